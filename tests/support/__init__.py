@@ -1,0 +1,1 @@
+"""What tests share: real processes, the oracle, readers of reference data."""
