@@ -1,0 +1,191 @@
+"""A real server process for tests: `minikafka server` as a user starts it.
+
+    with NodeProcess(tmp_path / "data", settings={"num.partitions": 3}) as node:
+        connect(node.bootstrap)
+        node.kill()
+        node.restart()              # same port, same data
+
+Nothing stays behind: leaving the `with` block, losing the last reference or ending the interpreter kills the
+process. What the server says on stderr is appended to `<data_dir>.log`; a start that fails shows its tail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+
+class StartError(Exception):
+    """The server ended, or said nothing like `ready`, in the time it had."""
+
+
+class ServerProcess:
+    """What a test does with any server that says `ready HOST:PORT` on stdout and ends on SIGTERM."""
+
+    _last_signal = signal.SIGKILL  # ends it for certain, with all that it started
+
+    def __init__(self, data_dir: Path, *, port: int, start_timeout_s: float) -> None:
+        self.data_dir = data_dir
+        self.log_path = data_dir.with_name(data_dir.name + ".log")
+        self.port = port
+        self.address: tuple[str, int] = ("127.0.0.1", port)
+        self._start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def command(self) -> list[str]:
+        """The command line; `self.port` is what to listen on."""
+        raise NotImplementedError
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, as clients want it."""
+        host, port = self.address
+        return f"{host}:{port}"
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process that serves; signals go to it."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Starts and waits until clients can be served; raises StartError."""
+        assert not self.running, "already started"
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            )
+        weakref.finalize(self, _reap, self._process, self._last_signal)
+        try:
+            self.address = self._wait_until_ready(self._process)
+        except BaseException:
+            self.kill()
+            raise
+        self.port = self.address[1]
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash or a power cut leaves."""
+        self._end(signal.SIGKILL, timeout_s=10)
+
+    def terminate(self, timeout_s: float = 30) -> int:
+        """SIGTERM, waits for a clean end, returns the exit code; kills and fails when it takes too long."""
+        return self._end(signal.SIGTERM, timeout_s=timeout_s)
+
+    def restart(self) -> Self:
+        """Starts again on the same port with the same data; ends it cleanly first where it still runs."""
+        if self.running:
+            self.terminate()
+        return self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: alive for the kernel, dead for everyone else."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines that the server wrote to stderr."""
+        if not self.log_path.exists():
+            return ""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self if self.running else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self.running:
+            self.kill()
+
+    def _end(self, number: signal.Signals, *, timeout_s: float) -> int:
+        if self._process is None:
+            return 0
+        if self.running:
+            with contextlib.suppress(ProcessLookupError):
+                self.resume()
+                os.kill(self.pid, number)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            why = f"still running {timeout_s} s after {number.name}; its log ends:\n{self.log_tail()}"
+            raise AssertionError(why) from None
+        finally:
+            _reap(self._process, self._last_signal)
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> tuple[str, int]:
+        assert process.stdout is not None
+        deadline, said = time.monotonic() + self._start_timeout_s, b""
+        while not said.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            readable = left > 0 and select.select([process.stdout], [], [], left)[0]
+            chunk = os.read(process.stdout.fileno(), 4096) if readable else b""
+            if not chunk:
+                why = "said nothing in time" if left <= 0 or not readable else "ended"
+                raise StartError(f"{' '.join(self.command())}\n{why}; its log ends:\n{self.log_tail()}")
+            said += chunk
+        return _address_said(said.decode())
+
+
+class NodeProcess(ServerProcess):
+    """One minikafka node.
+
+    Args:
+        data_dir: the node's own folder, kept between starts; made when missing.
+        settings: what `--set name=value` says, in Kafka's names.
+        config: a server.properties.
+        port: 0 takes a free one, which every later start then keeps.
+        arguments: more words for the command line, such as `("--node-id", "2")`.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        settings: Mapping[str, object] | None = None,
+        config: Path | None = None,
+        port: int = 0,
+        arguments: Sequence[str] = (),
+        start_timeout_s: float = 30,
+    ) -> None:
+        super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
+        self.settings = dict(settings or {})
+        self._config = config
+        self._arguments = list(arguments)
+
+    def command(self) -> list[str]:
+        config = ["--config", str(self._config)] if self._config else []
+        settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        place = ["--port", str(self.port), "--data-dir", str(self.data_dir)]
+        server = [sys.executable, "-m", "minikafka.cli.main", "server"]
+        return [*server, *place, *config, *settings, *self._arguments]
+
+
+def _address_said(line: str) -> tuple[str, int]:
+    word, _, rest = line.strip().partition(" ")
+    host, _, port = rest.split(",")[0].rpartition(":")
+    if word != "ready" or not port.isdigit():
+        raise StartError(f"expected `ready HOST:PORT`, got {line!r}")
+    return host, int(port)
+
+
+def _reap(process: subprocess.Popen[bytes], last_signal: signal.Signals) -> None:
+    if process.poll() is None:
+        process.send_signal(last_signal)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()

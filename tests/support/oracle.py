@@ -1,0 +1,153 @@
+"""Apache Kafka itself, where it lies beside the checkout and Java is found: judge of tests marked `oracle`.
+
+    @needs_oracle
+    def test_it(tmp_path):
+        with Oracle(tmp_path / "kafka") as kafka:
+            tool("topics", "--bootstrap-server", kafka.bootstrap, "--list")
+
+`Oracle` has the interface of `NodeProcess`, so one test can ask both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from support.node import ServerProcess
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SHARED = CHECKOUT.parent / "shared"
+KAFKA = SHARED / "apache-kafka" / "kafka.py"
+
+
+def java() -> str | None:
+    """The Java that kafka.py would take, or None."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(os.path.join(home, "bin", "java") if home else "java")
+
+
+def why_absent() -> str | None:
+    """What is missing to ask Apache Kafka; None when nothing is."""
+    if not KAFKA.exists():
+        return "no Apache Kafka beside the checkout"
+    return None if java() else "no Java"
+
+
+def shared(*parts: str) -> Path:
+    """A path beside the checkout; skips the test that asks where it is absent."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"no {'/'.join(parts)} beside the checkout")
+    return path
+
+
+needs_oracle = pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")
+"""Skips a test (besides `@pytest.mark.oracle`, which names it) where Apache Kafka cannot be asked."""
+
+
+def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60) -> str:
+    """Runs one of Kafka's command line tools and returns its stdout; fails the test when the tool does.
+
+    Args:
+        name: as kafka.py knows it: `topics`, `console-consumer`, `dump-log`, … (`kafka.py tool --list`).
+    """
+    done = run_tool(name, *arguments, stdin=stdin, timeout_s=timeout_s)
+    said = f"{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"tool {name} {arguments} ended with {done.returncode}\n{said}"
+    return done.stdout
+
+
+def run_tool(
+    name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60
+) -> subprocess.CompletedProcess[str]:
+    """As `tool`, but returns whatever happened."""
+    command = [sys.executable, str(KAFKA), "tool", name, *map(str, arguments)]
+    return subprocess.run(
+        command, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+class Oracle(ServerProcess):
+    """One Apache Kafka node; `pause`, `kill` and the rest act on its JVM.
+
+    Args:
+        data_dir: holds `node-1/server.properties`, `node-1/data`, …; kept between starts.
+        settings: node settings in Kafka's names; they count at the first start of a folder.
+        port: the client port; the controller listens 100 above. 0 takes a pair of free ones.
+    """
+
+    _last_signal = signal.SIGTERM  # kafka.py ends its node on SIGTERM, and itself; SIGKILL would leave the JVM
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        settings: Mapping[str, object] | None = None,
+        port: int = 0,
+        start_timeout_s: float = 60,
+    ) -> None:
+        super().__init__(data_dir, port=port or _free_port(), start_timeout_s=start_timeout_s)
+        self.settings = dict(settings or {})
+
+    def command(self) -> list[str]:
+        settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
+        return [
+            *(sys.executable, str(KAFKA), "cluster", "--port", str(self.port)),
+            *("--data-dir", str(self.data_dir), *settings),
+        ]
+
+    @property
+    def logs(self) -> Path:
+        """Where its partitions lie."""
+        return self.data_dir / "node-1" / "data"
+
+    @property
+    def pid(self) -> int:
+        """The JVM's; raises ProcessLookupError where there is none (yet)."""
+        with contextlib.suppress(OSError, ValueError):
+            pid = int((self.data_dir / "node-1" / "pid").read_text())
+            if str(self.data_dir.resolve()).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+        raise ProcessLookupError(f"no Kafka runs in {self.data_dir}")
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._end_wrapper()
+
+    def terminate(self, timeout_s: float = 30) -> int:
+        with contextlib.suppress(ProcessLookupError):
+            self.resume()
+        return self._end_wrapper(timeout_s)
+
+    def log_tail(self, lines: int = 40) -> str:
+        path = self.data_dir / "node-1" / "server.log"
+        server = path.read_text(errors="replace").splitlines()[-lines:] if path.exists() else []
+        return "\n".join([super().log_tail(lines), *server])
+
+    def _end_wrapper(self, timeout_s: float = 30) -> int:
+        if self._process is None:
+            return 0
+        self._process.terminate()
+        return self._process.wait(timeout_s)
+
+
+def _free_port() -> int:
+    """A port such that the one for the controller is free as well."""
+    for _ in range(100):
+        with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as controller:
+            client.bind(("127.0.0.1", 0))
+            port: int = client.getsockname()[1]
+            controller.bind(("127.0.0.1", port + 100))
+            return port
+
+    raise OSError("no free pair of ports")
