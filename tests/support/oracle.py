@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -82,10 +83,10 @@ class Oracle(ServerProcess):
     Args:
         data_dir: holds `node-1/server.properties`, `node-1/data`, …; kept between starts.
         settings: node settings in Kafka's names; they count at the first start of a folder.
-        port: the client port; the controller listens 100 above. 0 takes a pair of free ones.
+        port: the client port; the controller listens 100 above. 0 takes that of an old folder, or a free pair.
     """
 
-    _last_signal = signal.SIGTERM  # kafka.py ends its node on SIGTERM, and itself; SIGKILL would leave the JVM
+    _last_signal = signal.SIGTERM  # on which kafka.py ends its node; SIGKILL would leave the JVM
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class Oracle(ServerProcess):
         port: int = 0,
         start_timeout_s: float = 60,
     ) -> None:
-        super().__init__(data_dir, port=port or _free_port(), start_timeout_s=start_timeout_s)
+        super().__init__(data_dir, port=port or _port_of(data_dir) or _free_port(), start_timeout_s=start_timeout_s)
         self.settings = dict(settings or {})
 
     def command(self) -> list[str]:
@@ -139,6 +140,13 @@ class Oracle(ServerProcess):
             return 0
         self._process.terminate()
         return self._process.wait(timeout_s)
+
+
+def _port_of(data_dir: Path) -> int:
+    """Where the node of an existing folder listens, which its settings hold; 0 for a new folder."""
+    path = data_dir / "node-1" / "server.properties"
+    found = re.search(r"^listeners=.*?:(\d+)", path.read_text(), re.MULTILINE) if path.exists() else None
+    return int(found[1]) if found else 0
 
 
 def _free_port() -> int:
