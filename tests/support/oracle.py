@@ -83,7 +83,7 @@ class Oracle(ServerProcess):
     Args:
         data_dir: holds `node-1/server.properties`, `node-1/data`, …; kept between starts.
         settings: node settings in Kafka's names; they count at the first start of a folder.
-        port: the client port; the controller listens 100 above. 0 takes that of an old folder, or a free pair.
+        port: the client port; the controller listens 100 above. 0: that of an old folder, or a free pair.
     """
 
     _last_signal = signal.SIGTERM  # on which kafka.py ends its node; SIGKILL would leave the JVM
@@ -96,7 +96,8 @@ class Oracle(ServerProcess):
         port: int = 0,
         start_timeout_s: float = 60,
     ) -> None:
-        super().__init__(data_dir, port=port or _port_of(data_dir) or _free_port(), start_timeout_s=start_timeout_s)
+        port = port or _port_of(data_dir) or _free_port()
+        super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
         self.settings = dict(settings or {})
 
     def command(self) -> list[str]:
