@@ -1,0 +1,299 @@
+"""A record batch of format v2 (KIP-98) as a view over bytes: the unit that is sent, stored and replicated.
+
+Only the 61 bytes of the header are ever read on the broker's hot path. All of it up to the checksum lies
+outside the checksum, so that a broker can set the base offset and the leader epoch in place::
+
+    0 base offset: int64      21 attributes: int16         43 producer id: int64
+    8 length: int32           23 last offset delta: int32  51 producer epoch: int16
+    12 leader epoch: int32    27 base timestamp: int64     53 base sequence: int32
+    16 magic: int8 = 2        35 max timestamp: int64      57 record count: int32
+    17 crc: uint32 (CRC-32C of everything from byte 21)    61 records
+
+Attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 the base timestamp is a delete
+horizon (KIP-534).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from crc32c import crc32c
+
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer, Codec, compress, decompress
+from minikafka.protocol.records.record import CorruptRecords, Record, decode_records, encode_records
+
+HEADER_SIZE = 61
+LENGTH_MIN = HEADER_SIZE - 12
+"""The smallest honest length field: it counts what stands behind itself."""
+MAGIC = 2
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_CHECKED = struct.Struct(">hiqqqhii")
+_UNCHECKED = struct.Struct(">qiibI")
+_CODEC_MASK, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x07, 0x08, 0x10, 0x20, 0x40
+_CODECS = dict(enumerate(Codec))
+_SEQUENCE_COUNT = 1 << 31
+
+
+class UnsupportedMagic(CorruptRecords):
+    """A batch in another format: magic 0 and 1 are those of Kafka 0.10 and older; Kafka 4 refuses them
+    too."""
+
+
+class Batch:
+    """A batch's header, read, and `data`, all its bytes. Attributes are as the header has them.
+
+    Changing an attribute changes this view only; `assign` and `stamp_log_append_time` change the bytes.
+    """
+
+    __slots__ = (
+        "attributes", "base_offset", "base_sequence", "base_timestamp", "crc", "data", "last_offset_delta",
+        "leader_epoch", "magic", "max_timestamp", "producer_epoch", "producer_id", "record_count",
+    )  # fmt: skip
+    data: memoryview
+    base_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Header and records together."""
+        return len(self.data)
+
+    @property
+    def codec(self) -> Codec:
+        """How the records are compressed. Raises CorruptRecords for a number that stands for no codec."""
+        codec = _CODECS.get(self.attributes & _CODEC_MASK)
+        if codec is None:
+            raise CorruptRecords(f"a batch with unknown compression {self.attributes & _CODEC_MASK}")
+        return codec
+
+    @property
+    def timestamp_type(self) -> int:
+        """0: records have times of their own (CreateTime); 1: `max_timestamp` is theirs (LogAppendTime)."""
+        return (self.attributes & _LOG_APPEND_TIME) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether `base_timestamp` is the time from which tombstones in here may be dropped (KIP-534)."""
+        return bool(self.attributes & _DELETE_HORIZON)
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The last record's sequence number, which follows 2^31-1 with 0; -1 without a producer id."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_COUNT
+
+    @property
+    def payload(self) -> memoryview:
+        """The records, as compressed as they are."""
+        return self.data[HEADER_SIZE:]
+
+    def check_crc(self) -> None:
+        """Raise CorruptRecords where the checksum in the header is not that of the bytes."""
+        computed = crc32c(self.data[21:])
+        if computed != self.crc:
+            raise CorruptRecords(
+                f"the batch at offset {self.base_offset} has CRC {self.crc:#010x}, its bytes {computed:#010x}"
+            )
+
+    def records(self, *, max_size_bytes: int = MAX_SIZE_BYTES) -> list[Record]:
+        """Decompress and decode. The checksum is not looked at: that is `check_crc`.
+
+        Raises CorruptRecords for any lie: lengths, counts, offsets, unknown or broken compression, records
+        that come to more than `max_size_bytes`.
+        """
+        return decode_records(
+            bytes(decompress(self.codec, self.payload, max_size_bytes)),
+            self.record_count,
+            base_offset=self.base_offset,
+            base_timestamp=self.base_timestamp,
+            last_offset_delta=self.last_offset_delta,
+            log_append_time=self.max_timestamp if self.attributes & _LOG_APPEND_TIME else None,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Batch {self.base_offset}..{self.last_offset}, {self.record_count} records, {len(self.data)}"
+            f" bytes, epoch {self.leader_epoch}, attributes {self.attributes:#x}, producer"
+            f" {self.producer_id}/{self.producer_epoch}/{self.base_sequence}>"
+        )
+
+
+def parse_header(data: Buffer, position: int = 0) -> Batch:
+    """The batch that begins at `position`.
+
+    Raises CorruptRecords where fewer bytes are left than a header or than its length claims, or the length is
+    impossible, and UnsupportedMagic for another format than v2.
+    """
+    left = len(data) - position
+    if left < HEADER_SIZE:
+        if left > 16 and data[position + 16] != MAGIC:
+            raise UnsupportedMagic(_magic_text(data[position + 16]))
+        raise CorruptRecords(f"{left} bytes are too few for a record batch, whose header takes {HEADER_SIZE}")
+    batch = Batch()
+    (
+        batch.base_offset, length, batch.leader_epoch, batch.magic, batch.crc, batch.attributes,
+        batch.last_offset_delta, batch.base_timestamp, batch.max_timestamp, batch.producer_id,
+        batch.producer_epoch, batch.base_sequence, batch.record_count,
+    ) = _HEADER.unpack_from(data, position)  # fmt: skip
+    if batch.magic != MAGIC:
+        raise UnsupportedMagic(_magic_text(batch.magic))
+    if not LENGTH_MIN <= length <= left - 12:
+        raise CorruptRecords(
+            f"a batch claims a length of {length} bytes; it can be {LENGTH_MIN} to {left - 12}"
+        )
+    batch.data = memoryview(data)[position : position + 12 + length]
+    return batch
+
+
+def batches(data: Buffer, position: int = 0) -> Iterator[Batch]:
+    """Every whole batch of `data`; one cut off at the end (fetch answers may be cut) ends the iteration.
+
+    Raises CorruptRecords for an impossible length and UnsupportedMagic for another format than v2.
+    """
+    view = memoryview(data)
+    size = len(view)
+    while size - position >= HEADER_SIZE:
+        length = int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+        if length > size - position - 12:
+            return
+        yield parse_header(view, position)
+        position += 12 + length
+
+
+def _magic_text(magic: int) -> str:
+    return f"records in format v{magic}: only v{MAGIC} (Kafka 0.11 and newer) is understood"
+
+
+def encode_batch(
+    records: Sequence[Record],
+    *,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    base_offset: int = 0,
+    timestamp_type: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = -1,
+    deltas: Sequence[int] | None = None,
+    last_offset_delta: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    delete_horizon: bool = False,
+) -> bytes:
+    """Pack records into a batch.
+
+    Args:
+        deltas: the records' offset deltas; by default their distance from the first record's offset, or
+            0, 1, 2, … where that is negative.
+        last_offset_delta: by default the last record's; a compacted batch keeps the one it had, and a batch
+            without records must be given one.
+        base_timestamp, max_timestamp: by default the first record's time, and the greatest.
+        delete_horizon: `base_timestamp` is one.
+
+    Raises ValueError for offsets that do not grow and for numbers that the format has no room for.
+    """
+    deltas = _deltas(records) if deltas is None else deltas
+    if base_timestamp is None:
+        base_timestamp = records[0].timestamp if records else -1
+    if max_timestamp is None:
+        max_timestamp = max([record.timestamp for record in records], default=-1)
+    if last_offset_delta is None:
+        last_offset_delta = deltas[-1]
+    attributes = codec | timestamp_type << 3 | transactional << 4 | control << 5 | delete_horizon << 6
+    return assemble(
+        encode_records(records, deltas, base_timestamp),
+        codec=codec, level=level, base_offset=base_offset, leader_epoch=leader_epoch, attributes=attributes,
+        last_offset_delta=last_offset_delta, base_timestamp=base_timestamp, max_timestamp=max_timestamp,
+        producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence,
+        count=len(records),
+    )  # fmt: skip
+
+
+def assemble(
+    payload: Buffer,
+    *,
+    codec: Codec,
+    level: int | None,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    count: int,
+) -> bytes:
+    """Compress encoded records and set the header before them. Raises ValueError for what fits no field."""
+    body = payload if codec is Codec.NONE else compress(codec, payload, level)
+    try:
+        checked = _CHECKED.pack(
+            attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
+            base_sequence, count,
+        )  # fmt: skip
+        crc = crc32c(body, crc32c(checked))
+        head = _UNCHECKED.pack(base_offset, LENGTH_MIN + len(body), leader_epoch, MAGIC, crc)
+    except struct.error as error:
+        raise ValueError(f"a record batch has no room for these numbers: {error}") from None
+    return b"".join((head, checked, body))
+
+
+def _deltas(records: Sequence[Record]) -> Sequence[int]:
+    if not records:
+        raise ValueError("a batch without records must be given its last_offset_delta and deltas=()")
+    first = records[0].offset
+    if first < 0:
+        return range(len(records))
+    deltas = [record.offset - first for record in records]
+    if any(after <= before for before, after in pairwise(deltas)):
+        raise ValueError("the offsets of a batch's records must grow")
+    return deltas
+
+
+def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Set base offset and leader epoch of the batch at `position`, in place; its checksum stays true."""
+    struct.pack_into(">q", buffer, position, base_offset)
+    struct.pack_into(">i", buffer, position + 12, leader_epoch)
+
+
+def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
+    """Give the batch at `position` the time of its append (ms) for all its records, and a true checksum."""
+    view = memoryview(buffer)
+    (length,) = struct.unpack_from(">i", view, position + 8)
+    (attributes,) = struct.unpack_from(">h", view, position + 21)
+    struct.pack_into(">h", view, position + 21, attributes | _LOG_APPEND_TIME)
+    struct.pack_into(">q", view, position + 35, timestamp)
+    struct.pack_into(">I", view, position + 17, crc32c(view[position + 21 : position + 12 + length]))

@@ -1,0 +1,128 @@
+"""The four codecs of record batches, by cramjam, and never a byte more than the caller allows.
+
+The framing is what Kafka's Java client reads and writes: gzip members, snappy in the blocks of snappy-java
+("xerial": a 16-byte header, then blocks with a length before each; a bare snappy block is read as well, as
+Kafka does), lz4 frames of independent 64 KiB blocks, zstd frames.
+
+What a frame says about the size of its content is a claim of the sender, so it decides nothing: output
+goes into a buffer of ours that grows step by step up to `max_size_bytes`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+
+import cramjam
+
+from minikafka.protocol.records.record import CorruptRecords
+
+MAX_SIZE_BYTES = 256 << 20
+"""What the records of one batch may come to by default when decompressed."""
+_FIRST_BUFFER_BYTES = 16 << 10
+_GROWTH = 8
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = struct.Struct(">8sii")
+_XERIAL_BLOCK_BYTES = 32 << 10
+_SNAPPY_RATIO_MAX = 64
+"""A snappy element takes at least two bytes and makes 64 at most; what claims more is refused unread."""
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    """How a batch's records are compressed: the low three bits of its attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
+    """Compress `data`; `level` as gzip (1-9), lz4 (1-17), zstd (up to 22) know it, None: their default."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            return bytes(cramjam.gzip.compress(data, level))
+        case Codec.SNAPPY:
+            return _compress_xerial(memoryview(data))
+        case Codec.LZ4:
+            frame = cramjam.lz4.Compressor(level, content_checksum=False, block_linked=False)
+            frame.compress(data)
+            return bytes(frame.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level))
+
+
+def decompress(codec: Codec, data: Buffer, max_size_bytes: int = MAX_SIZE_BYTES) -> Buffer:
+    """Decompress `data` (returned as it is for `Codec.NONE`).
+
+    Raises CorruptRecords for garbage and for content above `max_size_bytes`.
+    """
+    if codec is Codec.NONE:
+        return data
+    try:
+        if codec is Codec.SNAPPY:
+            return _decompress_snappy(memoryview(data), max_size_bytes)
+        return _decompress_into(_DECOMPRESSORS[codec], data, max_size_bytes)
+    except cramjam.DecompressionError as error:
+        raise CorruptRecords(f"records that are not {codec.name.lower()}: {error}") from None
+
+
+_DECOMPRESSORS: dict[Codec, Callable[[Buffer, bytearray], int]] = {
+    Codec.GZIP: cramjam.gzip.decompress_into,
+    Codec.LZ4: cramjam.lz4.decompress_into,
+    Codec.ZSTD: cramjam.zstd.decompress_into,
+}
+
+
+def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max_size_bytes: int) -> Buffer:
+    size = min(max(len(data) * _GROWTH, _FIRST_BUFFER_BYTES), max_size_bytes)
+    while True:
+        buffer = bytearray(size)
+        try:
+            return memoryview(buffer)[: into(data, buffer)]
+        except cramjam.DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+        if size >= max_size_bytes:
+            raise CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")
+        size = min(size * _GROWTH, max_size_bytes)
+
+
+def _compress_xerial(data: memoryview) -> bytes:
+    parts: list[bytes] = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
+    if len(data) < _XERIAL_HEADER.size or bytes(data[:8]) != _XERIAL_MAGIC:
+        return _decompress_block(data, max_size_bytes)
+    parts: list[Buffer] = []
+    position, total = _XERIAL_HEADER.size, 0
+    while position < len(data):
+        length = int.from_bytes(data[position : position + 4], "big")
+        position += 4
+        if length > len(data) - position:
+            raise CorruptRecords(f"a snappy block of {length} bytes goes past the end of its batch")
+        parts.append(_decompress_block(data[position : position + length], max_size_bytes - total))
+        total += len(parts[-1])
+        position += length
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _decompress_block(block: memoryview, max_size_bytes: int) -> Buffer:
+    size = int(cramjam.snappy.decompress_raw_len(block))
+    if size > max_size_bytes:
+        raise CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")
+    if size > len(block) * _SNAPPY_RATIO_MAX:
+        raise CorruptRecords(f"a snappy block of {len(block)} bytes claims {size} bytes of content")
+    buffer = bytearray(size)
+    return memoryview(buffer)[: cramjam.snappy.decompress_raw_into(block, buffer)]

@@ -1,0 +1,212 @@
+"""One record as people see it, and the plain loops that pack many of them and take them apart.
+
+The layout is that of a record in a batch of format v2 (KIP-98, Kafka's `DefaultRecord`)::
+
+    length: varint  attributes: int8 = 0  timestamp delta: varlong  offset delta: varint
+    key length: varint  key  value length: varint  value  header count: varint  headers…
+
+where a length of -1 stands for null. `columns.py` does the same for hundreds of records at once with numpy;
+these loops are the definition that it is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Headers = Sequence[tuple[str, bytes | None]]
+RECORD_SIZE_MIN = 7
+"""Bytes of the smallest record there is: seven fields of one byte each."""
+_TABLE_SIZE = 1 << 13
+_WIDE_TIMESTAMP = 1 << 62
+
+
+class CorruptRecords(ValueError):  # noqa: N818
+    """The bytes do not hold what they claim to hold (the sender's or the disk's fault, never ours)."""
+
+
+class Record(NamedTuple):
+    """A record: its offset, its time in milliseconds since 1970 (-1: none), key, value and headers.
+
+    `encode_batch` counts a negative offset as "the next one"; other offsets are taken relative to the first.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def varint(value: int) -> bytes:
+    """The zigzag varint of a signed number of up to 64 bits."""
+    number = (value << 1) ^ (value >> 63)
+    if number < 0x80:
+        return _BYTES[number]
+    out = bytearray()
+    while number > 0x7F:
+        out.append((number & 0x7F) | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def read_varint(data: bytes, position: int, size_bytes_max: int = 5) -> tuple[int, int]:
+    """(Value, position after it); 5 bytes at most, 10 for a varlong. IndexError at the end of `data`."""
+    number = shift = 0
+    for index in range(position, position + size_bytes_max):
+        byte = data[index]
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            number &= 0xFFFFFFFFFFFFFFFF if size_bytes_max > 5 else 0xFFFFFFFF
+            return (number >> 1) ^ -(number & 1), index + 1
+        shift += 7
+    raise CorruptRecords(f"a varint at byte {position} is longer than {size_bytes_max} bytes")
+
+
+_BYTES = [bytes((number,)) for number in range(256)]
+_VARINTS = [varint(value) for value in range(_TABLE_SIZE)]
+_ZIGZAG = [(number >> 1) ^ -(number & 1) for number in range(128)]
+
+
+def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timestamp: int) -> bytes:
+    """The records one behind another, as in an uncompressed batch; `deltas` are their offset deltas."""
+    parts: list[bytes] = []
+    extend = parts.extend
+    table, table_size = _VARINTS, _TABLE_SIZE
+    for (_, timestamp, key, value, headers), delta in zip(records, deltas, strict=True):
+        late = timestamp - base_timestamp
+        head = table[late] if 0 <= late < table_size else varint(late)
+        head += table[delta] if delta < table_size else varint(delta)
+        size = 1 + len(head)
+        if key is None:
+            head, key = head + b"\x01", b""
+            size += 1
+        else:
+            length = len(key)
+            prefix = table[length] if length < table_size else varint(length)
+            head += prefix
+            size += len(prefix) + length
+        if value is None:
+            middle, value = b"\x01", b""
+            size += 1
+        else:
+            length = len(value)
+            middle = table[length] if length < table_size else varint(length)
+            size += len(middle) + length
+        tail = encode_headers(headers) if headers else b"\x00"
+        size += len(tail)
+        length_prefix = table[size] if size < table_size else varint(size)
+        extend((length_prefix, b"\x00", head, key, middle, value, tail))
+    return b"".join(parts)
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """A record's headers with their count in front."""
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (varint(len(encoded)), encoded)
+        parts += (b"\x01",) if value is None else (varint(len(value)), value)
+    return b"".join(parts)
+
+
+def decode_records(
+    data: bytes,
+    count: int,
+    *,
+    base_offset: int,
+    base_timestamp: int,
+    last_offset_delta: int,
+    log_append_time: int | None = None,
+) -> list[Record]:
+    """Take an uncompressed batch's records apart.
+
+    `log_append_time`, where given, is the time of every record (`message.timestamp.type=LogAppendTime`).
+    Raises CorruptRecords where a length, a count or an offset does not fit the data, or bytes are left over.
+    """
+    if not 0 <= count <= len(data) // RECORD_SIZE_MIN:
+        raise CorruptRecords(f"a batch claims {count} records in {len(data)} bytes")
+    try:
+        records = _decode(data, count, base_offset, base_timestamp, last_offset_delta)
+    except IndexError:
+        raise CorruptRecords(f"a batch of {count} records ends in the middle of a record") from None
+    if log_append_time is not None:
+        return [record._replace(timestamp=log_append_time) for record in records]
+    return records
+
+
+def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last_delta: int) -> list[Record]:
+    """The loop itself: a varint of one byte, which most are, costs no call."""
+    records: list[Record] = []
+    append, new, zigzag, position, size = records.append, tuple.__new__, _ZIGZAG, 0, len(data)
+    wide = not -_WIDE_TIMESTAMP < base_timestamp < _WIDE_TIMESTAMP
+    for _ in range(count):
+        byte = data[position]
+        length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
+        end = position + length
+        if end > size:
+            raise CorruptRecords(f"a record of {length} bytes goes past the end of its batch")
+        byte = data[position + 1]
+        if byte < 0x80:
+            late, position = zigzag[byte], position + 2
+        else:
+            late, after = read_varint(data, position + 1, 10)
+            wide, position = wide or after > position + 9, after
+        byte = data[position]
+        delta, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
+        if not 0 <= delta <= last_delta:
+            raise CorruptRecords(f"a record's offset delta {delta} is outside its batch (0 to {last_delta})")
+        byte = data[position]
+        length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
+        after = position + length
+        if length >= 0:
+            key, position = data[position:after], after
+        else:
+            key = _null(length, "key")
+        byte = data[position]
+        length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
+        after = position + length
+        if length >= 0:
+            value, position = data[position:after], after
+        else:
+            value = _null(length, "value")
+        if data[position]:
+            headers, position = _decode_headers(data, position)
+        else:
+            headers, position = (), position + 1
+        if position != end:
+            raise CorruptRecords(f"a record claims to end at byte {end} but ends at {position}")
+        append(new(Record, (base_offset + delta, base_timestamp + late, key, value, headers)))
+    if position != size:
+        raise CorruptRecords(f"{size - position} bytes are left over behind the {count} records of a batch")
+    return [_wrapped(record) for record in records] if wide else records
+
+
+def _null(length: int, what: str) -> None:
+    if length != -1:
+        raise CorruptRecords(f"a {what} of {length} bytes")
+
+
+def _wrapped(record: Record) -> Record:
+    """Kafka's times are 64 bits wide and wrap around; so do sums that only a forger makes."""
+    return record._replace(timestamp=((record.timestamp + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63))
+
+
+def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= (len(data) - position) // 2:
+        raise CorruptRecords(f"a record claims {count} headers in {len(data) - position} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, position = read_varint(data, position)
+        if length < 0:
+            raise CorruptRecords("a header without a name")
+        name = data[position : position + length]
+        length, position = read_varint(data, position + length)
+        if length < -1:
+            raise CorruptRecords(f"a header's value of {length} bytes")
+        value = None if length < 0 else data[position : position + length]
+        position += max(length, 0)
+        headers.append((name.decode(errors="replace"), value))
+    return headers, position
