@@ -1,0 +1,225 @@
+"""Foreign clients behind one small interface, so that one suite asks the same of every one of them.
+
+    client = connect("aiokafka", "127.0.0.1:9092")      # skips the test where the package is absent
+    client.create_topic("t", partitions=3)
+    client.produce("t", [Outgoing(b"value", key=b"key")], codec="zstd")
+    [record] = client.consume("t", 1)
+
+Adapters translate, they do not help: no retries of their own, no waiting for a broker to catch up. What a
+client refuses comes out as `Refused` with Kafka's error code, whichever class the client itself raised.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ADAPTERS = {
+    "confluent-kafka": ("confluent_kafka", "support.clients_confluent", "ConfluentClient"),
+    "kafka-python": ("kafka", "support.clients_kafka_python", "KafkaPythonClient"),
+    "aiokafka": ("aiokafka", "support.clients_aiokafka", "AiokafkaClient"),
+}
+CLIENTS = tuple(ADAPTERS)
+WAIT_S = 30.0
+
+Closable = TypeVar("Closable", bound="Reader")
+Value = TypeVar("Value")
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Refused(Exception):  # noqa: N818 - what happened, as a test reads it
+    """The client reported an error; `code` is Kafka's number for it, `text` the client's own words."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to produce; None leaves the choice to the client."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A record as a consumer handed it over."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a reader begins: exactly one of them is said."""
+
+    reset: str | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+
+
+EARLIEST = Start(reset="earliest")
+LATEST = Start(reset="latest")
+
+
+class Reader(Protocol):
+    """A consumer, assigned by hand or a member of a group."""
+
+    def poll(self, timeout_s: float) -> list[Received]:
+        """What has come within the time, at once if anything is there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Member(Reader, Protocol):
+    """A consumer that its group gives partitions to; nothing is committed but by `commit`."""
+
+    def assignment(self) -> set[tuple[str, int]]: ...
+
+    def commit(self) -> None:
+        """Commits, and waits for it, the position behind everything that `poll` returned."""
+        ...
+
+
+class Client(ABC):
+    """One client library, connected to one cluster."""
+
+    name: str
+    writes_null_headers = True
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    @property
+    @abstractmethod
+    def codecs(self) -> tuple[str, ...]:
+        """Those of `CODECS` that this installation of the client can write and read."""
+
+    @abstractmethod
+    def create_topic(
+        self, topic: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None
+    ) -> None: ...
+
+    @abstractmethod
+    def delete_topic(self, topic: str) -> None: ...
+
+    @abstractmethod
+    def add_partitions(self, topic: str, *, total: int) -> None: ...
+
+    @abstractmethod
+    def topics(self) -> dict[str, int]:
+        """Every topic with its number of partitions."""
+
+    @abstractmethod
+    def describe_settings(self, topic: str) -> dict[str, str]: ...
+
+    @abstractmethod
+    def alter_settings(self, topic: str, settings: Mapping[str, str]) -> None: ...
+
+    @abstractmethod
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[Outgoing],
+        *,
+        codec: str = "none",
+        idempotent: bool = False,
+        acks: int = -1,
+        size_bytes_max: int = 1 << 20,
+    ) -> list[tuple[int, int]]:
+        """Writes all, waits for all answers; returns (partition, offset) in the order of `records`."""
+
+    @abstractmethod
+    def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> Reader: ...
+
+    @abstractmethod
+    def member(
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+    ) -> Member: ...
+
+    @abstractmethod
+    def offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        """Earliest and latest offset."""
+
+    @abstractmethod
+    def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
+        """The first offset at or after that time; None where there is none."""
+
+    @abstractmethod
+    def delete_records(self, topic: str, before_offset: int, partition: int = 0) -> int:
+        """Returns the new first offset."""
+
+    @abstractmethod
+    def groups(self) -> set[str]: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def consume(
+        self, topic: str, count: int, *, partition: int = 0, start: Start = EARLIEST
+    ) -> list[Received]:
+        """Reads until `count` records have come; fails when they do not."""
+        with closing(self.reader(topic, partition=partition, start=start)) as reader:
+            return read(reader, count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(name: str, bootstrap: str) -> Client:
+    """The adapter of that name; skips the test where its package is not installed."""
+    package, module, class_name = ADAPTERS[name]
+    pytest.importorskip(package)
+    return getattr(importlib.import_module(module), class_name)(bootstrap)
+
+
+@contextmanager
+def closing(reader: Closable) -> Iterator[Closable]:
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+def read(reader: Reader, count: int, *, timeout_s: float = WAIT_S) -> list[Received]:
+    """Polls until `count` records have come, and says what was missing when they do not."""
+    deadline, got = time.monotonic() + timeout_s, list[Received]()
+    while len(got) < count:
+        assert time.monotonic() < deadline, f"{len(got)} of {count} records came in {timeout_s} s"
+        got += reader.poll(0.5)
+    return got
+
+
+def eventually(look: Callable[[], Value], *, timeout_s: float = WAIT_S) -> Value:
+    """Looks until something true is seen, and returns it."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := look()):
+        assert time.monotonic() < deadline, f"still {value!r} after {timeout_s} s"
+        time.sleep(0.02)
+    return value
