@@ -90,7 +90,7 @@ def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max
             if "whole buffer" not in str(error):
                 raise
         if size >= max_size_bytes:
-            raise CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")
+            raise _too_much(max_size_bytes)
         size = min(size * _GROWTH, max_size_bytes)
 
 
@@ -106,14 +106,16 @@ def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
     if len(data) < _XERIAL_HEADER.size or bytes(data[:8]) != _XERIAL_MAGIC:
         return _decompress_block(data, max_size_bytes)
     parts: list[Buffer] = []
-    position, total = _XERIAL_HEADER.size, 0
+    position, left = _XERIAL_HEADER.size, max_size_bytes
     while position < len(data):
         length = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if length > len(data) - position:
             raise CorruptRecords(f"a snappy block of {length} bytes goes past the end of its batch")
-        parts.append(_decompress_block(data[position : position + length], max_size_bytes - total))
-        total += len(parts[-1])
+        parts.append(_decompress_block(data[position : position + length], max_size_bytes))
+        left -= len(parts[-1])
+        if left < 0:
+            raise _too_much(max_size_bytes)
         position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -121,8 +123,12 @@ def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
 def _decompress_block(block: memoryview, max_size_bytes: int) -> Buffer:
     size = int(cramjam.snappy.decompress_raw_len(block))
     if size > max_size_bytes:
-        raise CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")
+        raise _too_much(max_size_bytes)
     if size > len(block) * _SNAPPY_RATIO_MAX:
         raise CorruptRecords(f"a snappy block of {len(block)} bytes claims {size} bytes of content")
     buffer = bytearray(size)
     return memoryview(buffer)[: cramjam.snappy.decompress_raw_into(block, buffer)]
+
+
+def _too_much(max_size_bytes: int) -> CorruptRecords:
+    return CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")

@@ -1,0 +1,85 @@
+"""Codecs: round trips, the framings that Kafka reads and writes, and bombs that do not go off."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.protocol.records.compression import Codec, compress, decompress
+from minikafka.protocol.records.record import CorruptRecords
+
+COMPRESSED = [codec for codec in Codec if codec]
+
+
+@given(data=st.binary(max_size=100_000), codec=st.sampled_from(Codec))
+def test_round_trip(data: bytes, codec: Codec) -> None:
+    assert bytes(decompress(codec, compress(codec, data), max(len(data), 1))) == data
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("size", [0, 1, 32768, 32769, 700_000])
+def test_sizes_around_the_blocks(codec: Codec, size: int) -> None:
+    data = bytes(n % 251 for n in range(size))
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+@pytest.mark.parametrize("level", [1, 9])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_levels(codec: Codec, level: int) -> None:
+    data = b"some text " * 1000
+    assert bytes(decompress(codec, compress(codec, data, level))) == data
+
+
+def test_snappy_is_framed_as_javas_and_read_bare() -> None:
+    data = b"some text " * 10_000
+    framed = compress(Codec.SNAPPY, data)
+    assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    bare = bytes(cramjam.snappy.compress_raw(data))
+    assert bytes(decompress(Codec.SNAPPY, bare)) == data
+
+
+def test_lz4_blocks_are_independent_as_java_demands() -> None:
+    assert compress(Codec.LZ4, b"x" * 200_000)[4] & 0x20
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_bombs_do_not_go_off(codec: Codec) -> None:
+    bomb = compress(codec, bytes(64 << 20))
+    tracemalloc.start()
+    with pytest.raises(CorruptRecords, match="more than 1000000 bytes"):
+        decompress(codec, bomb, 1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8_000_000
+
+
+def test_a_size_claimed_by_snappy_is_not_believed() -> None:
+    claim = b"\xff\xff\xff\x7f" + b"\x00" * 8  # 268,435,455 bytes of content in eight
+    with pytest.raises(CorruptRecords, match="claims"):
+        decompress(Codec.SNAPPY, claim, 1 << 30)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("garbage", [b"\x00", b"garbage", bytes(100), b"\x82SNAPPY\x00" + bytes(21)])
+def test_garbage_is_corrupt(codec: Codec, garbage: bytes) -> None:
+    try:
+        content = decompress(codec, garbage)
+    except CorruptRecords:
+        return
+    assert len(content) <= 64 * len(garbage)  # snappy takes a zero byte for an empty block
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_cut_off_is_corrupt(codec: Codec) -> None:
+    whole = compress(codec, bytes(range(256)) * 40)
+    with pytest.raises(CorruptRecords):
+        decompress(codec, whole[:-3])
+
+
+def test_gzip_of_several_members_is_read_on() -> None:
+    assert bytes(decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"))) == b"onetwo"
