@@ -1,0 +1,47 @@
+# Every target makes the virtual environment that it needs; a machine with Python 3.11 or newer is enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test quick lint types bench clean help
+
+help:  ## What there is to make
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("minikafka needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of extras, made anew when pyproject.toml changes.
+$(VENV)/.with-%: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.with-demo  ## Real flights through a node that is killed half-way
+	$(BIN)/python examples/flights.py
+
+test: $(VENV)/.with-test  ## The whole suite
+	$(BIN)/python -m pytest
+
+quick: $(VENV)/.with-test  ## The suite without what is slow
+	$(BIN)/python -m pytest -m "not slow and not oracle"
+
+lint: $(VENV)/.with-lint  ## Style and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.with-types build/typing/minikafka  ## Strict type checking
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
+	$(BIN)/python -m bench.run
+
+# The type checker sees the packages under their import names through a folder of links.
+build/typing/minikafka:
+	mkdir -p $@
+	for package in broker cli client controller protocol storage; do ln -sfn ../../../$$package $@/$$package; done
+
+clean:  ## Back to a fresh clone
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

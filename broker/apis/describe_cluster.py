@@ -1,0 +1,37 @@
+"""DescribeCluster: nodes and who controls them (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.metadata import CLUSTER_OPERATIONS
+from minikafka.protocol.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
+from minikafka.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+REQUEST = DescribeClusterRequest
+VERSIONS = "0-2"
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+async def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+    """The brokers.
+
+    Raises:
+        MismatchedEndpointTypeError: Controllers are to be asked for at a controller.
+        UnsupportedEndpointTypeError: There is no such kind of node.
+    """
+    if request.endpoint_type == CONTROLLERS:
+        raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")
+    if request.endpoint_type != BROKERS:
+        raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
+    node = context.node
+    response = DescribeClusterResponse(cluster_id=node.image.cluster_id, controller_id=node.controller_id)
+    response.brokers = [
+        DescribeClusterBroker(broker_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
+        for address in node.addresses(context)
+    ]
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

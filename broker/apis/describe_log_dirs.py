@@ -1,0 +1,42 @@
+"""DescribeLogDirs: what the partitions take on disk (KIP-113), and what is free (KIP-827). Versions 1 to 5."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.partition import Partition
+from minikafka.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+REQUEST = DescribeLogDirsRequest
+VERSIONS = "1-5"
+
+
+async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+    """Every log directory; unknown topics and partitions are left out, null stands for all."""
+    node = context.node
+    wanted = (
+        None
+        if request.topics is None
+        else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    )
+    response = DescribeLogDirsResponse()
+    for directory in node.log_directories():
+        result = DescribeLogDirsResult(log_dir=directory.path)
+        result.total_bytes, result.usable_bytes = directory.total_bytes, directory.usable_bytes
+        result.topics = _topics([p for p in node.partitions if wanted is None or p.topic_partition in wanted])
+        response.results.append(result)
+    return response
+
+
+def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in partitions:
+        name, index = partition.topic_partition
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        topic.partitions.append(
+            DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size_bytes, offset_lag=0)
+        )
+    return list(topics.values())

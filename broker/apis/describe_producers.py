@@ -1,0 +1,44 @@
+"""DescribeProducers: who writes to a partition, and with what sequence (KIP-664). Version 0."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+REQUEST = DescribeProducersRequest
+VERSIONS = "0"
+
+
+async def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+    """Each partition for itself."""
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        answers = [_producers(topic.name, index, context) for index in topic.partition_indexes]
+        response.topics.append(TopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+def _producers(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+    answer = PartitionResponse(partition_index=index)
+    try:
+        partition = context.node.partitions.find(topic, index)
+    except KafkaError as error:
+        answer.error_code, answer.error_message = error.code, error.message
+        return answer
+    for producer in partition.log.producers.active():
+        answer.active_producers.append(
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_start_offset,
+            )
+        )
+    return answer

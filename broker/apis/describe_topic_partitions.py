@@ -1,0 +1,93 @@
+"""DescribeTopicPartitions: topics page by page (KIP-966). Version 0."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.metadata import TOPIC_OPERATIONS, offline
+from minikafka.controller.image import Image, PartitionState, Topic
+from minikafka.protocol.errors import ErrorCode, InvalidRequestError, InvalidTopicError
+from minikafka.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
+
+REQUEST = DescribeTopicPartitionsRequest
+VERSIONS = "0"
+
+
+async def handle(
+    request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    """Topics in order of their names, cut after so many partitions; the cursor says where the next page begins."""
+    image = context.node.image
+    cursor = request.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        return _refuse(request)
+    names = sorted({topic.name for topic in request.topics} or image.topics)
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    limit = min(max(request.response_partition_limit, 1), context.node.settings["max.request.partition.size.limit"])
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        if limit == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        page = topic.partitions[first : first + limit]
+        response.topics.append(_known(topic, first, page, image))
+        limit -= len(page)
+        if first + len(page) < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
+            break
+    return response
+
+
+def _refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    response.topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=InvalidRequestError.code, name=topic.name)
+        for topic in request.topics
+    ]
+    return response
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        check_topic_name(name)
+    except InvalidTopicError as error:
+        code = error.code
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS
+    )
+
+
+def _known(
+    topic: Topic, first: int, page: list[PartitionState], image: Image
+) -> DescribeTopicPartitionsResponseTopic:
+    answer = DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    for index, partition in enumerate(page, first):
+        answer.partitions.append(
+            DescribeTopicPartitionsResponsePartition(
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=offline(partition, image),
+            )
+        )
+    return answer

@@ -1,0 +1,54 @@
+"""APIs that the controller decides: the node hands them on and answers what it says.
+
+Each has its module of decisions in `minikafka.controller.decisions`; here stands only which versions are honoured.
+"""
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
+from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from minikafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
+from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from minikafka.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
+from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minikafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
+
+FORWARDED: dict[type, str] = {
+    CreateTopicsRequest: "2-7",
+    DeleteTopicsRequest: "1-6",
+    AlterConfigsRequest: "0-2",
+    CreatePartitionsRequest: "0-3",
+    ElectLeadersRequest: "0-2",
+    IncrementalAlterConfigsRequest: "0-1",
+    AlterPartitionReassignmentsRequest: "0-1",
+    ListPartitionReassignmentsRequest: "0",
+    DescribeClientQuotasRequest: "0-1",
+    AlterClientQuotasRequest: "0-1",
+    DescribeUserScramCredentialsRequest: "0",
+    AlterUserScramCredentialsRequest: "0",
+    UpdateFeaturesRequest: "0-2",
+    UnregisterBrokerRequest: "0",
+    ListConfigResourcesRequest: "0-1",
+}
+
+
+async def hand_on(request: Any, context: RequestContext) -> Any:
+    """Ask the controller; its answer is the answer."""
+    return await context.node.controller.handle(request, context.version)
+
+
+def modules() -> list[SimpleNamespace]:
+    """One stand-in for a handler module each, for the routing table."""
+    handle: Callable[[Any, RequestContext], Awaitable[Any]] = hand_on
+    return [SimpleNamespace(REQUEST=request, VERSIONS=versions, handle=handle) for request, versions in FORWARDED.items()]

@@ -1,0 +1,77 @@
+"""ListOffsets: the start, the end, or where a time begins. Versions 1 to 11: read_committed from 2, leader epochs from
+4 (KIP-320), the greatest timestamp from 7 (KIP-734), local and tiered starts from 8 and 9 (KIP-405, KIP-1005), the
+earliest not yet copied from 11 (KIP-1023). Without tiered storage the last three are answered as Kafka does: the
+local start is the start, and nothing is remote.
+"""
+
+from collections import Counter
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.partition import Partition
+from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError, UnsupportedVersionError
+from minikafka.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+
+REQUEST = ListOffsetsRequest
+VERSIONS = "1-11"
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+NOTHING = (-1, -1, -1)
+VERSION_MAX = 2**15
+
+
+async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """Each partition for itself; one that is named twice is INVALID_REQUEST."""
+    named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
+    return ListOffsetsResponse(topics=[_topic(topic, request, context, named) for topic in request.topics])
+
+
+def _topic(
+    topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, named: Counter[tuple[str, int]]
+) -> ListOffsetsTopicResponse:
+    answer = ListOffsetsTopicResponse(name=topic.name)
+    for asked in topic.partitions:
+        answered = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+        answer.partitions.append(answered)
+        try:
+            if named[topic.name, asked.partition_index] > 1:
+                raise InvalidRequestError(f"{topic.name}-{asked.partition_index} is named twice")
+            partition = context.node.partitions.find(topic.name, asked.partition_index)
+            partition.check_leader(asked.current_leader_epoch)
+            found = _look_up(partition, asked, request.isolation_level, context.version)
+            answered.timestamp, answered.offset, answered.leader_epoch = found
+        except KafkaError as error:
+            answered.error_code = ErrorCode(error.code)
+    return answer
+
+
+def _look_up(
+    partition: Partition, asked: ListOffsetsPartition, isolation: int, version: int
+) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); -1 for what there is not.
+
+    Raises:
+        UnsupportedVersionError: A special timestamp that this version does not know.
+    """
+    wanted, log = asked.timestamp, partition.log
+    if wanted < 0 and version < VERSION_OF.get(wanted, VERSION_MAX if wanted < EARLIEST else 0):
+        raise UnsupportedVersionError(f"timestamp {wanted} means nothing at version {version}")
+    end = partition.visible_end(isolation)
+    if wanted == LATEST:
+        return -1, end, partition.leader_epoch
+    if wanted in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.epochs.epoch_at(log.start_offset)
+        return -1, log.start_offset, partition.leader_epoch if epoch < 0 else epoch
+    if wanted in (LATEST_TIERED, EARLIEST_PENDING):
+        return NOTHING
+    found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
+    if found is None or found.offset >= end:
+        return NOTHING
+    return found.timestamp, found.offset, found.leader_epoch

@@ -1,0 +1,111 @@
+"""Metadata: nodes, topics, leaders. Versions 0 to 13: creation on demand is optional from 4 (KIP-204), topic ids from
+10, asked for by id from 12 (KIP-516), the error of the whole from 13 (KIP-1102).
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.metadata import CLUSTER_OPERATIONS, brokers, topic_answer
+from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from minikafka.protocol.names import check_topic_name
+
+REQUEST = MetadataRequest
+VERSIONS = "0-13"
+
+NIL = bytes(16)
+VERSION_BY_ID = 12
+VERSION_WITH_IDS = 10
+AUTO_CREATION_TIMEOUT_MS = 5000
+
+
+async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """What the request names, everything (null, or empty at version 0), or only the nodes (empty)."""
+    if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
+        return _refuse_ids(request)
+    node = context.node
+    response = MetadataResponse(
+        brokers=brokers(node.addresses(context)),
+        cluster_id=node.image.cluster_id,
+        controller_id=node.controller_id,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    if request.topics is None or (context.version == 0 and not request.topics):
+        names = list(node.image.topics)
+    elif any(topic.topic_id != NIL for topic in request.topics):
+        response.topics = [_by_id(topic, request, context) for topic in request.topics if topic.topic_id != NIL]
+        return response
+    else:
+        names = list(dict.fromkeys(topic.name or "" for topic in request.topics))
+        if request.allow_auto_topic_creation or context.version < 4:
+            await _create_missing(names, context)
+    response.topics = [_by_name(name, request, context) for name in names]
+    return response
+
+
+def _names_by_id(topics: list[MetadataRequestTopic]) -> bool:
+    return any(topic.topic_id != NIL or topic.name is None for topic in topics)
+
+
+def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
+    """KIP-516: versions 10 and 11 have the field, but brokers never honoured it."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
+            )
+            for topic in request.topics or []
+        ]
+    )
+
+
+def _by_id(asked: MetadataRequestTopic, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
+    topic = context.node.image.topics_by_id.get(asked.topic_id)
+    if topic is None:
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+    operations = request.include_topic_authorized_operations
+    return topic_answer(topic, context.node.image, operations=operations)
+
+
+def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
+    topic = context.node.image.topics.get(name)
+    if topic is not None:
+        operations = request.include_topic_authorized_operations
+        return topic_answer(topic, context.node.image, operations=operations)
+    try:
+        check_topic_name(name)
+    except InvalidTopicError as error:
+        return MetadataResponseTopic(error_code=error.code, name=name)
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+
+
+async def _create_missing(names: list[str], context: RequestContext) -> None:
+    """Create what is asked for and not there, if the node's settings allow it; failures show as unknown topics."""
+    node = context.node
+    if not node.settings["auto.create.topics.enable"]:
+        return
+    missing = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names if _creatable(name, context)]
+    if missing:
+        request = CreateTopicsRequest(topics=missing, timeout_ms=AUTO_CREATION_TIMEOUT_MS)
+        try:
+            await node.controller.handle(request, CREATION_VERSION)
+        except KafkaError:
+            return  # the answer says that they are unknown, and clients ask again
+
+
+def _creatable(name: str, context: RequestContext) -> bool:
+    if name in context.node.image.topics:
+        return False
+    try:
+        check_topic_name(name)
+    except InvalidTopicError:
+        return False
+    return True
+
+
+CREATION_VERSION = 7

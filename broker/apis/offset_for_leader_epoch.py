@@ -1,0 +1,34 @@
+"""OffsetForLeaderEpoch: where an epoch ended (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+REQUEST = OffsetForLeaderEpochRequest
+VERSIONS = "2-4"
+
+
+async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+    """The largest epoch up to the one asked for, and its end; neither (-1) where there is none."""
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answers = [_end_of_epoch(topic.topic, asked, context) for asked in topic.partitions]
+        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return response
+
+
+def _end_of_epoch(topic: str, asked: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = context.node.partitions.find(topic, asked.partition)
+        partition.check_leader(asked.current_leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.end_of_epoch(asked.leader_epoch)
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer

@@ -1,0 +1,152 @@
+"""Produce: batches into logs. Versions 3 to 13 (13: topics by id, KIP-516); v0–v2 are advertised but refused, since
+librdkafka stops compressing where they are missing (KAFKA-18659).
+"""
+
+from minikafka.broker.context import Disconnect, RequestContext
+from minikafka.broker.partition import Partition, Written
+from minikafka.broker.validation import RejectedRecords, produced_batch
+from minikafka.protocol.errors import (
+    CorruptMessageError,
+    ErrorCode,
+    InvalidRequiredAcksError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    NotLeaderOrFollowerError,
+    TransactionalIdAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from minikafka.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from minikafka.protocol.names import INTERNAL_TOPICS
+from minikafka.protocol.records.batch import Batch
+
+REQUEST = ProduceRequest
+VERSIONS = "3-13"
+ADVERTISED_MIN_VERSION = 0
+
+VERSION_BY_ID = 13
+ACKS = (-1, 0, 1)
+ALL = -1
+ADMIN_CLIENT_ID = "__admin_client"
+WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeError, NotLeaderOrFollowerError)
+"""After these, Kafka answers without the log's start."""
+
+Pending = list[tuple[Partition, Written, PartitionProduceResponse]]
+
+
+async def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    """Append every partition's batch, then wait for those that want to be committed.
+
+    Raises:
+        Disconnect: A partition failed and `acks` is 0: hanging up is all that can tell the client.
+    """
+    response = ProduceResponse()
+    pending: Pending = []
+    for topic in request.topic_data:
+        if topic.partition_data:
+            response.responses.append(_produce_to(topic, request, context, pending))
+    if request.acks == 0:
+        return _unanswered(response)
+    if request.acks == ALL:
+        for partition, written, answer in pending:
+            await _commit(partition, written, answer)
+    return response
+
+
+def _produce_to(
+    topic: TopicProduceData, request: ProduceRequest, context: RequestContext, pending: Pending
+) -> TopicProduceResponse:
+    # Of a partition that is named twice the last counts, as in Kafka, where they meet in a map.
+    answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+    for data in {data.index: data for data in topic.partition_data}.values():
+        answered = PartitionProduceResponse(index=data.index)
+        answer.partition_responses.append(answered)
+        try:
+            partition, batch = _admit(topic, data, request, context)
+        except KafkaError as error:
+            _fail(answered, error)
+            continue
+        _append(partition, batch, answered, context, pending)
+    return answer
+
+
+def _admit(
+    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: RequestContext
+) -> tuple[Partition, Batch]:
+    """The checks that come before the log's own, in Kafka's order."""
+    partitions = context.node.partitions
+    name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
+    if name not in context.node.image.topics:
+        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    batch = produced_batch(data.records, context.version)
+    if request.acks not in ACKS:
+        raise InvalidRequiredAcksError(f"acks {request.acks} is none of -1, 0, 1")
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise InvalidTopicError(f"Cannot append to internal topic {name}")
+    partition = partitions.find(name, data.index)
+    if batch.is_transactional:
+        if request.transactional_id is None:
+            raise TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
+        raise UnsupportedVersionError("this node has no transactions yet")
+    return partition, batch
+
+
+def _append(
+    partition: Partition,
+    batch: Batch,
+    answer: PartitionProduceResponse,
+    context: RequestContext,
+    pending: Pending,
+) -> None:
+    try:
+        written = partition.append(batch, now_ms=context.node.now_ms())
+    except RejectedRecords as rejected:
+        _fail(answer, rejected.error)
+        answer.log_start_offset = partition.log.start_offset
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in rejected.indices
+        ]
+    except KafkaError as error:
+        _fail(answer, error)
+        if not isinstance(error, WITHOUT_LOG_START):
+            answer.log_start_offset = partition.log.start_offset
+    else:
+        answer.base_offset = written.first_offset
+        answer.log_append_time_ms = written.append_time_ms
+        answer.log_start_offset = partition.log.start_offset
+        pending.append((partition, written, answer))
+
+
+async def _commit(partition: Partition, written: Written, answer: PartitionProduceResponse) -> None:
+    try:
+        await partition.committed(written.last_offset + 1)
+    except KafkaError as error:
+        _fail(answer, error)
+
+
+def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = error.code
+    answer.error_message = error.message
+    answer.base_offset = -1
+
+
+def _unanswered(response: ProduceResponse) -> None:
+    failed = [
+        f"{topic.name}-{partition.index}: {ErrorCode(partition.error_code).name}"
+        for topic in response.responses
+        for partition in topic.partition_responses
+        if partition.error_code
+    ]
+    if failed:
+        raise Disconnect(f"a produce request with acks 0 failed: {', '.join(failed)}")

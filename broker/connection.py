@@ -1,0 +1,94 @@
+"""One client's connection: frames in, answers out, one request at a time, in order.
+
+As Apache Kafka does, a connection's next request is not looked at before the last one is answered; that is the whole
+of its flow control. A request that cannot be understood ends the connection: what follows it could not be trusted.
+"""
+
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from minikafka.broker.context import Disconnect
+from minikafka.broker.dispatch import Dispatcher
+from minikafka.broker.transport import Transport
+from minikafka.protocol.frame import FrameReader
+from minikafka.protocol.message import MalformedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = structlog.get_logger("minikafka.connection")
+
+REQUESTS_BETWEEN_CHECKPOINTS = 16
+
+
+class Connection:
+    """A connection being served.
+
+    Attributes:
+        last_active: When it last sent something, on trio's clock in seconds.
+        busy: Whether a request of it is being answered.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        dispatcher: Dispatcher,
+        *,
+        listener: str,
+        size_bytes_max: int,
+        current_time: "Callable[[], float]" = trio.current_time,
+    ) -> None:
+        self.transport = transport
+        self.listener = listener
+        self.scope = trio.CancelScope()
+        self.busy = False
+        self._dispatcher = dispatcher
+        self._reader = FrameReader(size_bytes_max)
+        self._current_time = current_time
+        self.last_active = current_time()
+
+    async def serve(self) -> None:
+        """Until the client hangs up, breaks the protocol, or `scope` is cancelled. Closes the connection."""
+        try:
+            with self.scope:
+                await self._serve()
+        except (MalformedMessage, Disconnect) as error:
+            log.info("connection closed", client=self.transport.peer_host, reason=str(error))
+        except OSError:
+            pass  # the peer went away; there is nobody to tell
+        finally:
+            self.transport.close()
+
+    async def _serve(self) -> None:
+        answered = 0
+        while frames := await self._receive():
+            self.last_active = self._current_time()
+            for frame in frames:
+                self.busy = True
+                parts = await self._dispatcher.answer(frame, self)
+                if parts:
+                    await self.transport.send(parts)
+                self.busy = False
+                answered += 1
+                if answered % REQUESTS_BETWEEN_CHECKPOINTS == 0:
+                    await trio.lowlevel.checkpoint()
+
+    async def _receive(self) -> list[bytearray]:
+        """The next whole frames, at least one; none at the end of the stream."""
+        while True:
+            target = self._reader.target
+            if target is None:
+                data = await self.transport.receive_some()
+                if not data:
+                    return []
+                if frames := self._reader.feed(data):
+                    return frames
+                continue
+            with target:
+                count = await self.transport.receive_into(target)
+            if not count:
+                return []
+            if frame := self._reader.received(count):
+                return [frame]

@@ -1,0 +1,139 @@
+"""From a frame to the handler of its API and back to an answer.
+
+The table of routes is what ApiVersions advertises: an API is listed if, and only if, a module in `apis/` handles it,
+with exactly the versions that the module says it honours.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from minikafka.broker.context import Disconnect, RequestContext
+from minikafka.protocol.apis import api_of
+from minikafka.protocol.errors import ErrorCode, KafkaError
+from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
+from minikafka.protocol.message import decode
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from minikafka.broker.connection import Connection
+    from minikafka.broker.node import Node
+
+log = structlog.get_logger("minikafka.request")
+
+API_VERSIONS_KEY = 18
+
+Handler = Callable[[Any, RequestContext], Awaitable[Any]]
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """One API as this node honours it.
+
+    Attributes:
+        advertised_min: What ApiVersions says where that differs from what is honoured (Produce: KAFKA-18659).
+    """
+
+    key: int
+    request: type
+    response: type
+    min_version: int
+    max_version: int
+    advertised_min: int
+    handle: Handler
+
+
+def routes_of(modules: Sequence[ModuleType]) -> dict[int, Route]:
+    """The routing table, from each handler module's `REQUEST`, `VERSIONS` and `handle`."""
+    routes: dict[int, Route] = {}
+    for module in modules:
+        api = api_of(module.REQUEST)
+        low, _, high = str(module.VERSIONS).partition("-")
+        minimum, maximum = int(low), int(high or low)
+        advertised = int(getattr(module, "ADVERTISED_MIN_VERSION", minimum))
+        assert api.key not in routes, f"two handlers for {api.name}"
+        routes[api.key] = Route(
+            api.key, module.REQUEST, api.response, minimum, maximum, advertised, module.handle
+        )
+    return dict(sorted(routes.items()))
+
+
+class Dispatcher:
+    """Answers frames. One for a node; it keeps nothing between requests.
+
+    Args:
+        node: Handed to the handlers.
+        routes: See `routes_of`.
+    """
+
+    def __init__(self, node: "Node", routes: dict[int, Route]) -> None:
+        self._node = node
+        self._routes = routes
+
+    async def answer(self, frame: bytearray, connection: "Connection") -> list[Any]:
+        """The parts of the answer, size first; empty where there is none (Produce with acks 0).
+
+        Raises:
+            MalformedMessage: The frame is no request of a kind and version that this node knows.
+            Disconnect: The only answer is to hang up.
+        """
+        header, body_offset = parse_request_header(frame)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            raise Disconnect(f"API {header.api_key} is not one of this listener's")
+        if not route.min_version <= header.api_version <= route.max_version:
+            if header.api_key == API_VERSIONS_KEY:
+                return self._unsupported_api_versions(header, route)
+            raise Disconnect(f"version {header.api_version} of {route.request.__name__} is not supported")
+        request = decode(route.request, header.api_version, frame, body_offset)
+        response = await self._handle(route, request, header, connection)
+        return response_parts(response, header.api_version, header.correlation_id) if response else []
+
+    async def _handle(
+        self, route: Route, request: Any, header: RequestHeader, connection: "Connection"
+    ) -> Any:
+        context = RequestContext(
+            self._node,
+            header.api_version,
+            header.client_id or "",
+            connection.transport.peer_host,
+            connection.listener,
+            connection.transport.local_host,
+            connection.transport.local_port,
+        )
+        try:
+            return await route.handle(request, context)
+        except KafkaError as error:
+            return _refusal(route, error)
+        except Disconnect:
+            raise
+        except Exception as error:
+            log.exception("a request failed", api=route.request.__name__, client=context.client_id)
+            raise Disconnect(f"{route.request.__name__} failed: {error!r}") from error
+
+    def _unsupported_api_versions(self, header: RequestHeader, route: Route) -> list[Any]:
+        """KIP-511: the answer that every client can read, in version 0."""
+        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        response.api_keys = [ApiVersionsResponse.ApiVersion(18, route.min_version, route.max_version)]
+        return response_parts(response, 0, header.correlation_id)
+
+
+def _refusal(route: Route, error: KafkaError) -> Any:
+    """The whole request's error as a response: the one place where an exception becomes an answer.
+
+    Raises:
+        Disconnect: Responses of this API have no room for an error of the whole request.
+    """
+    response = route.response()
+    if not hasattr(response, "error_code"):
+        raise Disconnect(f"{route.request.__name__}: {error}")
+    response.error_code = error.code
+    if hasattr(response, "error_message"):
+        response.error_message = error.message
+    return response
+
+
+__all__ = ["ApiVersionsRequest", "Dispatcher", "Route", "routes_of"]

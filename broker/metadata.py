@@ -1,0 +1,70 @@
+"""The cluster as clients are told of it: image in, answers out. Pure.
+
+Used by Metadata, DescribeCluster and DescribeTopicPartitions, which say the same things in three shapes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minikafka.controller.image import Image, PartitionState, Topic
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.metadata import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from minikafka.protocol.names import INTERNAL_TOPICS
+
+TOPIC_OPERATIONS = 3576
+"""Bits of read, write, create, delete, alter, describe, describe and alter configs: all, where there is no authorizer."""
+CLUSTER_OPERATIONS = 8096
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """Where clients of a listener reach a node."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+Addresses = Callable[[], list[Address]]
+
+
+def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
+    """The live nodes as Metadata lists them."""
+    return [
+        MetadataResponseBroker(node_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
+        for address in addresses
+    ]
+
+
+def topic_answer(topic: Topic, image: Image, *, operations: bool) -> MetadataResponseTopic:
+    """One topic with all its partitions."""
+    answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
+    answer.partitions = [
+        _partition_answer(index, partition, image) for index, partition in enumerate(topic.partitions)
+    ]
+    if operations:
+        answer.topic_authorized_operations = TOPIC_OPERATIONS
+    return answer
+
+
+def _partition_answer(index: int, partition: PartitionState, image: Image) -> MetadataResponsePartition:
+    leaderless = partition.leader < 0
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline(partition, image),
+    )
+
+
+def offline(partition: PartitionState, image: Image) -> list[int]:
+    """Replicas on nodes that are not there."""
+    return [node for node in partition.replicas if not image.is_alive(node)]

@@ -1,0 +1,158 @@
+"""How bytes come in and go out: over a real socket, or over any trio stream (TLS, memory).
+
+A real socket is read into one buffer shared by all connections of a node and written with `sendfile`, both
+without a trip through trio's scheduler unless the kernel says "not now". That is what keeps thousands of idle
+connections at a few hundred bytes each, and a slice of a log out of Python's memory altogether.
+"""
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+import trio
+
+from minikafka.storage.log import FileSlice
+
+SCRATCH_SIZE_BYTES = 256 << 10
+SENDFILE_SIZE_BYTES_MIN = 32 << 10
+"""Below this a slice is cheaper copied into the answer than sent by a system call of its own."""
+SENDFILE_SIZE_BYTES_MAX = 8 << 20
+
+
+class Transport(Protocol):
+    """One connection's bytes."""
+
+    peer_host: str
+    local_port: int
+
+    async def receive_some(self) -> memoryview:
+        """What has come, valid until the next call on any connection of the node; empty at the end.
+
+        Raises:
+            ConnectionResetError: The peer is gone.
+        """
+        ...
+
+    async def receive_into(self, target: memoryview) -> int:
+        """Fill some of `target`; 0 at the end."""
+        ...
+
+    async def send(self, parts: Sequence["bytes | FileSlice"]) -> None:
+        """Send all parts in order. Cancellation leaves the connection unusable: close it."""
+        ...
+
+    def peer_is_gone(self) -> bool:
+        """Whether the peer hung up, without reading what it sent before."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SocketTransport:
+    """A TCP connection, non-blocking; the shell waits with trio only where the kernel would block."""
+
+    def __init__(self, raw: socket.socket, scratch: memoryview) -> None:
+        self._raw = raw
+        self._scratch = scratch
+        raw.setblocking(False)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer_host = str(raw.getpeername()[0])
+        self.local_port = int(raw.getsockname()[1])
+
+    async def receive_some(self) -> memoryview:
+        size = await self.receive_into(self._scratch)
+        return self._scratch[:size]
+
+    async def receive_into(self, target: memoryview) -> int:
+        while True:
+            try:
+                return self._raw.recv_into(target)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._raw)
+
+    async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
+        pending: list[bytes | bytearray | memoryview] = []
+        for part in parts:
+            if not isinstance(part, FileSlice):
+                pending.append(part)
+            elif len(part) < SENDFILE_SIZE_BYTES_MIN:
+                pending.append(part.read())
+            else:
+                await self._send_bytes(pending, more=True)
+                pending = []
+                await self._send_file(part)
+        await self._send_bytes(pending, more=False)
+
+    async def _send_bytes(self, pending: list[bytes | bytearray | memoryview], *, more: bool) -> None:
+        if not pending:
+            return
+        left = memoryview(pending[0] if len(pending) == 1 else b"".join(pending))
+        flags = socket.MSG_MORE if more else 0
+        while left:
+            try:
+                left = left[self._raw.send(left, flags) :]
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._raw)
+
+    async def _send_file(self, part: FileSlice) -> None:
+        position, left = part.position, len(part)
+        out, source = self._raw.fileno(), part.fileno()
+        while left:
+            try:
+                sent = os.sendfile(out, source, position, min(left, SENDFILE_SIZE_BYTES_MAX))
+            except BlockingIOError:
+                await trio.lowlevel.wait_writable(self._raw)
+                continue
+            if not sent:
+                raise ConnectionResetError("the log became shorter while it was being sent")
+            position, left = position + sent, left - sent
+
+    def peer_is_gone(self) -> bool:
+        try:
+            return self._raw.recv(1, socket.MSG_PEEK) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def close(self) -> None:
+        trio.lowlevel.notify_closing(self._raw)
+        self._raw.close()
+
+
+class StreamTransport:
+    """Any trio stream: TLS, or memory in simulation. Slices of files go out as bytes."""
+
+    def __init__(self, stream: trio.abc.Stream, peer_host: str, local_port: int) -> None:
+        self._stream = stream
+        self.peer_host = peer_host
+        self.local_port = local_port
+
+    async def receive_some(self) -> memoryview:
+        try:
+            return memoryview(await self._stream.receive_some(SCRATCH_SIZE_BYTES))
+        except trio.BrokenResourceError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def receive_into(self, target: memoryview) -> int:
+        try:
+            data = await self._stream.receive_some(len(target))
+        except trio.BrokenResourceError as error:
+            raise ConnectionResetError(str(error)) from error
+        target[: len(data)] = data
+        return len(data)
+
+    async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
+        data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+        try:
+            await self._stream.send_all(data)
+        except trio.BrokenResourceError as error:
+            raise ConnectionResetError(str(error)) from error
+
+    def peer_is_gone(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Forceful: whatever the peer has not read yet is lost."""
+        trio.lowlevel.spawn_system_task(trio.aclose_forcefully, self._stream)

@@ -1,0 +1,142 @@
+"""The house rules that a machine can check: sizes, seams, and that nothing lies around unused."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("broker", "cli", "client", "controller", "protocol", "storage")
+SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+EVERYTHING = [*SOURCES, *TESTS, *sorted((ROOT / "bench").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 50
+
+IMPORTS_TRIO = {
+    "broker/apis/fetch.py",
+    "broker/connection.py",
+    "broker/coordinator/runtime.py",
+    "broker/lifecycle.py",
+    "broker/main.py",
+    "broker/node.py",
+    "broker/partition.py",
+    "broker/server.py",
+    "broker/transport.py",
+    "broker/waiting.py",
+    "client/shell_trio.py",
+    "controller/controller.py",
+    "storage/disk.py",
+}
+"""Sockets, drivers of pure cores, the server. A file that joins this list says why in its docstring."""
+
+SEAMS = {
+    "broker/main.py": {"time", "random", "os"},
+    "broker/server.py": {"socket"},
+    "broker/transport.py": {"socket", "os"},
+    "storage/disk.py": {"os", "open"},
+}
+"""Where the outside world may be touched: the files that hand it to all others, and how."""
+
+BANNED_MODULES = {"time", "threading", "socket", "random", "uuid", "asyncio", "tempfile", "shutil", "subprocess"}
+BANNED_CALLS = {"open", "input", "print"}
+PURE_FROM = {"random": {"Random"}, "uuid": {"UUID"}, "time": set[str]()}
+"""What may be had from a banned module: types that are handed in."""
+
+HANDS_OUT_THE_WORLD = ("cli/", "client/")
+"""The command line is where clocks, files and processes come from; the client has a seam test of its own."""
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", EVERYTHING, ids=name)
+def test_files_and_functions_are_of_a_size_that_fits_in_a_head(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= FILE_LINES_MAX, f"{name(path)} has more than {FILE_LINES_MAX} lines"
+    long = [
+        f"{node.name} ({node.end_lineno - node.lineno + 1})"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not long, f"{name(path)}: functions over {FUNCTION_LINES_MAX} lines: {', '.join(long)}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), f"{name(path)} has no docstring"
+
+
+def imported(tree: ast.AST) -> set[tuple[str, str]]:
+    """(module, name) of every import; the name is "" for `import module`."""
+    found: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {(alias.name, "") for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {(node.module, alias.name) for alias in node.names}
+    return found
+
+
+def test_trio_is_imported_in_the_listed_files_only() -> None:
+    importers = {
+        name(path)
+        for path in SOURCES
+        if any(module.split(".")[0] == "trio" for module, _ in imported(ast.parse(path.read_text())))
+    }
+    assert importers - IMPORTS_TRIO == set()
+    assert IMPORTS_TRIO - importers - {"client/shell_trio.py"} == set(), "the list names files that no longer need it"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_the_outside_world_is_handed_in(path: Path) -> None:
+    if name(path).startswith(HANDS_OUT_THE_WORLD):
+        return
+    allowed = SEAMS.get(name(path), set())
+    tree = ast.parse(path.read_text())
+    for module, what in imported(tree):
+        top = module.split(".")[0]
+        if top in BANNED_MODULES and top not in allowed:
+            assert what in PURE_FROM.get(top, set()), f"{name(path)} imports {module}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in BANNED_CALLS - allowed, f"{name(path)}:{node.lineno} calls {node.func.id}"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            assert "os" in allowed, f"{name(path)}:{node.lineno} uses os.{node.attr}"
+
+
+def test_no_module_is_left_that_nobody_imports() -> None:
+    modules = {"minikafka." + name(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in SOURCES}
+    used = set(entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values())
+    for path in EVERYTHING:
+        for module, what in imported(ast.parse(path.read_text())):
+            used |= {module, f"{module}.{what}"}
+        used |= lazily_imported(path)
+    orphans = {
+        module for module, path in modules.items() if module not in used and path.name != "__init__.py"
+    }
+    assert orphans == set()
+
+
+def lazily_imported(path: Path) -> set[str]:
+    """Names of our modules in strings, as the command line's lazy table has them."""
+    return {
+        node.value.split(":")[0]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("minikafka.")
+    }
+
+
+def pyproject() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_package_is_shipped() -> None:
+    listed = set(pyproject()["tool"]["setuptools"]["packages"])
+    there = {"minikafka." + name(path.parent).replace("/", ".") for path in SOURCES if path.name == "__init__.py"}
+    assert listed == there
