@@ -53,6 +53,17 @@ def varint(value: int) -> bytes:
 
 def read_varint(data: bytes, position: int, size_bytes_max: int = 5) -> tuple[int, int]:
     """(Value, position after it); 5 bytes at most, 10 for a varlong. IndexError at the end of `data`."""
+    first = data[position]
+    if first < 0x80:
+        return (first >> 1) ^ -(first & 1), position + 1
+    second = data[position + 1]
+    if second < 0x80:
+        number = first & 0x7F | second << 7
+        return (number >> 1) ^ -(number & 1), position + 2
+    return _read_long_varint(data, position, size_bytes_max)
+
+
+def _read_long_varint(data: bytes, position: int, size_bytes_max: int) -> tuple[int, int]:
     number = shift = 0
     for index in range(position, position + size_bytes_max):
         byte = data[index]
@@ -139,7 +150,7 @@ def decode_records(
 def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last_delta: int) -> list[Record]:
     """The loop itself: a varint of one byte, which most are, costs no call."""
     records: list[Record] = []
-    append, new, zigzag, position, size = records.append, tuple.__new__, _ZIGZAG, 0, len(data)
+    append, new, zigzag, position, size, before = records.append, tuple.__new__, _ZIGZAG, 0, len(data), -1
     wide = not -_WIDE_TIMESTAMP < base_timestamp < _WIDE_TIMESTAMP
     for _ in range(count):
         byte = data[position]
@@ -155,9 +166,9 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
             wide, position = wide or after > position + 9, after
         byte = data[position]
         delta, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
-        if not 0 <= delta <= last_delta:
-            raise CorruptRecords(f"a record's offset delta {delta} is outside its batch (0 to {last_delta})")
-        byte = data[position]
+        if not before < delta <= last_delta:
+            raise CorruptRecords(f"an offset delta of {delta}, which must be {before + 1} to {last_delta}")
+        before, byte = delta, data[position]
         length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
         after = position + length
         if length >= 0:
@@ -172,7 +183,7 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
         else:
             value = _null(length, "value")
         if data[position]:
-            headers, position = _decode_headers(data, position)
+            headers, position = decode_headers(data, position)
         else:
             headers, position = (), position + 1
         if position != end:
@@ -193,7 +204,8 @@ def _wrapped(record: Record) -> Record:
     return record._replace(timestamp=((record.timestamp + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63))
 
 
-def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+    """A record's headers and the position behind them. IndexError at the end of `data`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (len(data) - position) // 2:
         raise CorruptRecords(f"a record claims {count} headers in {len(data) - position} bytes")

@@ -1,0 +1,115 @@
+"""Whole batches at once agree with the plain loops, byte for byte and record for record, also on lies."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import record_shapes
+
+from minikafka.protocol.records import columns
+from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
+from minikafka.protocol.records.columns import decode_columns, encode_columns
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.record import CorruptRecords, Record
+
+from .test_mutations import mutated, originals, with_true_checksum
+
+MUTATIONS = 5_000
+
+
+@pytest.fixture(autouse=True, params=["numpy", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test runs with numpy from the first record on, and as if numpy were not installed."""
+    if request.param == "numpy":
+        pytest.importorskip("numpy")
+        monkeypatch.setattr(columns, "ENCODE_COUNT_MIN", 1)
+        monkeypatch.setattr(columns, "DECODE_COUNT_MIN", 1)
+    else:
+        monkeypatch.setattr(columns, "load_vectors", lambda: None)
+    return str(request.param)
+
+
+def loop_records(some: list[Batch], max_size_bytes: int = 1 << 20) -> list[Record] | None:
+    try:
+        return [record for batch in some for record in batch.records(max_size_bytes=max_size_bytes)]
+    except CorruptRecords:
+        return None
+
+
+def column_records(some: list[Batch], max_size_bytes: int = 1 << 20) -> list[Record] | None:
+    try:
+        return decode_columns(some, max_size_bytes=max_size_bytes).records()
+    except CorruptRecords:
+        return None
+
+
+@given(records=record_shapes.records(), codec=st.sampled_from(Codec), sequence=st.integers(-1, 1 << 30))
+def test_encoding_agrees(records: list[Record], codec: Codec, sequence: int) -> None:
+    _, timestamps, keys, values, headers = zip(*records, strict=True)
+    numbers: dict[str, Any] = {"codec": codec, "producer_id": 9, "base_sequence": sequence}
+    assert encode_columns(keys, values, timestamps, headers, **numbers) == encode_batch(records, **numbers)
+
+
+@given(values=st.lists(st.binary(max_size=200), min_size=1, max_size=300))
+def test_encoding_without_keys_and_headers_agrees(values: list[bytes]) -> None:
+    wanted = encode_batch([Record(-1, 1000 + n, None, value) for n, value in enumerate(values)])
+    assert encode_columns(None, values, range(1000, 1000 + len(values))) == wanted
+
+
+@given(
+    groups=st.lists(record_shapes.records(min_size=0, max_size=6), max_size=4),
+    codec=st.sampled_from(Codec),
+    log_append_time=st.booleans(),
+)
+def test_decoding_many_batches_agrees(
+    groups: list[list[Record]], codec: Codec, log_append_time: bool
+) -> None:
+    data = bytearray()
+    for records in groups:
+        start = len(data)
+        some: dict[str, Any] = {} if records else {"deltas": (), "last_offset_delta": 0}
+        data += encode_batch(records, codec=codec, base_offset=start * 1000, **some)
+        if log_append_time and len(records) % 2:
+            stamp_log_append_time(data, start, 77)
+    whole = list(batches(data))
+    assert column_records(whole) == loop_records(whole)
+
+
+def test_columns_are_there_one_by_one() -> None:
+    records = [Record(5 + n, 70 + n, b"k%d" % n if n % 2 else None, b"v" * n) for n in range(9)]
+    found = decode_columns([parse_header(encode_batch(records, base_offset=5))])
+    assert (len(found), found.headers) == (9, None)
+    assert list(zip(found.offsets, found.timestamps, found.keys(), found.values(), strict=True)) == [
+        record[:4] for record in records
+    ]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_damaged_batches_are_the_same_to_both(codec: Codec) -> None:
+    original, random = originals()[codec], Random(f"columns/{codec}")
+    for number in range(MUTATIONS):
+        data = with_true_checksum(mutated(original, random))
+        try:
+            whole = list(batches(data + (original if number % 3 == 0 else b"")))
+        except CorruptRecords:
+            continue
+        assert column_records(whole) == loop_records(whole)
+
+
+@pytest.mark.parametrize("numbers", [{"base_timestamp": (1 << 63) - 1}, {"base_timestamp": -(1 << 63)}])
+def test_times_wrap_around_the_same(numbers: dict[str, int]) -> None:
+    data = encode_batch([Record(0, 5, None, None), Record(1, 9, b"", b"")], max_timestamp=3, base_timestamp=0)
+    forged = bytearray(data)
+    forged[27:35] = numbers["base_timestamp"].to_bytes(8, "big", signed=True)
+    whole = list(batches(forged))
+    assert column_records(whole) == loop_records(whole)
+
+
+def test_a_bomb_does_not_go_off() -> None:
+    data = encode_batch([Record(-1, 0, None, bytes(1 << 20))], codec=Codec.ZSTD)
+    with pytest.raises(CorruptRecords, match="more than"):
+        decode_columns([parse_header(data)] * 8, max_size_bytes=100_000)
