@@ -1,0 +1,112 @@
+"""Listeners: NAME://host:port, the protocol that each name stands for, and Kafka's rules among them.
+
+Source: `SocketServerConfigs.listenerListToEndPoints` and `KafkaConfig.validateValues`.
+"""
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Listener", "ListenerError", "check_apart", "parse_listeners", "protocol_map"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address.
+
+    Attributes:
+        name: in capitals, as Kafka normalises it.
+        host: "" is every address of the machine (in an advertised one: whichever the client reached).
+        port: 0 takes a free one.
+        protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+    """
+
+    name: str
+    host: str
+    port: int
+    protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+class ListenerError(ValueError):
+    """What is wrong with a list of listeners, in words for whoever wrote the file."""
+
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_ADDRESS = re.compile(
+    r"(?P<name>[^:/]+)://(?:\[(?P<bracketed>[0-9a-zA-Z%._:-]*)\]|(?P<host>[^\[\]/]*)):(?P<port>\d+)"
+)
+_HOST = re.compile(r"[0-9a-zA-Z%._:-]*")
+
+
+def parse_listeners(items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """The listeners of a list; names must be distinct.
+
+    Raises:
+        ListenerError: on the first that is wrong.
+    """
+    found = tuple(_parse(item, protocols) for item in items)
+    twice = [name for name, count in Counter(listener.name for listener in found).items() if count > 1]
+    if twice:
+        raise ListenerError(f"Each listener must have a different name, but {', '.join(twice)} comes twice")
+    return found
+
+
+def _parse(item: str, protocols: Mapping[str, str]) -> Listener:
+    found = _ADDRESS.fullmatch(item)
+    if not found or not _HOST.fullmatch(found["host"] or ""):
+        raise ListenerError(f"Unable to parse {item} to a listener; allowed: NAME://host:port")
+    name, port = found["name"].upper(), int(found["port"])
+    if port > 65535:
+        raise ListenerError(f"{item} has a port that does not exist; allowed: 0 to 65535")
+    if name not in protocols:
+        raise ListenerError(
+            f"No security protocol defined for listener {name}; listener.security.protocol.map knows "
+            + ", ".join(protocols)
+        )
+    return Listener(name, found["bracketed"] or found["host"] or "", port, protocols[name])
+
+
+def check_apart(listeners: Sequence[Listener]) -> None:
+    """That no two listeners share a port, unless one is of IPv4 and the other of IPv6.
+
+    Raises:
+        ListenerError: naming the port.
+    """
+    by_port: dict[int, list[Listener]] = {}
+    for listener in listeners:
+        if listener.port:
+            by_port.setdefault(listener.port, []).append(listener)
+    for port, sharing in by_port.items():
+        if sorted(map(_family, sharing)) not in (["IPv4", "IPv6"], [_family(sharing[0])]):
+            raise ListenerError(
+                f"Listeners must have different ports unless one has an IPv4 and the other an IPv6 address, "
+                f"but {' and '.join(map(str, sharing))} share port {port}"
+            )
+
+
+def _family(listener: Listener) -> str:
+    try:
+        return f"IPv{ipaddress.ip_address(listener.host).version}"
+    except ValueError:
+        return "name"
+
+
+def protocol_map(text: str) -> dict[str, str]:
+    """`listener.security.protocol.map`: the protocol of each listener name, names in capitals.
+
+    Raises:
+        ListenerError: on an entry that is not NAME:PROTOCOL.
+    """
+    protocols: dict[str, str] = {}
+    for entry in filter(None, re.split(r"\s*,\s*", text.strip())):
+        name, colon, protocol = (part.strip() for part in entry.rpartition(":"))
+        if not name or not colon or protocol.upper() not in PROTOCOLS:
+            raise ListenerError(f"{entry} is not NAME:PROTOCOL with a protocol of {', '.join(PROTOCOLS)}")
+        protocols[name.upper()] = protocol.upper()
+    return protocols

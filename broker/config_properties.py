@@ -1,0 +1,87 @@
+"""Java's `.properties` files, read as `java.util.Properties` reads them.
+
+Lines joined by a trailing backslash, comments that begin with `#` or `!`, keys that end at `=`, `:` or a
+blank, escapes such as `\\n` and `\\u20ac`. Of a key that comes twice the last counts.
+"""
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["PropertiesError", "read_properties"]
+
+
+class PropertiesError(ValueError):
+    """A file that is no `.properties` file; the message names the line."""
+
+
+def read_properties(data: bytes | str) -> dict[str, str]:
+    """The settings in a `.properties` file.
+
+    Bytes are UTF-8 or else, as Java has it, Latin-1.
+
+    Raises:
+        PropertiesError: on a broken `\\u` escape.
+    """
+    text = data if isinstance(data, str) else _decode(data)
+    return dict(_key_and_value(line, number) for number, line in _logical_lines(text))
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+_BLANKS = " \t\f"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_TRAILING_BACKSLASHES = re.compile(r"\\*$")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their continuations, without comments and blank ones, each with the number of its first."""
+    joined, first = "", 0
+    for number, natural in enumerate(_LINE_END.split(text), 1):
+        line = natural.lstrip(_BLANKS)
+        if not first:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        found = _TRAILING_BACKSLASHES.search(line)
+        goes_on = found is not None and len(found[0]) % 2 == 1
+        joined += line[:-1] if goes_on else line
+        if not goes_on:
+            yield first, joined
+            joined, first = "", 0
+    if joined:
+        yield first, joined
+
+
+_KEY = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
+_SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
+
+
+def _key_and_value(line: str, number: int) -> tuple[str, str]:
+    key = _KEY.match(line)
+    assert key is not None, "the pattern matches anything"
+    separator = _SEPARATOR.match(line, key.end())
+    assert separator is not None, "the pattern matches anything"
+    return _unescape(key[0], number), _unescape(line[separator.end() :], number)
+
+
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def _unescape(text: str, number: int) -> str:
+    if "\\" not in text:
+        return text
+
+    def meaning(found: re.Match[str]) -> str:
+        escape = found[1]
+        if escape == "u":
+            raise PropertiesError(f"line {number}: \\u must be followed by four hexadecimal digits")
+        return chr(int(escape[1:], 16)) if len(escape) == 5 else _LETTERS.get(escape, escape)
+
+    # A character outside the basic plane is written as two \u escapes, a surrogate pair.
+    return _ESCAPE.sub(meaning, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
