@@ -1,7 +1,7 @@
-"""Kafka's errors as exceptions: one class for each code, so that ``except NotLeaderOrFollowerError`` can be said.
+"""Kafka's errors as exceptions: a class for each code, as in ``except NotLeaderOrFollowerError``.
 
-Handlers raise them for a whole request and put the bare `ErrorCode` into the answer where only one partition or
-topic failed; clients get them from `error_for`. All stem from `KafkaError`.
+Handlers raise them for a whole request and put the bare `ErrorCode` into the answer where only one partition
+or topic failed; clients get them from `error_for`. All stem from `KafkaError`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KafkaError(Exception):
 
 
 def error_for(code: int, message: str = "") -> KafkaError:
-    """The exception for a code from the wire; for a code nobody knows yet an `UnknownServerError` that says so.
+    """The exception for a code from the wire; for a code nobody knows yet `UnknownServerError` that says so.
 
     Raises:
         ValueError: for code 0, which is no error.

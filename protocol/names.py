@@ -30,8 +30,8 @@ def check_topic_name(name: str) -> None:
     """Refuse a name that no topic may have, in the words of Kafka's ``Topic.validate``.
 
     Raises:
-        InvalidTopicError: empty, ``.``, ``..``, longer than 249 characters, or with a character that is not an
-            ASCII letter or digit, ``.``, ``_`` or ``-``.
+        InvalidTopicError: empty, ``.``, ``..``, longer than 249 characters, or with a character that is not
+            an ASCII letter or digit, ``.``, ``_`` or ``-``.
     """
     fault = _fault_of_name(name)
     if fault:

@@ -1,0 +1,271 @@
+"""Writes the source that decodes one message at one version.
+
+Invariants of what is written: `position` never goes back; nothing is allocated for a length or a count before that
+many bytes are known to be there; a read past the end raises `struct.error` or `IndexError`, which the frame around
+the whole turns into `MalformedMessage`.
+"""
+
+from __future__ import annotations
+
+import struct
+from struct import calcsize
+from typing import Any
+
+from minikafka.protocol.faults import MalformedMessage
+from minikafka.protocol.schema import IMPLIED, Field, declaration_of, fields_of
+from minikafka.protocol.source import Source
+from minikafka.protocol.types import BYTES, RECORDS, STRING, Kind
+from minikafka.protocol.varint import read_uvarint, skip_tagged_fields
+
+STRING_SIZE_MAX = 0x7FFF
+
+
+def decoder_source(cls: Any, version: int) -> Source:
+    """``decode(data, position) -> (message, end)`` as source."""
+    declaration = declaration_of(cls)
+    source = Source(f"{declaration.name} v{version} decoder")
+    source.names |= {
+        "new": object.__new__,
+        "read_uvarint": read_uvarint,
+        "skip_tagged_fields": skip_tagged_fields,
+        "unpack_from": struct.unpack_from,
+        "struct_error": struct.error,
+        "MalformedMessage": MalformedMessage,
+    }
+    _Decoder(source, f"{declaration.name} v{version}", version, version in declaration.flexible).write(cls)
+    return source
+
+
+class _Decoder:
+    def __init__(self, source: Source, title: str, version: int, flexible: bool) -> None:
+        self.source = source
+        self.title = title
+        self.version = version
+        self.flexible = flexible
+        self.run: list[tuple[str, str]] = []
+        self.uses_view = False
+
+    def write(self, cls: Any) -> None:
+        """The whole function."""
+        line = self.source.line
+        with self.source.block("def decode(data, position):"):
+            line("limit = len(data)")
+            if holds_records(cls, self.version):
+                line("view = memoryview(data)")
+            with self.source.block("try:"):
+                self.struct(cls, "m", "")
+                self.flush()
+                line("return m, position")
+            with self.source.block("except MalformedMessage as error:"):
+                line(f"raise MalformedMessage(f'{self.title}: {{error}}') from None")
+            with self.source.block("except (struct_error, IndexError):"):
+                line(f"raise MalformedMessage(f'{self.title}: cut short at {{limit}} bytes') from None")
+            with self.source.block("except UnicodeDecodeError as error:"):
+                line(f"raise MalformedMessage(f'{self.title}: text that is not UTF-8: {{error}}') from None")
+
+    # -- structs ------------------------------------------------------------------------------------------------
+
+    def struct(self, cls: Any, target: str, where: str) -> None:
+        """A struct into the new variable `target`; `where` names it in faults."""
+        self.source.line(f"{target} = new({self.source.give_class(cls)})")
+        tagged: list[Field] = []
+        for field in fields_of(cls):
+            attribute = f"{target}.{field.name}"
+            if self.version not in field.versions:
+                self.default(field, attribute)
+            elif field.tag is not None and self.flexible:
+                self.default(field, attribute)
+                tagged.append(field)
+            else:
+                self.value(field, attribute, where + field.name)
+        if self.flexible:
+            self.tagged_fields(tagged, target, where)
+
+    def default(self, field: Field, attribute: str) -> None:
+        """What a field has that is not there."""
+        if field.default is not IMPLIED:
+            self.source.line(f"{attribute} = {field.default!r}")
+        elif field.is_array:
+            self.source.line(f"{attribute} = []")
+        else:
+            variable = self.source.variable("d")
+            self.source.line(f"{variable} = {attribute} = new({self.source.give_class(field.struct)})")
+            for inner in fields_of(field.struct):  # type: ignore[arg-type]
+                self.default(inner, f"{variable}.{inner.name}")
+
+    def tagged_fields(self, fields: list[Field], target: str, where: str) -> None:
+        """The end of a struct in a flexible version: known tags into their fields, others skipped."""
+        count = self.source.variable("n")
+        self.run.append(("B", count))
+        self.flush()
+        with self.source.block(f"if {count}:"):
+            self.long(count)
+            if not fields:
+                self.source.line(f"position = skip_tagged_fields({count}, data, position, limit)")
+                return
+            with self.source.block(f"for _ in range({count}):"):
+                self.tagged_field(fields, target, where)
+
+    def tagged_field(self, fields: list[Field], target: str, where: str) -> None:
+        line, end = self.source.line, self.source.variable("end")
+        line("tag, position = read_uvarint(data, position)")
+        line("size, position = read_uvarint(data, position)")
+        line(f"{end} = position + size")
+        with self.source.block(f"if {end} > limit:"):
+            line("raise MalformedMessage(f'a tagged field ends {" + end + "} bytes into {limit}')")
+        for number, field in enumerate(fields):
+            with self.source.block(f"{'el' if number else ''}if tag == {field.tag}:"):
+                self.value(field, f"{target}.{field.name}", where + field.name)
+                self.flush()
+                with self.source.block(f"if position != {end}:"):
+                    line(f"raise MalformedMessage('{where}{field.name}: the size of its tag lies')")
+        line(f"position = {end}")
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def value(self, field: Field, target: str, where: str) -> None:
+        """One field's value into `target`, an attribute."""
+        nullable = self.version in field.nullable
+        compact = self.flexible and not field.never_flexible
+        if field.is_array:
+            self.array(field, target, where, nullable, compact)
+        elif field.kind is None:
+            self.nested(field, target, where, nullable)
+        elif field.kind.code:
+            self.run.append((field.kind.code, target))
+        else:
+            self.sized(field.kind, target, where, nullable, compact)
+
+    def nested(self, field: Field, target: str, where: str, nullable: bool) -> None:
+        variable = self.source.variable("o")
+        if not nullable:
+            self.struct(field.struct, variable, where + ".")
+            self.source.line(f"{target} = {variable}")
+            return
+        self.run.append(("b", variable))
+        self.flush()
+        with self.source.block(f"if {variable} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.struct(field.struct, variable, where + ".")
+            self.flush()
+            self.source.line(f"{target} = {variable}")
+
+    def sized(self, kind: Kind, target: str, where: str, nullable: bool, compact: bool) -> None:
+        """A string, bytes or records, behind their length."""
+        size, end = self.source.variable("n"), "end"
+        self.length(size, compact, "h" if kind is STRING else "i")
+        with self.source.block(f"if {size} < 0:"):
+            self.null(target, where, nullable)
+        with self.source.block("else:"):
+            self.source.line(f"{end} = position + {size}")
+            too_long = f" or {size} > {STRING_SIZE_MAX}" if kind is STRING and compact else ""
+            with self.source.block(f"if {end} > limit{too_long}:"):
+                self.lie(where, size, "bytes")
+            self.source.line(f"{target} = {_SLICES[kind.name]}")
+            self.source.line(f"position = {end}")
+
+    def array(self, field: Field, target: str, where: str, nullable: bool, compact: bool) -> None:
+        count = self.source.variable("n")
+        self.length(count, compact, "i")
+        with self.source.block(f"if {count} < 0:"):
+            self.null(target, where, nullable)
+        least = self.least_bytes(field)
+        with self.source.block(f"elif {count} > {'limit - position' if least < 2 else f'(limit - position) // {least}'}:"):
+            self.lie(where, count, "elements")
+        with self.source.block("else:"):
+            self.elements(field, target, where, count, compact)
+
+    def elements(self, field: Field, target: str, where: str, count: str, compact: bool) -> None:
+        line, kind = self.source.line, field.kind
+        if kind is not None and kind.code and kind.size_bytes < 16:
+            line(f"{target} = list(unpack_from(f'>{{{count}}}{kind.code}', data, position))")
+            line(f"position += {count} * {kind.size_bytes}")
+            return
+        items, item = self.source.variable("a"), self.source.variable("o")
+        line(f"{target} = {items} = []")
+        with self.source.block(f"for _ in range({count}):"):
+            if kind is None:
+                self.struct(field.struct, item, where + "[].")
+            elif kind.code:
+                self.run.append((kind.code, item))
+            else:
+                self.sized(kind, item, where + "[]", nullable=False, compact=compact)
+            self.flush()
+            line(f"{items}.append({item})")
+
+    def null(self, target: str, where: str, nullable: bool) -> None:
+        if nullable:
+            self.source.line(f"{target} = None")
+        else:
+            self.source.line(f"raise MalformedMessage('{where} is null')")
+
+    def lie(self, where: str, count: str, unit: str) -> None:
+        message = f"{where} claims {{{count}}} {unit}, {{limit - position}} bytes are left"
+        self.source.line(f"raise MalformedMessage(f'{message}')")
+
+    # -- bytes --------------------------------------------------------------------------------------------------
+
+    def length(self, variable: str, compact: bool, code: str) -> None:
+        """A length or count into `variable`, negative for null; whatever was put off is read with it."""
+        self.run.append(("B" if compact else code, variable))
+        self.flush()
+        if compact:
+            self.long(variable)
+            self.source.line(f"{variable} -= 1")
+
+    def long(self, variable: str) -> None:
+        """`variable` holds the first byte of a variable-length number: read the rest, if any."""
+        with self.source.block(f"if {variable} > 127:"):
+            self.source.line(f"{variable}, position = read_uvarint(data, position - 1)")
+
+    def flush(self) -> None:
+        """Read the neighbours of fixed size that were put off until now, in one go."""
+        if not self.run:
+            return
+        codes = "".join(code for code, _ in self.run)
+        targets = ", ".join(target for _, target in self.run)
+        self.run = []
+        if codes == "B":
+            self.source.line(f"{targets} = data[position]")
+        else:
+            reader = self.source.give_struct(codes, "unpack_from")
+            self.source.line(f"{targets}{',' if ',' not in targets else ''} = {reader}(data, position)")
+        self.source.line(f"position += {calcsize('>' + codes)}")
+
+    def least_bytes(self, field: Field) -> int:
+        """The fewest bytes that one element of an array can take: what makes a count a lie."""
+        if field.kind is None:
+            return self.least_bytes_of_struct(field.struct)
+        if field.kind.code:
+            return field.kind.size_bytes
+        return 1 if self.flexible else 2 if field.kind is STRING else 4
+
+    def least_bytes_of_struct(self, cls: Any) -> int:
+        total = 1 if self.flexible else 0
+        for field in fields_of(cls):
+            if self.version not in field.versions or (field.tag is not None and self.flexible):
+                continue
+            if field.is_array:
+                total += 1 if self.flexible else 4
+            elif field.kind is None and self.version in field.nullable:
+                total += 1
+            else:
+                total += self.least_bytes(field)
+        return total
+
+
+_SLICES = {
+    STRING.name: "str(data[position:end], 'utf-8')",
+    BYTES.name: "bytes(data[position:end])",
+    RECORDS.name: "view[position:end]",
+}
+
+
+def holds_records(cls: Any, version: int) -> bool:
+    """Whether a message has a field of record batches, at any depth."""
+    return any(
+        field.kind is RECORDS or (field.struct is not None and holds_records(field.struct, version))
+        for field in fields_of(cls)
+        if version in field.versions
+    )
