@@ -1,0 +1,361 @@
+"""The only door to the file system, and the only place with threads.
+
+`RealDisk` is the operating system's; `MemoryDisk` (in `memory_disk.py`) keeps synced and unsynced bytes
+apart, so that a test can cut the power at any operation. Both have the same methods and raise OSError alike;
+the log decides what an error means (it goes offline, `log.py`).
+
+Descriptors are kept few: a `RealFile` opens itself when it is used and may be closed behind its owner's back
+when more than `open_files_max` are open (second chance: those not used since the last sweep go first). A file
+that a worker thread or a sendfile must not lose is held with `hold`.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import trio
+
+from minikafka.storage.memory_disk import MemoryDisk
+
+__all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
+
+Buffer = bytes | bytearray | memoryview
+Result = TypeVar("Result")
+
+
+class File(Protocol):
+    """A file that grows at its end. Positions and sizes are bytes."""
+
+    path: str
+    size_bytes: int
+
+    def append(self, *buffers: Buffer) -> int:
+        """Write the buffers behind one another at the end; returns where they begin. OSError may leave a
+        part of them written."""
+        ...
+
+    def pread(self, position: int, size_bytes: int) -> bytes:
+        """Up to `size_bytes` bytes; fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, position: int, data: Buffer) -> None: ...
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut, or lengthen with zeros that take no room."""
+        ...
+
+    def sync(self) -> None:
+        """Bring all bytes to the device. May run in a worker thread while the file is held."""
+        ...
+
+    def fileno(self) -> int:
+        """A descriptor for sendfile, valid until the next call into storage; -1 where there is none."""
+        ...
+
+    def hold(self) -> None:
+        """Open the file and keep it open until `release`, even past `close`."""
+        ...
+
+    def release(self) -> None: ...
+
+    def close(self) -> None:
+        """Give the descriptor back. The file opens itself again when it is used again."""
+        ...
+
+
+class Disk(Protocol):
+    """What storage asks of a file system. Paths are text with `/`; every method may raise OSError."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def list(self, directory: str) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def file_size(self, path: str) -> int: ...
+
+    def modified_ms(self, path: str) -> int: ...
+
+    def make_directory(self, path: str) -> None:
+        """Make it and its parents; nothing happens where it exists."""
+        ...
+
+    def rename(self, path: str, new_path: str) -> None:
+        """Atomic, over an existing file; durable only after `sync_directory`."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def read_bytes(self, path: str) -> bytes: ...
+
+    def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        """Temporary file, fsync, rename, fsync of the directory (the two fsyncs only with `sync`)."""
+        ...
+
+    def sync_file(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> None:
+        """Keep other processes from this file's directory. Raises BlockingIOError where one is there."""
+        ...
+
+    async def run(self, function: Callable[..., Result], *args: object) -> Result:
+        """Call `function` where it may block: in a worker thread. Cancellation waits for it to end."""
+        ...
+
+
+class FileSlice:
+    """A part of a file that goes out as it is: by `sendfile` (`file.fileno()`, `position`) or `read()`."""
+
+    __slots__ = ("file", "position", "size_bytes")
+
+    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+        self.file = file
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def read(self) -> bytes:
+        """The bytes. Raises OSError, also where the file has been cut in the meantime."""
+        data = self.file.pread(self.position, self.size_bytes)
+        if len(data) != self.size_bytes:
+            raise OSError(errno.EIO, f"{self.size_bytes - len(data)} bytes are gone from {self.file.path}")
+        return data
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file.path!r}, {self.position}, {self.size_bytes})"
+
+
+class RealFile:
+    """See `File`. Made by `RealDisk.open`."""
+
+    __slots__ = ("_closing", "_disk", "_fd", "_holds", "path", "size_bytes", "used")
+
+    def __init__(self, disk: "RealDisk", path: str, fd: int, size_bytes: int) -> None:
+        self._disk = disk
+        self._fd = fd
+        self._holds = 0
+        self._closing = False
+        self.path = path
+        self.size_bytes = size_bytes
+        self.used = True
+
+    def append(self, *buffers: Buffer) -> int:
+        self.used = True
+        position = self.size_bytes
+        written = os.pwritev(self._fd if self._fd >= 0 else self._open(), buffers, position)
+        self.size_bytes = position + written
+        expected = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
+        if written != expected:  # A nearly full disk, a signal, more than 2 GiB.
+            self._append_rest(buffers, written)
+        return position
+
+    def _append_rest(self, buffers: tuple[Buffer, ...], written: int) -> None:
+        rest = memoryview(b"".join(buffers))[written:]
+        while rest:
+            written = os.pwrite(self._fd, rest, self.size_bytes)
+            if not written:
+                raise OSError(errno.EIO, f"nothing could be written to {self.path}")
+            self.size_bytes += written
+            rest = rest[written:]
+
+    def pread(self, position: int, size_bytes: int) -> bytes:
+        self.used = True
+        return os.pread(self._fd if self._fd >= 0 else self._open(), size_bytes, position)
+
+    def pwrite(self, position: int, data: Buffer) -> None:
+        self.used = True
+        written = os.pwrite(self._fd if self._fd >= 0 else self._open(), data, position)
+        if written != len(data):
+            raise OSError(errno.EIO, f"only {written} of {len(data)} bytes could be written to {self.path}")
+        self.size_bytes = max(self.size_bytes, position + written)
+
+    def truncate(self, size_bytes: int) -> None:
+        self.used = True
+        os.ftruncate(self._fd if self._fd >= 0 else self._open(), size_bytes)
+        self.size_bytes = size_bytes
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd if self._fd >= 0 else self._open())
+
+    def fileno(self) -> int:
+        self.used = True
+        return self._fd if self._fd >= 0 else self._open()
+
+    def hold(self) -> None:
+        self.fileno()
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if self._closing and not self._holds:
+            self.try_close()
+
+    def close(self) -> None:
+        self._closing = not self.try_close()
+
+    def try_close(self) -> bool:
+        """Close unless held; whether it is closed now."""
+        if self._holds:
+            return False
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+            self._disk.closed()
+        return True
+
+    def _open(self) -> int:
+        self._fd = self._disk.descriptor(self, os.O_RDWR)
+        return self._fd
+
+
+class RealDisk:
+    """See `Disk`: the operating system's files.
+
+    Args:
+        open_files_max: descriptors kept open; more only while files are held.
+    """
+
+    def __init__(self, *, open_files_max: int = 4096) -> None:
+        self._open_files_max = open_files_max
+        self._open_files: deque[RealFile] = deque()
+        self._open_count = 0
+        self._locks: list[int] = []
+
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        file = RealFile(self, path, -1, 0)
+        file._fd = self.descriptor(file, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
+        file.size_bytes = os.fstat(file._fd).st_size
+        return file
+
+    def descriptor(self, file: RealFile, flags: int) -> int:
+        """Open the file of a RealFile, and close others where too many are open."""
+        if self._open_count >= self._open_files_max:
+            self._sweep()
+        fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
+        self._open_count += 1
+        self._open_files.append(file)
+        return fd
+
+    def _sweep(self) -> None:
+        for _ in range(2 * len(self._open_files)):
+            file = self._open_files.popleft()
+            if file._fd < 0:
+                continue
+            if file.used or file._holds:
+                file.used = False
+                self._open_files.append(file)
+                continue
+            file.try_close()
+            if self._open_count < self._open_files_max:
+                return
+
+    def closed(self) -> None:
+        self._open_count -= 1
+
+    def list(self, directory: str) -> list[str]:
+        return sorted(os.listdir(directory))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, path: str, new_path: str) -> None:
+        os.rename(path, new_path)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts: list[bytes] = []
+            while part := os.read(fd, 1 << 20):
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(fd)
+
+    def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+        if sync:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_file(self, path: str) -> None:
+        self._sync(path, os.O_RDONLY)
+
+    def sync_directory(self, path: str) -> None:
+        self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _sync(self, path: str, flags: int) -> None:
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def free_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
+    def lock(self, path: str) -> None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        self._locks.append(fd)  # Held until the process ends or `unlock_all`.
+
+    def unlock_all(self) -> None:
+        """Give back all locks."""
+        while self._locks:
+            os.close(self._locks.pop())
+
+    async def run(self, function: Callable[..., Result], *args: object) -> Result:
+        return await trio.to_thread.run_sync(function, *args)

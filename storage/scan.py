@@ -1,0 +1,58 @@
+"""Walking through the batches of a segment by their headers, without reading what they hold."""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from minikafka.storage.disk import File
+
+HEADER_SIZE = 61
+_HEADER = Struct(">qiibIhiqqqhi")
+_CHUNK_SIZE = 16 * 1024
+_LENGTH_MIN = 49
+_MAGIC = 2
+
+
+class Header(NamedTuple):
+    """Where a batch lies, and what its header says (named as in `Batch`)."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    attributes: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.last_offset - self.base_offset
+
+
+def headers(file: File, position: int, end: int) -> Iterator[Header]:
+    """The batches from `position` on that end at `end` or before.
+
+    Stops at the first that is cut, is not of format v2, or has an impossible length; whoever needs to know
+    compares where the last one ended with `end`. Raises OSError.
+    """
+    chunk, start = b"", position
+    unpack = _HEADER.unpack_from
+    while end - position >= HEADER_SIZE:
+        at = position - start
+        if at + HEADER_SIZE > len(chunk):
+            chunk, start, at = file.pread(position, min(_CHUNK_SIZE, end - position)), position, 0
+            if len(chunk) < HEADER_SIZE:
+                return
+        (
+            base, length, epoch, magic, _, attributes, delta, _, timestamp, producer, producer_epoch, sequence,
+        ) = unpack(chunk, at)  # fmt: skip
+        if magic != _MAGIC or length < _LENGTH_MIN or delta < 0 or position + length + 12 > end:
+            return
+        yield Header(
+            position, length + 12, base, base + delta, epoch, attributes, timestamp, producer, producer_epoch,
+            sequence,
+        )  # fmt: skip
+        position += length + 12

@@ -1,0 +1,72 @@
+"""The segments of one log, in order; only those that were asked for are more than a number."""
+
+from bisect import bisect_right
+
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk
+from minikafka.storage.segment import Segment
+
+
+class Segments:
+    """See above.
+
+    Args:
+        bases: base offsets, growing; may be empty until `append`.
+    """
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, bases: list[int]) -> None:
+        self._disk = disk
+        self._known: dict[int, Segment] = {}
+        self.directory = directory
+        self.config = config
+        self.bases = bases
+
+    def __len__(self) -> int:
+        return len(self.bases)
+
+    def __getitem__(self, index: int) -> Segment:
+        """The segment in place `index` (negative: from the end)."""
+        base = self.bases[index]
+        found = self._known.get(base)
+        if found is None:
+            follower = index + 1 if index >= 0 else len(self.bases) + index + 1
+            next_base = self.bases[follower] if follower < len(self.bases) else -1
+            found = Segment(self._disk, self.directory, base, self.config, next_base=next_base)
+            self._known[base] = found
+        return found
+
+    def floor(self, offset: int) -> int:
+        """The place of the last segment that begins at `offset` or before; -1 where none does."""
+        return bisect_right(self.bases, offset) - 1
+
+    def append(self, segment: Segment) -> None:
+        assert not self.bases or self.bases[-1] < segment.base_offset, "segments must grow"
+        if self.bases:
+            self[-1].next_base = segment.base_offset
+        self.bases.append(segment.base_offset)
+        self._known[segment.base_offset] = segment
+
+    def take(self, first: int, last: int) -> list[Segment]:
+        """Remove the segments in places first..last-1 and return them."""
+        taken = [self[index] for index in range(first, last)]
+        for segment in taken:
+            del self._known[segment.base_offset]
+        del self.bases[first:last]
+        if self.bases and last > len(self.bases):
+            self[-1].next_base = -1
+        return taken
+
+    def opened(self) -> list[Segment]:
+        """Those that were asked for."""
+        return list(self._known.values())
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+        for segment in self._known.values():
+            segment.config = config
+
+    def move(self, directory: str) -> None:
+        """The directory was renamed."""
+        self.directory = directory
+        for segment in self._known.values():
+            segment.move(directory)

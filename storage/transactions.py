@@ -1,0 +1,94 @@
+"""The transaction index: which transactions a segment saw aborted, so that read_committed can skip them.
+
+`.txnindex` exists only where a segment holds an abort marker. An entry is 34 bytes, big endian::
+
+    version: int16 = 0   producer id: int64   first offset: int64   last offset: int64 (the marker's)
+    last stable offset: int64 (when the marker was written, the high watermark apart)
+"""
+
+import struct
+from typing import NamedTuple
+
+from minikafka.storage.disk import Disk, File
+
+_ENTRY = struct.Struct(">hqqqq")
+
+
+class AbortedTransaction(NamedTuple):
+    """An entry of the index."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The aborted transactions whose markers lie in one segment, in order; read once, when first asked."""
+
+    __slots__ = ("_disk", "_entries", "_file", "path")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self._file: File | None = None
+        self._entries: list[AbortedTransaction] | None = None
+
+    @property
+    def file(self) -> File | None:
+        """The open file, where there is one."""
+        return self._file
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        """Raises OSError. An entry of another version, or out of order, ends the list: it is rebuilt with
+        the segment."""
+        if self._entries is None:
+            self._entries = []
+            if self._disk.exists(self.path):
+                self._file = self._disk.open(self.path)
+                data = self._file.pread(0, self._file.size_bytes)
+                self._entries = _decode(data)
+        return self._entries
+
+    def append(self, transaction: AbortedTransaction) -> None:
+        """Raises OSError."""
+        entries = self.entries
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        if self._file.size_bytes != len(entries) * _ENTRY.size:
+            self._file.truncate(len(entries) * _ENTRY.size)
+        self._file.append(_ENTRY.pack(0, *transaction))
+        entries.append(transaction)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the transactions whose markers are at `offset` or behind it. Raises OSError."""
+        entries = self.entries
+        kept = [entry for entry in entries if entry.last_offset < offset]
+        if self._file is not None and self._file.size_bytes != len(kept) * _ENTRY.size:
+            self._file.truncate(len(kept) * _ENTRY.size)
+        self._entries = kept
+
+    def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:
+        """Add those that overlap the offsets to `found`; whether later segments need no look."""
+        for entry in self.entries:
+            if entry.last_offset >= from_offset and entry.first_offset < to_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= to_offset:
+                return True
+        return False
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _decode(data: bytes) -> list[AbortedTransaction]:
+    entries: list[AbortedTransaction] = []
+    whole = len(data) - len(data) % _ENTRY.size
+    for version, *fields in _ENTRY.iter_unpack(memoryview(data)[:whole]):
+        entry = AbortedTransaction(*fields)
+        if version != 0 or (entries and entry.last_offset <= entries[-1].last_offset):
+            break
+        entries.append(entry)
+    return entries
