@@ -1,0 +1,132 @@
+"""What stands in front of a message: request and response headers, and the size of the whole frame.
+
+A request's header is v2 (it ends in tagged fields) where the API's version is flexible, else v1; a response's is v1 or
+v0 likewise, but for ApiVersions always v0, because whoever asks does not know yet what the node speaks (KIP-511). The
+client id keeps its 16-bit length in every header.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from minikafka.protocol.apis import API_VERSIONS_KEY, APIS, api_of
+from minikafka.protocol.faults import MalformedMessage
+from minikafka.protocol.message import decode, encode_parts
+from minikafka.protocol.schema import declaration_of
+from minikafka.protocol.varint import Buffer, read_uvarint, skip_tagged_fields
+
+M = TypeVar("M")
+
+_HEAD = struct.Struct(">hhih")
+_SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
+
+
+class UnknownApi(MalformedMessage):  # noqa: N818 (named as what it says of the peer)
+    """A request with an API key that nobody here knows."""
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """Whose request it is, and which.
+
+    Attributes:
+        api_key: the API's number.
+        api_version: the version of the message; not checked against the versions that the API has.
+        correlation_id: what the response has to repeat.
+        client_id: the client's name for itself, null if it has none.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a frame (without its size), and where the message begins.
+
+    Raises:
+        UnknownApi: the key is none of `APIS`.
+        MalformedMessage: the frame is cut short, or the client id is not UTF-8.
+    """
+    try:
+        key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
+        api = APIS.get(key)
+        if api is None:
+            raise UnknownApi(f"no API has the key {key}")
+        client_id, position = _client_id(frame, _HEAD.size, client_id_size)
+        if version in api.flexible:
+            count, position = read_uvarint(frame, position)
+            position = skip_tagged_fields(count, frame, position, len(frame))
+    except (struct.error, IndexError):
+        raise MalformedMessage(f"a request header, cut short at {len(frame)} bytes") from None
+    return RequestHeader(key, version, correlation_id, client_id), position
+
+
+def encode_request(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A whole request frame, size in front.
+
+    Raises:
+        UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
+    """
+    api = api_of(type(message))
+    name = b"" if client_id is None else client_id.encode()
+    name_size = -1 if client_id is None else len(name)
+    head = _HEAD.pack(api.key, version, correlation_id, name_size) + name
+    if version in api.flexible:
+        head += b"\0"
+    body = encode_parts(message, version)
+    size_bytes = len(head) + sum(map(len, body))
+    return b"".join((size_bytes.to_bytes(4, "big"), head, *body))
+
+
+def response_parts(message: Any, version: int, correlation_id: int) -> list[Any]:
+    """A whole response frame in parts: bytes, and between them records that are slices of files.
+
+    The first part begins with the size of all parts together.
+
+    Raises:
+        UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
+    """
+    parts = encode_parts(message, version)
+    tags = b"\0" if _has_flexible_header(type(message), version) else b""
+    size_bytes = 4 + len(tags) + sum(map(len, parts))
+    parts[0] = _SIZE_AND_CORRELATION_ID.pack(size_bytes, correlation_id) + tags + parts[0]
+    return parts
+
+
+def decode_response(cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
+    """The correlation id and the message of a response frame (without its size).
+
+    Raises:
+        MalformedMessage: the frame is no such response.
+    """
+    if len(frame) < 4:
+        raise MalformedMessage(f"a response of {len(frame)} bytes has no correlation id")
+    position = 4
+    if _has_flexible_header(cls, version):
+        try:
+            count, position = read_uvarint(frame, position)
+            position = skip_tagged_fields(count, frame, position, len(frame))
+        except IndexError:
+            raise MalformedMessage(f"a response header, cut short at {len(frame)} bytes") from None
+    return int.from_bytes(frame[:4], "big", signed=True), decode(cls, version, frame, position)
+
+
+def _client_id(frame: Buffer, position: int, size_bytes: int) -> tuple[str | None, int]:
+    if size_bytes < 0:
+        return None, position
+    end = position + size_bytes
+    if end > len(frame):
+        raise MalformedMessage(f"a client id of {size_bytes} bytes, {len(frame) - position} are left")
+    try:
+        return str(frame[position:end], "utf-8"), end
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"a client id that is not UTF-8: {error}") from None
+
+
+def _has_flexible_header(cls: Any, version: int) -> bool:
+    declaration = declaration_of(cls)
+    return version in declaration.flexible and declaration.key != API_VERSIONS_KEY

@@ -1,0 +1,26 @@
+"""SaslHandshake, API key 17: which SASL mechanism a connection will use.
+
+Versions 0-1, never flexible.
+
+- v1: tokens travel in SaslAuthenticate, no longer as bare frames (KIP-152).
+"""
+
+from __future__ import annotations
+
+from minikafka.protocol.message import message
+from minikafka.protocol.types import int16, string
+
+
+@message(key=17, versions="0-1", flexible="none")
+class SaslHandshakeRequest:
+    """The mechanism that the client wants."""
+
+    mechanism: string = ""
+
+
+@message(key=17, versions="0-1", flexible="none")
+class SaslHandshakeResponse:
+    """The mechanisms that the listener allows."""
+
+    error_code: int16 = 0
+    mechanisms: list[string] = []
