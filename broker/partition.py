@@ -22,7 +22,9 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, Codec, batches
-from minikafka.storage.log import FileSlice, Log, LogConfig
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import FileSlice
+from minikafka.storage.log import Log
 from minikafka.storage.producers import Origin
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -153,12 +155,15 @@ class Partition:
 
     def _write(self, batch: Batch, stamped: int) -> Written:
         appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
+        if appended.flush_due:
+            self.log.flush()
         self._advance_high_watermark(batch.size_bytes)
         return Written(appended.first_offset, appended.last_offset, stamped)
 
     def _advance_high_watermark(self, size_bytes: int) -> None:
         """The leader is the only in-sync replica: what is written is committed."""
         self.high_watermark = self.log.end_offset
+        self.log.high_watermark_advanced(self.high_watermark)
         if self._waiters:
             for waiter in self._waiters:
                 waiter.grew(size_bytes)
@@ -183,7 +188,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The end of what read_committed may see: below every open transaction and the high watermark."""
-        unstable = self.log.first_unstable_offset
+        unstable = self.log.last_stable_offset_unbounded
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def visible_end(self, isolation: int) -> int:
@@ -227,16 +232,14 @@ class Partition:
         """KIP-595: does the reader's log, which ends in `last_fetched_epoch`, part from this one before `offset`?"""
         if not self.log.start_offset <= offset:
             raise OffsetOutOfRangeError(f"{self} starts at {self.log.start_offset}, not {offset}")
-        epoch, end_offset = self.log.epochs.end_offset_for(last_fetched_epoch)
+        epoch, end_offset = self.log.epochs.end_offset_for(last_fetched_epoch, self.log.end_offset)
         if epoch == NO_EPOCH or end_offset < 0:
             raise OffsetOutOfRangeError(f"{self} has no records of epoch {last_fetched_epoch} or before")
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch up to the one asked for; (-1, -1) where there is none (KIP-101)."""
-        if leader_epoch == self.leader_epoch:
-            return leader_epoch, self.log.end_offset
-        return self.log.epochs.end_offset_for(leader_epoch)
+        return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
 
     def delete_records(self, before_offset: int) -> int:
         """Move the log's start (KIP-107); -1 stands for the high watermark.

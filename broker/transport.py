@@ -12,7 +12,7 @@ from typing import Protocol
 
 import trio
 
-from minikafka.storage.log import FileSlice
+from minikafka.storage.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
 SENDFILE_SIZE_BYTES_MIN = 32 << 10
@@ -24,6 +24,7 @@ class Transport(Protocol):
     """One connection's bytes."""
 
     peer_host: str
+    local_host: str
     local_port: int
 
     async def receive_some(self) -> memoryview:
@@ -58,7 +59,7 @@ class SocketTransport:
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
-        self.local_port = int(raw.getsockname()[1])
+        self.local_host, self.local_port = raw.getsockname()[:2]
 
     async def receive_some(self) -> memoryview:
         size = await self.receive_into(self._scratch)
@@ -96,11 +97,16 @@ class SocketTransport:
                 await trio.lowlevel.wait_writable(self._raw)
 
     async def _send_file(self, part: FileSlice) -> None:
-        position, left = part.position, len(part)
-        out, source = self._raw.fileno(), part.fileno()
+        part.file.hold()  # whoever deletes the segment meanwhile must not take its descriptor away
+        try:
+            await self._send_slice(part.file.fileno(), part.position, len(part))
+        finally:
+            part.file.release()
+
+    async def _send_slice(self, source: int, position: int, left: int) -> None:
         while left:
             try:
-                sent = os.sendfile(out, source, position, min(left, SENDFILE_SIZE_BYTES_MAX))
+                sent = os.sendfile(self._raw.fileno(), source, position, min(left, SENDFILE_SIZE_BYTES_MAX))
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._raw)
                 continue
@@ -124,9 +130,10 @@ class SocketTransport:
 class StreamTransport:
     """Any trio stream: TLS, or memory in simulation. Slices of files go out as bytes."""
 
-    def __init__(self, stream: trio.abc.Stream, peer_host: str, local_port: int) -> None:
+    def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream
         self.peer_host = peer_host
+        self.local_host = local_host
         self.local_port = local_port
 
     async def receive_some(self) -> memoryview:

@@ -111,8 +111,8 @@ def test_the_outside_world_is_handed_in(path: Path) -> None:
 
 
 def test_no_module_is_left_that_nobody_imports() -> None:
-    modules = {"minikafka." + name(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path for path in SOURCES}
-    used = set(entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values())
+    modules = {module_name(path): path for path in SOURCES}
+    used = {entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values()}
     for path in EVERYTHING:
         for module, what in imported(ast.parse(path.read_text())):
             used |= {module, f"{module}.{what}"}
@@ -121,6 +121,10 @@ def test_no_module_is_left_that_nobody_imports() -> None:
         module for module, path in modules.items() if module not in used and path.name != "__init__.py"
     }
     assert orphans == set()
+
+
+def module_name(path: Path) -> str:
+    return "minikafka." + name(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def lazily_imported(path: Path) -> set[str]:
@@ -138,5 +142,5 @@ def pyproject() -> dict[str, dict[str, dict[str, str]]]:
 
 def test_every_package_is_shipped() -> None:
     listed = set(pyproject()["tool"]["setuptools"]["packages"])
-    there = {"minikafka." + name(path.parent).replace("/", ".") for path in SOURCES if path.name == "__init__.py"}
+    there = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
     assert listed == there

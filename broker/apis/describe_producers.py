@@ -30,15 +30,15 @@ def _producers(topic: str, index: int, context: RequestContext) -> PartitionResp
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer
-    for producer in partition.log.producers.active():
-        answer.active_producers.append(
-            ProducerState(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
-                last_sequence=producer.last_sequence,
-                last_timestamp=producer.last_timestamp,
-                coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.current_txn_start_offset,
-            )
+    answer.active_producers = [
+        ProducerState(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.last_timestamp,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.transaction_first_offset,
         )
+        for producer in partition.log.producers
+    ]
     return answer

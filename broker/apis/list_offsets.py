@@ -67,8 +67,8 @@ def _look_up(
     if wanted == LATEST:
         return -1, end, partition.leader_epoch
     if wanted in (EARLIEST, EARLIEST_LOCAL):
-        epoch = log.epochs.epoch_at(log.start_offset)
-        return -1, log.start_offset, partition.leader_epoch if epoch < 0 else epoch
+        epoch = log.epochs.epoch_of(log.start_offset)
+        return -1, log.start_offset, partition.leader_epoch if epoch is None else epoch
     if wanted in (LATEST_TIERED, EARLIEST_PENDING):
         return NOTHING
     found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)

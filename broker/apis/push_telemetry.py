@@ -1,0 +1,20 @@
+"""PushTelemetry: clients' metrics (KIP-714). Version 0, honoured but not advertised, as by an Apache Kafka without a
+metrics reporter: a client that asks nevertheless is told that nobody subscribed.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+
+REQUEST = PushTelemetryRequest
+VERSIONS = "0"
+ADVERTISED = False
+
+NIL = bytes(16)
+
+
+async def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+    """No subscription was ever given out, so none is known."""
+    unnamed = request.client_instance_id == NIL
+    code = ErrorCode.INVALID_REQUEST if unnamed else ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    return PushTelemetryResponse(error_code=code)

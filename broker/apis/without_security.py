@@ -1,0 +1,122 @@
+"""APIs of access control and authentication, as a node answers them that has neither: with Kafka's own refusals.
+
+Without an authorizer ACLs are SECURITY_DISABLED, on a plaintext listener SASL is ILLEGAL_SASL_STATE, and a client
+that is nobody gets no delegation token (KIP-48).
+"""
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from minikafka.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from minikafka.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from minikafka.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from minikafka.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+)
+from minikafka.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from minikafka.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from minikafka.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+NO_AUTHORIZER = "No Authorizer is configured."
+NO_SASL = "SaslAuthenticate request received after successful authentication"
+NO_TOKEN = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+NOBODY_TYPE, NOBODY = "User", "ANONYMOUS"
+
+
+async def describe_acls(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+    """There are none to describe."""
+    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+
+
+async def create_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    """Each of them is refused."""
+    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return CreateAclsResponse(results=[refused for _ in request.creations])
+
+
+async def delete_acls(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    """Each filter is refused."""
+    refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
+
+
+async def sasl_handshake(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    """Nobody has to say who they are."""
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+async def sasl_authenticate(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+    """Nor can they."""
+    return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NO_SASL)
+
+
+async def create_token(
+    request: CreateDelegationTokenRequest, context: RequestContext
+) -> CreateDelegationTokenResponse:
+    """Not for a client without a name; the answer says who it was taken for."""
+    return CreateDelegationTokenResponse(
+        error_code=NO_TOKEN,
+        principal_type=NOBODY_TYPE,
+        principal_name=NOBODY,
+        token_requester_principal_type=NOBODY_TYPE,
+        token_requester_principal_name=NOBODY,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
+
+
+async def describe_tokens(
+    request: DescribeDelegationTokenRequest, context: RequestContext
+) -> DescribeDelegationTokenResponse:
+    """Likewise."""
+    return DescribeDelegationTokenResponse(error_code=NO_TOKEN)
+
+
+async def renew_token(request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+    """Likewise."""
+    return RenewDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
+
+
+async def expire_token(
+    request: ExpireDelegationTokenRequest, context: RequestContext
+) -> ExpireDelegationTokenResponse:
+    """Likewise."""
+    return ExpireDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
+
+
+HANDLERS: list[tuple[type, str, Callable[[Any, RequestContext], Awaitable[Any]]]] = [
+    (SaslHandshakeRequest, "0-1", sasl_handshake),
+    (DescribeAclsRequest, "1-3", describe_acls),
+    (CreateAclsRequest, "1-3", create_acls),
+    (DeleteAclsRequest, "1-3", delete_acls),
+    (SaslAuthenticateRequest, "0-2", sasl_authenticate),
+    (CreateDelegationTokenRequest, "1-3", create_token),
+    (RenewDelegationTokenRequest, "1-2", renew_token),
+    (ExpireDelegationTokenRequest, "1-2", expire_token),
+    (DescribeDelegationTokenRequest, "1-3", describe_tokens),
+]
+
+
+def modules() -> list[SimpleNamespace]:
+    """One stand-in for a handler module each, for the routing table."""
+    return [SimpleNamespace(REQUEST=request, VERSIONS=span, handle=handle) for request, span, handle in HANDLERS]

@@ -1,0 +1,83 @@
+"""Where the outside world enters: the real clock, disk, randomness and signals, handed to a `Node`.
+
+Everything below this file takes them as arguments, which is what makes a whole cluster simulable.
+"""
+
+import gc
+import logging
+import random
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+import trio
+
+from minikafka.broker.config import NodeConfig, load_config
+from minikafka.broker.node import Node
+from minikafka.storage.disk import RealDisk
+
+GARBAGE_COLLECTION_THRESHOLD = 50_000
+
+
+def run(
+    *,
+    node_id: int | None,
+    host: str | None,
+    port: int | None,
+    data_dir: Path | None,
+    config: Path | None,
+    overrides: Sequence[str],
+    log_level: str,
+) -> None:
+    """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
+
+    Raises:
+        ConfigError: The settings are wrong; all that is wrong with them is in its text.
+        OSError: A port or a directory cannot be had.
+    """
+    log_to_stderr(log_level)
+    settings = configure(
+        node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
+    )
+    gc.freeze()
+    gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
+    trio.run(_serve, settings)
+
+
+async def _serve(config: NodeConfig) -> None:
+    node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random())
+    async with trio.open_nursery() as nursery:
+        ready = await nursery.start(node.run)
+        print(f"ready {ready}", flush=True)  # noqa: T201 (the one line that scripts wait for)
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)
+                break
+        await node.stop()
+        nursery.cancel_scope.cancel()
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def log_to_stderr(level: str) -> None:
+    """Logs go to standard error: for people on a terminal, as JSON lines otherwise."""
+    on_terminal = sys.stderr.isatty()
+    renderer = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            *([] if on_terminal else [structlog.processors.format_exc_info]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,201 @@
+"""`minikafka dump-log`: what is in a file of a data directory, in words.
+
+Reads the files of Apache Kafka as well as ours, since they are the same, and never writes. Each kind of file has a
+function below that yields lines; what is damaged is said on the line where it is found, and reading goes on behind
+it where that makes sense.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.control import control_type
+from minikafka.protocol.records.record import CorruptRecords, Record
+from minikafka.storage.producers import CorruptSnapshot, ProducerStates
+
+OFFSET_ENTRY, TIME_ENTRY, TRANSACTION_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
+TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+@click.command("dump-log")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--headers-only", is_flag=True, help="Batches without their records.")
+@click.option("--json", "as_json", is_flag=True, help="Records as JSON, one a line, and nothing else (.log only).")
+@click.option("--max-bytes", type=click.IntRange(1), help="Read only so much of each file.")
+def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
+    """Show segments (.log), their indexes, producer snapshots and checkpoints in words.
+
+    \b
+    Examples:
+      minikafka dump-log /tmp/kafka/flights-0/00000000000000000000.log
+      minikafka dump-log --headers-only /tmp/kafka/flights-0/*.log /tmp/kafka/flights-0/*.index
+    """
+    for file in files:
+        with file.open("rb") as opened:
+            data = opened.read(max_bytes)
+        if not as_json:
+            click.echo(f"Dumping {file}")
+        for line in lines_of(file, data, records=not headers_only, as_json=as_json):
+            click.echo(line)
+
+
+def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterator[str]:
+    """A file in words.
+
+    Raises:
+        click.ClickException: It is no kind of file that a log has.
+    """
+    if file.suffix == ".log":
+        return json_lines(data) if as_json else batch_lines(data, records=records)
+    reader = READERS.get(file.suffix)
+    if reader is not None:
+        return reader(base_offset_of(file), data)
+    if file.name.endswith("checkpoint") or file.suffix in (".properties", ".metadata"):
+        return iter(data.decode(errors="replace").splitlines())
+    raise click.ClickException(
+        f"{file.name} is no file of a log; known are .log, {', '.join(READERS)}, checkpoints and .properties"
+    )
+
+
+def base_offset_of(file: Path) -> int:
+    """The offset in a segment file's name, 0 for any other."""
+    return int(file.stem) if file.stem.isdigit() else 0
+
+
+def batch_lines(data: bytes, *, records: bool) -> Iterator[str]:
+    """Each batch with its position, and its records below it."""
+    position = 0
+    try:
+        for batch in batches(data):
+            yield batch_line(batch, position)
+            position += batch.size_bytes
+            if records:
+                yield from record_lines(batch)
+    except CorruptRecords as error:
+        yield f"at position {position}: {error}"
+        return
+    if position < len(data):
+        yield f"at position {position}: {len(data) - position} bytes that are no whole batch"
+
+
+def batch_line(batch: Batch, position: int) -> str:
+    """A batch's header."""
+    try:
+        batch.check_crc()
+        valid = "true"
+    except CorruptRecords:
+        valid = "false"
+    codec = batch.attributes & 7
+    return (
+        f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.record_count} "
+        f"baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence} producerId: {batch.producer_id} "
+        f"producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.leader_epoch} "
+        f"isTransactional: {str(batch.is_transactional).lower()} isControl: {str(batch.is_control).lower()} "
+        f"position: {position} {TIMESTAMP_TYPES[batch.timestamp_type]}: {batch.max_timestamp} "
+        f"size: {batch.size_bytes} magic: {batch.magic} "
+        f"compresscodec: {batch.codec.name.lower() if codec <= 4 else codec} crc: {batch.crc} isvalid: {valid}"
+    )
+
+
+def record_lines(batch: Batch) -> Iterator[str]:
+    """Each record of a batch, indented."""
+    try:
+        found = batch.records()
+    except CorruptRecords as error:
+        yield f"| the records of this batch cannot be read: {error}"
+        return
+    for record in found:
+        if batch.is_control:
+            yield f"| offset: {record.offset} timestamp: {record.timestamp} control: {control_type(record.key).name}"
+            continue
+        headers = ", ".join(f"{key}={shown(value)}" for key, value in record.headers)
+        yield (
+            f"| offset: {record.offset} timestamp: {record.timestamp} key: {shown(record.key)} "
+            f"payload: {shown(record.value)}" + (f" headers: [{headers}]" if headers else "")
+        )
+
+
+def shown(value: bytes | None) -> str:
+    """Bytes as text where they are text, else in hex; null as null."""
+    if value is None:
+        return "null"
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return "0x" + value.hex()
+    return text if text.isprintable() else json.dumps(text)
+
+
+def json_lines(data: bytes) -> Iterator[str]:
+    """Each record of a user as one JSON object."""
+    for batch in batches(data):
+        if not batch.is_control:
+            for record in batch.records():
+                yield json.dumps(record_object(record), ensure_ascii=False)
+
+
+def record_object(record: Record) -> dict[str, object]:
+    """A record as JSON has it; bytes that are no text in hex."""
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": None if record.key is None else shown(record.key),
+        "value": None if record.value is None else shown(record.value),
+        "headers": [[key, None if value is None else shown(value)] for key, value in record.headers],
+    }
+
+
+def offset_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
+    """Entries of an offset index; the zeros behind the last are room for more."""
+    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+        if relative == 0 and position == 0:
+            return
+        yield f"offset: {base_offset + relative} position: {position}"
+
+
+def time_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
+    """Entries of a time index."""
+    for timestamp, relative in TIME_ENTRY.iter_unpack(data[: len(data) // 12 * 12]):
+        if timestamp == 0 and relative == 0:
+            return
+        yield f"timestamp: {timestamp} offset: {base_offset + relative}"
+
+
+def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
+    """Aborted transactions."""
+    size = TRANSACTION_ENTRY.size
+    for version, producer, first, last, stable in TRANSACTION_ENTRY.iter_unpack(data[: len(data) // size * size]):
+        yield (
+            f"version: {version} producerId: {producer} firstOffset: {first} lastOffset: {last} "
+            f"lastStableOffset: {stable}"
+        )
+
+
+def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
+    """Producers as they were at an offset."""
+    producers = ProducerStates(TopicPartition("", 0), expiration_ms=2**62)
+    try:
+        producers.load_snapshot(data, base_offset, 0)
+    except CorruptSnapshot as error:
+        yield f"the snapshot cannot be read: {error}"
+        return
+    for producer in producers:
+        yield (
+            f"producerId: {producer.producer_id} producerEpoch: {producer.epoch} "
+            f"coordinatorEpoch: {producer.coordinator_epoch} currentTxnFirstOffset: "
+            f"{producer.transaction_first_offset} lastSequence: {producer.last_sequence} "
+            f"lastOffset: {producer.last_offset} timestamp: {producer.last_timestamp}"
+        )
+
+
+READERS: dict[str, Callable[[int, bytes], Iterator[str]]] = {
+    ".index": offset_index_lines,
+    ".timeindex": time_index_lines,
+    ".txnindex": transaction_index_lines,
+    ".snapshot": snapshot_lines,
+}

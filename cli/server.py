@@ -1,0 +1,56 @@
+"""`minikafka server`: one node in the foreground."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--node-id", type=int, help="node.id; 1 where nothing says otherwise.")
+@click.option("--host", help="The address to listen on; 127.0.0.1 where nothing says otherwise.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 takes a free one. 9092 otherwise.")
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="log.dirs: where everything is kept.")
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A server.properties as for Apache Kafka."
+)
+@click.option("--set", "overrides", multiple=True, metavar="name=value", help="A setting in Kafka's name; may be repeated.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What is logged on standard error.",
+)
+def server(
+    node_id: int | None,
+    host: str | None,
+    port: int | None,
+    data_dir: Path | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    log_level: str,
+) -> None:
+    """Run a node; prints `ready HOST:PORT` when clients can be served, stops cleanly on SIGTERM and Ctrl-C.
+
+    Every setting of Apache Kafka is known: in a file, by --set, or in the environment (KAFKA_LOG_RETENTION_MS=1000).
+
+    \b
+    Examples:
+      minikafka server --port 9092 --data-dir /tmp/kafka
+      minikafka server --config server.properties --set log.retention.ms=3600000
+    """
+    from minikafka.broker.config import InvalidConfig
+    from minikafka.broker.main import run
+
+    try:
+        run(
+            node_id=node_id,
+            host=host,
+            port=port,
+            data_dir=data_dir,
+            config=config,
+            overrides=overrides,
+            log_level=log_level,
+        )
+    except InvalidConfig as error:
+        raise click.ClickException(str(error)) from error

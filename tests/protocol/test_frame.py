@@ -1,0 +1,51 @@
+"""Frames are cut the same however their bytes arrive, and nothing is believed before it is there."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader, OversizedFrame
+
+
+def framed(bodies: list[bytes]) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.data())
+def test_any_way_of_arriving_gives_the_same_frames(bodies: list[bytes], data: st.DataObject) -> None:
+    stream = framed(bodies)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
+    reader, frames = FrameReader(1000), []
+    for begin, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        frames += reader.feed(memoryview(stream[begin:end]))
+    assert [bytes(frame) for frame in frames] == bodies
+    assert reader.target is None
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 101, 2**31 - 1, 0x47455420])
+def test_a_size_that_cannot_be_is_refused_at_once(size: int) -> None:
+    with pytest.raises(OversizedFrame, match=str(size)):
+        FrameReader(100).feed(memoryview(size.to_bytes(4, "big", signed=True)))
+
+
+def test_a_large_frame_is_received_directly_and_costs_memory_only_as_it_comes() -> None:
+    size = 5 * GROWTH_SIZE_BYTES + 17
+    reader = FrameReader(size)
+    assert reader.feed(memoryview(size.to_bytes(4, "big") + b"ab")) == []
+    received = 2
+    frame = None
+    while frame is None:
+        with reader.target as target:  # type: ignore[union-attr]
+            assert len(target) + received <= max(2 * received, GROWTH_SIZE_BYTES), "room for what may never come"
+            count = min(len(target), 700_001)
+            target[:count] = b"x" * count
+        received += count
+        frame = reader.received(count)
+    assert bytes(frame) == b"ab" + b"x" * (size - 2)
+
+
+def test_the_bytes_after_a_large_frame_begin_the_next_one() -> None:
+    reader = FrameReader(10)
+    frames = reader.feed(memoryview(framed([b"first", b"second", b"x"])[:-1]))
+    assert [bytes(frame) for frame in frames] == [b"first", b"second"]
+    assert [bytes(frame) for frame in reader.feed(memoryview(b"y"))] == [b"y"]
