@@ -6,7 +6,7 @@ missing or contradicts the log is rebuilt from it, and an index entry is checked
 points to whenever it is used; so the indexes can be lost, or lie, without harm.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -107,14 +107,17 @@ class Segment:
     def log(self) -> File:
         """The batches. Raises MisplacedBatches."""
         if self._log is None:
-            log = self._disk.open(self.prefix + ".log")
+            log = self.open_unchecked()
             first = next(headers(log, 0, log.size_bytes), None)
-            if first is not None and not (
-                self.holds(first.base_offset) and self.holds(first.last_offset)
-            ):
+            if first is not None and not (self.holds(first.base_offset) and self.holds(first.last_offset)):
+                self._log = None
                 raise MisplacedBatches(f"{log.path} begins with offset {first.base_offset}")
-            self._log = log
-            self.size_bytes = log.size_bytes
+        return self._log or self.open_unchecked()
+
+    def open_unchecked(self) -> File:
+        """The batches, whatever they are; for recovery, which looks at all of them."""
+        self._log = self._disk.open(self.prefix + ".log")
+        self.size_bytes = self._log.size_bytes
         return self._log
 
     def holds(self, offset: int) -> bool:
@@ -268,17 +271,17 @@ class Segment:
         offsets, times = self.indexes
         return offsets.is_full or times.is_full
 
-    def age_ms(self, timestamp: int, now_ms: int) -> int:
+    def age_ms(self, timestamp: int, now_ms: Callable[[], int]) -> int:
         """How long the segment has waited to be rolled: by its first batch's time and the new records', or by
         the clock where records have no times (Kafka's `timeWaitedForRoll`)."""
         if self.first_timestamp is None:
             first = next(headers(self.log, 0, self.size_bytes), None)
             if first is None:
-                return now_ms - self.created_ms
+                return now_ms() - self.created_ms
             self.first_timestamp = first.max_timestamp
         if self.first_timestamp >= 0:
             return timestamp - self.first_timestamp
-        return now_ms - self.created_ms
+        return now_ms() - self.created_ms
 
     def find(self, offset: int) -> Place | None:
         """The first batch that ends at `offset` or behind it; None where there is none in this segment.

@@ -28,6 +28,7 @@ class ProducerSnapshots:
         found = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
         self.offsets = sorted(int(text) for text in found if text.isdigit())
         self.unsynced: list[str] = []
+        self._start = 0
 
     def path(self, offset: int) -> str:
         return f"{self.directory}/{offset_name(offset)}{SUFFIX}"
@@ -35,7 +36,7 @@ class ProducerSnapshots:
     def take(self, producers: ProducerStates) -> None:
         """Write the state, unless nothing was appended since the last snapshot."""
         offset = producers.end_offset
-        if offset <= (self.offsets[-1] if self.offsets else 0):
+        if offset <= (self.offsets[-1] if self.offsets else self._start):
             return
         path = self.path(offset)
         self._disk.write_atomically(path, producers.encode_snapshot(), sync=False)
@@ -46,6 +47,7 @@ class ProducerSnapshots:
         """Load the newest that is not beyond `end_offset`; broken ones are removed. Without any the state is
         empty, at the log's start."""
         self.remove_above(end_offset)
+        self._start = start_offset
         while self.offsets and self.offsets[-1] > start_offset:
             offset = self.offsets[-1]
             try:
@@ -61,6 +63,11 @@ class ProducerSnapshots:
         for offset in self.offsets[:-1]:
             if offset not in known:
                 self._remove(offset)
+
+    def restart(self, offset: int) -> None:
+        """Remove all: the log begins anew at `offset`."""
+        self.remove_above(-1)
+        self._start = offset
 
     def remove_above(self, offset: int) -> None:
         for beyond in self.offsets[bisect_right(self.offsets, offset) :]:

@@ -1,0 +1,55 @@
+"""What a flush brings to the device, in which order: batches, indexes, snapshots and epochs, then names.
+
+The recovery point moves only when all of it is there; so whatever lies below it, the indexes too, can be trusted
+after a crash.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
+
+class Flush:
+    """Holds the files of a log open for a worker thread, which calls `sync` and touches nothing else.
+
+    Args:
+        offset: everything before it is flushed.
+
+    Attributes:
+        truncations: how often the log had been cut when this began.
+    """
+
+    def __init__(self, log: "Log", offset: int) -> None:
+        self.offset = offset
+        self.truncations = log.truncations
+        self._disk = log.disk
+        segments = log.segments
+        first = max(0, segments.floor(log.recovery_point))
+        until = segments.floor(max(offset - 1, segments.bases[0])) + 1
+        self._files = [file for index in range(first, until) for file in segments[index].files]
+        self._paths = [*log.snapshots.unsynced, *log.unsynced_paths]
+        log.snapshots.unsynced, log.unsynced_paths = [], []
+        if log.epochs.unsynced:
+            self._paths.append(log.epochs.path)
+            log.epochs.unsynced = False
+        self._directories: list[str] = []
+        if log.directory_unsynced or self._paths:
+            self._directories = [log.directory, log.directory.rpartition("/")[0] or "/"]
+            log.directory_unsynced = False
+        for file in self._files:
+            file.hold()
+
+    def sync(self) -> None:
+        """Raises OSError; then the log must go offline."""
+        for file in self._files:
+            file.sync()
+        for path in self._paths:
+            if self._disk.exists(path):
+                self._disk.sync_file(path)
+        for directory in self._directories:
+            self._disk.sync_directory(directory)
+
+    def release(self) -> None:
+        for file in self._files:
+            file.release()

@@ -1,0 +1,497 @@
+"""A log: the batches of one partition, in segments, with what must be known of them.
+
+Appending is one write to the page cache and no more: the batches come with their offsets set in place and are
+never decoded. Reading gives a slice of a file. Nothing here waits; only `flush_async` does, for the device.
+
+After one failed write or sync the log is offline: each call raises KAFKA_STORAGE_ERROR until the node has
+recovered it from disk (a failed fsync must never be retried: the kernel has marked the pages clean; Rebello et
+al., USENIX ATC 2020; KAFKA-10778).
+"""
+
+from collections.abc import Callable
+from random import Random
+from struct import Struct
+from typing import TypeVar
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.checkpoint import (
+    EPOCHS,
+    PARTITION_METADATA,
+    BrokenCheckpoint,
+    read_topic_id,
+    write_topic_id,
+)
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk, FileSlice
+from minikafka.storage.flush import Flush
+from minikafka.storage.lookup import (
+    find_aborted,
+    find_batches,
+    find_max_timestamp,
+    find_slice,
+    find_timestamp,
+    find_upper_bound,
+)
+from minikafka.storage.producers import BatchMetadata, Producer, ProducerStates
+from minikafka.storage.recovery import Loader, take_in_producer
+from minikafka.storage.results import Appended, OffsetOutOfRange, UnexpectedOffset
+from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
+from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
+from minikafka.storage.truncation import truncate_fully, truncate_to
+
+__all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
+
+_ASSIGN = Struct(">qii")
+_Trouble = (OSError, MisplacedBatches, CorruptRecords)
+Result = TypeVar("Result")
+
+
+class Log:
+    """See above; made by `Log.open`.
+
+    Attributes:
+        topic_id: 16 bytes, None where `partition.metadata` does not tell.
+        start_offset, end_offset: the first offset that may be read, and the next one to be given.
+        recovery_point: everything before it is on the device.
+        epochs, producers: see there. The log keeps both up to date.
+        report: what opening it took.
+        failure: why it is offline, None while it is not.
+    """
+
+    def __init__(
+        self,
+        loaded: Loader,
+        clock: Callable[[], int],
+        *,
+        random: Random,
+        topic_id: bytes | None,
+        on_failure: "Callable[[Log, Exception], None] | None",
+        on_truncation: "Callable[[Log], None] | None",
+    ) -> None:
+        self.disk = loaded.disk
+        self.directory = loaded.directory
+        self.topic_partition = loaded.topic_partition
+        self.topic_id = topic_id
+        self.config = loaded.config
+        self.start_offset = loaded.start_offset
+        self.end_offset = loaded.end_offset
+        self.recovery_point = loaded.recovery_point
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.report = loaded.report
+        self.failure: Exception | None = None
+        self.segments = loaded.segments
+        self.snapshots = loaded.snapshots
+        self.active = self.segments[-1]
+        self.last_flush_ms = clock()
+        self.directory_unsynced = not loaded.report.clean or loaded.created
+        self.unsynced_paths: list[str] = []
+        self.truncations = 0
+        self._now_ms = clock
+        self._random = random
+        self._on_failure = on_failure
+        self._on_truncation = on_truncation
+        self._doomed: list[tuple[int, str]] = []
+        self._dirty = not loaded.report.clean or loaded.created
+        self._sizes_known: int | None = None
+        self.producers.history = self._producer_history
+        self._set_jitter()
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        *,
+        now_ms: Callable[[], int],
+        clean: bool,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        topic_id: bytes | None = None,
+        random: Random | None = None,
+        producer_expiration_ms: int = 86_400_000,
+        on_failure: "Callable[[Log, Exception], None] | None" = None,
+        on_truncation: "Callable[[Log], None] | None" = None,
+    ) -> "Log":
+        """Open the log in a directory, or make a new one there.
+
+        Args:
+            clean: the node was shut down cleanly, so the files are trusted.
+            recovery_point, log_start_offset: from the checkpoints.
+            topic_id: written down for a new log; of an old one the file's counts.
+            random: spreads the rolling of segments (`segment.jitter.ms`).
+            on_failure: called when the log goes offline.
+            on_truncation: called before synced data is cut off, with the lowered recovery point set: it must
+                get to the checkpoint first.
+
+        Raises:
+            CorruptLog: synced data is damaged. Nothing has been changed.
+            OSError: the disk fails.
+        """
+        disk.make_directory(directory)
+        producers = ProducerStates(topic_partition, expiration_ms=producer_expiration_ms)
+        loader = Loader(
+            disk, directory, topic_partition, config, now_ms(), recovery_point, log_start_offset, producers
+        )
+        loader.load(clean=clean)
+        log = cls(
+            loader,
+            now_ms,
+            random=random or Random(0),
+            topic_id=None,
+            on_failure=on_failure,
+            on_truncation=on_truncation,
+        )
+        log._load_topic_id(topic_id)
+        return log
+
+    def _load_topic_id(self, given: bytes | None) -> None:
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        try:
+            self.topic_id = read_topic_id(self.disk, path)
+        except BrokenCheckpoint:  # Written without a sync, see below.
+            self.topic_id = None
+        if self.topic_id is None and given is not None:
+            write_topic_id(self.disk, path, given, sync=False)
+            self.topic_id = given
+            self.unsynced_paths.append(path)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches. The first time the disk is asked for the sizes of the segments."""
+        if self._sizes_known is None:
+            inactive = range(len(self.segments) - 1)
+            self._sizes_known = sum(self.segments[index].size for index in inactive)
+        return self._sizes_known + self.active.size_bytes
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.segments)
+
+    @property
+    def last_stable_offset_unbounded(self) -> int | None:
+        """Where the first unstable transaction begins, None without one. The last stable offset is this or
+        the high watermark, whichever is less; see `high_watermark_advanced`."""
+        first = self.producers.first_unstable_offset
+        return None if first is None else max(first, self.start_offset)
+
+    def high_watermark_advanced(self, high_watermark: int) -> None:
+        """Transactions whose markers are below the high watermark become stable."""
+        self.producers.high_watermark_advanced(high_watermark)
+
+    def append(
+        self,
+        data: bytearray | memoryview,
+        batches: list[Batch],
+        *,
+        leader_epoch: int = -1,
+        assign_offsets: bool = True,
+    ) -> Appended:
+        """Append batches that were checked before; `data` is all of them, one behind another.
+
+        As leader, offsets and `leader_epoch` are set in `data` and in `batches`, in place. As follower
+        (`assign_offsets=False`) they stay; offsets must not lie before the log's end. Producers are taken in.
+
+        Raises:
+            KafkaError: RECORD_LIST_TOO_LARGE for more than a segment holds; KAFKA_STORAGE_ERROR.
+            UnexpectedOffset: a follower was given what it has.
+        """
+        if self.failure is not None:
+            raise self.offline()
+        size = len(data)
+        if size > self.config.segment_bytes:
+            raise error_for(ErrorCode.RECORD_LIST_TOO_LARGE, self._too_large(size))
+        if assign_offsets:
+            self._assign(data, batches, leader_epoch)
+        elif batches[0].base_offset < self.end_offset:
+            raise UnexpectedOffset(self._unexpected(batches))
+        first_offset, last = batches[0].base_offset, batches[-1]
+        end_offset = last.base_offset + last.last_offset_delta + 1
+        max_timestamp = last.max_timestamp
+        if len(batches) > 1:
+            max_timestamp = max([batch.max_timestamp for batch in batches])
+        try:
+            for batch in batches:
+                if batch.leader_epoch != self.epochs.latest and batch.leader_epoch >= 0:
+                    self.epochs.assign(batch.leader_epoch, batch.base_offset)
+            if self._should_roll(size, max_timestamp, end_offset - 1):
+                self.roll(first_offset)
+            self.active.append(data, batches)
+            self.end_offset = end_offset
+            self._dirty = True
+            producers = self.producers
+            for batch in batches:
+                if batch.producer_id >= 0:
+                    take_in_producer(producers, self.active, batch)
+            producers.end_offset = end_offset
+        except _Trouble as error:
+            raise self.fail(error) from error
+        flush_due = end_offset - self.recovery_point >= self.config.flush_messages
+        return Appended(first_offset, end_offset - 1, max_timestamp, flush_due)
+
+    def _assign(self, data: bytearray | memoryview, batches: list[Batch], leader_epoch: int) -> None:
+        offset, position = self.end_offset, 0
+        for batch in batches:
+            size = len(batch.data)
+            _ASSIGN.pack_into(data, position, offset, size - 12, leader_epoch)
+            batch.base_offset = offset
+            batch.leader_epoch = leader_epoch
+            offset += batch.last_offset_delta + 1
+            position += size
+
+    def _too_large(self, size: int) -> str:
+        return f"{size} bytes in one append to {self.topic_partition}, segments hold {self.config.segment_bytes}"
+
+    def _unexpected(self, batches: list[Batch]) -> str:
+        first = batches[0].base_offset
+        return f"offset {first} to append to {self.topic_partition}, which goes up to {self.end_offset}"
+
+    def _should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
+        """Kafka's `LogSegment.shouldRoll`."""
+        active, config = self.active, self.config
+        if last_offset - active.base_offset > OFFSET_DELTA_MAX:
+            return True
+        if not active.size_bytes:
+            return False
+        if active.size_bytes > config.segment_bytes - size or active.is_full:
+            return True
+        return active.age_ms(max_timestamp, self._now_ms) > config.segment_ms - active.jitter_ms
+
+    def roll(self, first_offset: int | None = None) -> None:
+        """Begin a new segment, at the log's end or at the greater `first_offset`. An empty one at that offset
+        stays (KAFKA-6388). Raises KafkaError."""
+        base = max(first_offset or 0, self.end_offset)
+        try:
+            active = self.active
+            if base == active.base_offset:
+                return
+            active.seal()
+            if self._sizes_known is not None:
+                self._sizes_known += active.size_bytes
+            new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self._now_ms())
+            self.segments.append(new)
+            self.active = new
+            self.directory_unsynced = self._dirty = True
+            self.producers.end_offset = base
+            self.snapshots.take(self.producers)
+            self._set_jitter()
+        except _Trouble as error:
+            raise self.fail(error) from error
+
+    def _set_jitter(self) -> None:
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        self.active.jitter_ms = self._random.randrange(limit) if limit > 0 else 0
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        limit_offset: int | None = None,
+        min_one_batch: bool = True,
+    ) -> FileSlice | None:
+        """The batches from the one that holds `offset`, of one segment, up to `limit_offset` (a batch's
+        beginning; by default the log's end). None where there is nothing to read.
+
+        At most `max_bytes` bytes, so the last batch may be cut; but the first is whole: if it is larger it
+        comes alone, or with `min_one_batch=False` nothing does.
+
+        Raises:
+            OffsetOutOfRange: before the log's start or behind its end.
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if self.failure is not None:
+            raise self.offline()
+        end = self.end_offset
+        if not self.start_offset <= offset <= end:
+            raise OffsetOutOfRange(offset, self.start_offset, end)
+        limit = end if limit_offset is None or limit_offset > end else limit_offset
+        if offset >= limit:
+            return None
+        try:
+            return find_slice(self.segments, offset, max_bytes, limit, end, min_one_batch)
+        except _Trouble as error:
+            raise self.fail(error) from error
+
+    def offset_for_timestamp(
+        self, timestamp: int, limit_offset: int | None = None
+    ) -> tuple[int, int, int] | None:
+        """(Time, offset, leader epoch) of the first record that is not before `timestamp` (ms); None where
+        there is none before `limit_offset`. Raises KafkaError."""
+        found = self._guarded(find_timestamp, self.segments, timestamp, self.start_offset)
+        return found if found is None or limit_offset is None or found[1] < limit_offset else None
+
+    def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(Time, offset, leader epoch) of the first of the latest records (KIP-734); None in an empty log."""
+        return self._guarded(find_max_timestamp, self.segments, self.start_offset)
+
+    def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
+        """An offset behind a read of so many bytes from `offset`: what `aborted_transactions` must reach to
+        (Kafka's `fetchUpperBoundOffset`). Raises KafkaError."""
+        return self._guarded(find_upper_bound, self.segments, offset, size_bytes, self.end_offset)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
+        """(Producer id, first offset) of each aborted transaction with records in the range, in the order of
+        their markers. Raises KafkaError."""
+        found = self._guarded(find_aborted, self.segments, from_offset, to_offset)
+        return [(one.producer_id, one.first_offset) for one in found]
+
+    def _guarded(self, function: Callable[..., Result], *args: object) -> Result:
+        if self.failure is not None:
+            raise self.offline()
+        try:
+            return function(*args)
+        except _Trouble as error:
+            raise self.fail(error) from error
+
+    def _producer_history(self, producer: Producer) -> list[BatchMetadata]:
+        return self._guarded(find_batches, self.segments, producer)
+
+    @property
+    def flush_wanted(self) -> bool:
+        """Whether a segment was rolled that is not yet on the device, or `flush.ms` has passed."""
+        if self.recovery_point >= self.end_offset or self.failure is not None:
+            return False
+        if self.active.base_offset > self.recovery_point:
+            return True
+        return self._now_ms() - self.last_flush_ms >= self.config.flush_ms
+
+    def flush(self) -> None:
+        """Bring everything to the device, and wait for it. Raises KafkaError."""
+        flush = self._begin_flush(self.end_offset)
+        if flush is not None:
+            try:
+                flush.sync()
+            except OSError as error:
+                raise self.fail(error) from error
+            finally:
+                flush.release()
+            self._end_flush(flush)
+
+    async def flush_async(self, *, all_segments: bool = True) -> None:
+        """As `flush`, while others go on. What is appended meanwhile stays unflushed. Cancelled, it leaves the
+        recovery point where it was. Raises KafkaError.
+
+        Args:
+            all_segments: False leaves out the active segment, unless `flush.ms` has passed.
+        """
+        overdue = self._now_ms() - self.last_flush_ms >= self.config.flush_ms
+        flush = self._begin_flush(self.end_offset if all_segments or overdue else self.active.base_offset)
+        if flush is not None:
+            try:
+                await self.disk.run(flush.sync)
+            except OSError as error:
+                raise self.fail(error) from error
+            finally:
+                flush.release()
+            self._end_flush(flush)
+
+    def _begin_flush(self, offset: int) -> Flush | None:
+        if self.failure is not None:
+            raise self.offline()
+        if offset <= self.recovery_point and not self.unsynced_paths and not self.directory_unsynced:
+            return None
+        try:
+            return Flush(self, offset)
+        except _Trouble as error:
+            raise self.fail(error) from error
+
+    def _end_flush(self, flush: Flush) -> None:
+        self.last_flush_ms = self._now_ms()
+        if flush.truncations == self.truncations and self.failure is None:
+            self.recovery_point = max(self.recovery_point, flush.offset)
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop everything from `offset` on; whether there was anything. The log then ends at `offset`; a batch
+        that it lies in goes as a whole. Raises KafkaError."""
+        return self._guarded(truncate_to, self, offset)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything, and begin anew at `offset`. Raises KafkaError."""
+        self._guarded(truncate_fully, self, offset)
+
+    def advance_start_offset(self, offset: int) -> bool:
+        """Records before `offset` are no longer there (DeleteRecords); whether that moved the start. The
+        caller keeps it at or below the high watermark. Raises KafkaError; ValueError behind the end."""
+        return self._guarded(advance_start, self, offset)
+
+    def delete_old_segments(self, high_watermark: int) -> int:
+        """Delete the segments that retention no longer keeps, never any at or behind the high watermark.
+
+        Returns how many. Raises KafkaError.
+        """
+        return self._guarded(delete_old_segments, self, high_watermark)
+
+    def forget_sizes(self) -> None:
+        """Segments came or went."""
+        self._sizes_known = None
+        self._dirty = True
+
+    def doom(self, paths: list[str]) -> None:
+        """Remove files after `file.delete.delay.ms`."""
+        due_ms = self._now_ms() + self.config.file_delete_delay_ms
+        self._doomed += [(due_ms, path) for path in paths]
+
+    def remove_doomed(self) -> None:
+        """Remove the deleted files whose time has come. Raises KafkaError."""
+        if self._doomed:
+            self._doomed = self._guarded(remove_due, self.disk, self._doomed, self._now_ms())
+
+    def expire_producers(self) -> None:
+        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        self.producers.expire(self._now_ms())
+
+    def update_config(self, config: LogConfig) -> None:
+        """Take over changed settings."""
+        self.config = config
+        self.segments.update_config(config)
+        self._set_jitter()
+
+    def move(self, directory: str) -> None:
+        """The directory has been renamed."""
+        self.directory = self.snapshots.directory = directory
+        self.segments.move(directory)
+        self.epochs.path = f"{directory}/{EPOCHS}"
+        self._doomed.clear()  # They go with the directory.
+
+    def close(self, *, clean: bool = True) -> None:
+        """Close all files; `clean`: after everything is on the device, so that the log can be opened without
+        a scan. A log that was not changed since it was opened costs nothing. Raises KafkaError."""
+        if clean and self.failure is None and (self._dirty or self.recovery_point < self.end_offset):
+            try:
+                self.active.seal()
+                self.snapshots.take(self.producers)
+            except _Trouble as error:
+                raise self.fail(error) from error
+            self.flush()
+        for segment in self.segments.opened():
+            segment.close()
+
+    def offline(self) -> KafkaError:
+        """The error to raise while the log is offline."""
+        return error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline: {self.failure}")
+
+    def fail(self, error: Exception) -> KafkaError:
+        """Take the log offline, for good; returns the error to raise."""
+        if self.failure is None:
+            self.failure = error
+            if self._on_failure is not None:
+                self._on_failure(self, error)
+        return self.offline()
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Synced data from `offset` on is about to be cut off."""
+        self.truncations += 1
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self._on_truncation is not None:
+                self._on_truncation(self)
+
+    def clock_ms(self) -> int:
+        return self._now_ms()

@@ -1,0 +1,63 @@
+"""Cutting a log's end off, as a follower does that has more than its leader, or other things (KIP-101)."""
+
+from typing import TYPE_CHECKING
+
+from minikafka.storage.recovery import replay_headers
+from minikafka.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from minikafka.storage.log import Log
+
+
+def truncate_to(log: "Log", offset: int) -> bool:
+    """See `Log.truncate_to`."""
+    if offset < 0:
+        raise ValueError(f"a log cannot be cut at offset {offset}")
+    if offset >= log.end_offset:
+        # A leader that appended nothing in its epoch may have left an entry at the log's end.
+        log.epochs.truncate_from_end(log.end_offset)
+        return False
+    if offset < log.segments.bases[0]:
+        truncate_fully(log, offset)
+        return True
+    log.lower_recovery_point(offset)
+    keep = log.segments.floor(offset) + 1
+    for segment in reversed(log.segments.take(keep, len(log.segments))):
+        log.doom(segment.mark_deleted())
+    log.active = log.segments[-1]
+    log.active.truncate_to(offset)
+    log.active.activate(now_ms=log.clock_ms())
+    log.end_offset = offset
+    log.start_offset = min(log.start_offset, offset)
+    log.epochs.truncate_from_end(offset)
+    _rebuild_producers(log)
+    log.directory_unsynced = True
+    log.forget_sizes()
+    return True
+
+
+def _rebuild_producers(log: "Log") -> None:
+    if len(log.producers) or log.snapshots.offsets:
+        log.snapshots.load(
+            log.producers, start_offset=log.start_offset, end_offset=log.end_offset, now_ms=log.clock_ms()
+        )
+        replay_headers(log.producers, log.segments, log.end_offset)
+    log.producers.end_offset = log.end_offset
+
+
+def truncate_fully(log: "Log", offset: int) -> None:
+    """See `Log.truncate_fully_and_start_at`."""
+    log.lower_recovery_point(min(offset, log.segments.bases[0]))
+    for segment in reversed(log.segments.take(0, len(log.segments))):
+        log.doom(segment.mark_deleted())
+    log.segments.append(
+        Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.clock_ms())
+    )
+    log.active = log.segments[-1]
+    log.start_offset = log.end_offset = offset
+    log.recovery_point = offset
+    log.epochs.clear()
+    log.producers.clear(offset)
+    log.snapshots.restart(offset)
+    log.directory_unsynced = True
+    log.forget_sizes()
