@@ -23,7 +23,7 @@ _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 
 
-class UnknownApi(MalformedMessage):  # noqa: N818 (named as what it says of the peer)
+class UnknownApi(MalformedMessage):
     """A request with an API key that nobody here knows."""
 
 

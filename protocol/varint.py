@@ -39,7 +39,7 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
             break
         number |= (byte & 0x7F) << shift
         shift += 7
-        if shift > 28:
+        if shift == 28:
             byte = data[position]
             position += 1
             if byte > 0x0F:
