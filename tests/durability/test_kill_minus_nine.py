@@ -1,0 +1,235 @@
+"""`kill -9` under load, again and again: nothing acknowledged is lost, nothing is doubled, order stays.
+
+A producer writes numbered records and notes what was acknowledged, and at which offset, while the node is killed at
+moments that a seed chooses and started again. What a reader finds afterwards is held against these notes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clients import connect, read
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, needs_oracle
+
+TOPIC = "ledger"
+PARTITIONS = 3
+RECORDS_A_TICK = 40
+TICK_S = 0.01
+SETTLE_S = 60
+UP_MS_MAX = 900
+
+Offset = int
+Value = bytes
+
+
+@dataclass
+class Ledger:
+    """What was handed to the producer, and what it was told."""
+
+    sent: dict[int, list[Value]] = field(default_factory=lambda: {n: [] for n in range(PARTITIONS)})
+    acknowledged: dict[int, dict[Offset, Value]] = field(
+        default_factory=lambda: {n: {} for n in range(PARTITIONS)}
+    )
+    refused: list[str] = field(default_factory=list)
+
+    def unanswered(self) -> int:
+        return sum(map(len, self.sent.values())) - sum(map(len, self.acknowledged.values()))
+
+
+def wrongs(ledger: Ledger, found: dict[int, list[Value]]) -> list[str]:
+    """Sentences about every difference between the notes and the partitions as they are read from offset 0."""
+    said = [f"the producer was refused: {why}" for why in ledger.refused[:5]]
+    for partition, values in found.items():
+        for offset, value in ledger.acknowledged[partition].items():
+            if offset >= len(values) or values[offset] != value:
+                said.append(f"{value!r} was acknowledged at {partition}:{offset} and is not there")
+        doubled = len(values) - len(set(values))
+        if doubled:
+            said.append(f"{doubled} records of partition {partition} are there twice")
+        elif values != ledger.sent[partition][: len(values)]:
+            said.append(f"partition {partition} is not what was sent, in the order in which it was sent")
+    return said
+
+
+class Load(ABC):
+    """A producer at work in a thread."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.ledger = Ledger()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @abstractmethod
+    def send(self, partition: int, value: Value) -> None: ...
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Waits until everything is answered."""
+
+    def _run(self) -> None:
+        numbers = itertools.count()
+        while not self._stop.wait(TICK_S):
+            for number in itertools.islice(numbers, RECORDS_A_TICK):
+                value = b"%d " % number * 10
+                self.ledger.sent[number % PARTITIONS].append(value)
+                self.send(number % PARTITIONS, value)
+
+    def __enter__(self) -> Ledger:
+        self._thread.start()
+        return self.ledger
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.settle()
+
+
+class ConfluentLoad(Load):
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        confluent_kafka = pytest.importorskip("confluent_kafka")
+        self._producer = confluent_kafka.Producer({
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 1,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        })
+
+    def send(self, partition: int, value: Value) -> None:
+        while True:
+            try:
+                self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._hear)
+                break
+            except BufferError:  # the node is away for long
+                self._producer.poll(TICK_S)
+        self._producer.poll(0)
+
+    def settle(self) -> None:
+        self._producer.flush(SETTLE_S)
+
+    def _hear(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.ledger.refused.append(str(error))
+        else:
+            self.ledger.acknowledged[message.partition()][message.offset()] = message.value()
+
+
+class KafkaPythonLoad(Load):
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        kafka = pytest.importorskip("kafka")
+        self._producer = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap,
+            enable_idempotence=True,
+            acks="all",
+            linger_ms=1,
+            reconnect_backoff_max_ms=200,
+        )
+
+    def send(self, partition: int, value: Value) -> None:
+        future = self._producer.send(TOPIC, value, partition=partition)
+        future.add_callback(self._hear, value)
+        future.add_errback(lambda error: self.ledger.refused.append(repr(error)))
+
+    def settle(self) -> None:
+        self._producer.flush(SETTLE_S)
+        self._producer.close(SETTLE_S)
+
+    def _hear(self, value: Value, answer: Any) -> None:
+        self.ledger.acknowledged[answer.partition][answer.offset] = value
+
+
+def kill_again_and_again(node: ServerProcess, times: int, seed: int) -> None:
+    """Lets the node live for up to a second each time; sometimes for hardly longer than it took to start."""
+    moments = random.Random(seed)
+    for _ in range(times):
+        time.sleep(moments.randrange(UP_MS_MAX) / 1000)
+        node.kill()
+        node.restart()
+
+
+def read_back(bootstrap: str) -> dict[int, list[Value]]:
+    """The values of each partition from offset 0, which must come without a gap."""
+    found: dict[int, list[Value]] = {}
+    with connect("confluent-kafka", bootstrap) as client:
+        for partition in range(PARTITIONS):
+            earliest, latest = client.offsets(TOPIC, partition)
+            reader = client.reader(TOPIC, partition=partition)
+            records = read(reader, latest - earliest)
+            reader.close()
+            assert [record.offset for record in records] == list(range(latest))
+            found[partition] = [record.value or b"" for record in records]
+    return found
+
+
+def survive(node: ServerProcess, load: type[Load], *, kills: int, seed: int) -> None:
+    with connect("confluent-kafka", node.bootstrap) as client:
+        client.create_topic(TOPIC, partitions=PARTITIONS, settings={"segment.bytes": str(1 << 20)})
+    with load(node.bootstrap) as ledger:
+        kill_again_and_again(node, kills, seed)
+    assert wrongs(ledger, read_back(node.bootstrap)) == [], f"seed {seed}"
+    assert ledger.unanswered() == 0
+    assert all(len(values) > kills for values in ledger.sent.values()), "there was no load"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path / "data") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("load", "kills", "seed"), [(ConfluentLoad, 20, 20), (KafkaPythonLoad, 5, 5)])
+def test_nothing_acknowledged_is_lost_and_nothing_doubled(
+    node: NodeProcess, load: type[Load], kills: int, seed: int
+) -> None:
+    survive(node, load, kills=kills, seed=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@needs_oracle
+@pytest.mark.parametrize("load", [ConfluentLoad, KafkaPythonLoad])
+def test_apache_kafka_stands_the_same_test(tmp_path: Path, load: type[Load]) -> None:
+    with Oracle(tmp_path / "data") as kafka:
+        survive(kafka, load, kills=1, seed=1)
+
+
+def history() -> tuple[Ledger, dict[int, list[Value]]]:
+    ledger = Ledger()
+    for partition, number in itertools.product(range(PARTITIONS), range(5)):
+        ledger.sent[partition].append(b"%d" % number)
+        ledger.acknowledged[partition][number] = b"%d" % number
+    return ledger, {partition: list(values) for partition, values in ledger.sent.items()}
+
+
+def test_the_check_is_content_with_a_clean_history() -> None:
+    assert wrongs(*history()) == []
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ([0, 1, 2, 3], "was acknowledged at 1:4 and is not there"),
+        ([0, 1, 3, 4], "is not what was sent"),
+        ([0, 1, 2, 3, 4, 4], "1 records of partition 1 are there twice"),
+        ([0, 2, 1, 3, 4], "in the order in which it was sent"),
+    ],
+)
+def test_the_check_notices_loss_gaps_doubles_and_disorder(kept: Sequence[int], expected: str) -> None:
+    ledger, found = history()
+    found[1] = [b"%d" % number for number in kept]
+    assert any(expected in sentence for sentence in wrongs(ledger, found))
