@@ -1,0 +1,168 @@
+"""A producer's batch on its way, and the handle by which the sender of a record learns what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+import anyio
+
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.records.columns import encode_columns
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.record import Headers
+
+BATCH_OVERHEAD_BYTES = 61
+"""A batch's header."""
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record lies now; `offset` is -1 where the broker did not say (acks=0, or a repeated delivery)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+OnDelivery = Callable[["RecordMetadata | None", "KafkaError | None"], None]
+"""Called with one of the two once the fate of a record is known."""
+
+
+class PendingBatch:
+    """Records for one partition, by column, from the first `append` until all is known about them."""
+
+    __slots__ = (
+        "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
+        "halves", "headers", "keys", "not_before", "number", "opened_at", "partition", "producer_epoch",
+        "producer_id", "size_bytes", "timestamps", "topic", "values", "waiters",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, partition: int, number: tuple[int, ...], opened_at: float) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.number = number
+        self.opened_at = opened_at
+        self.deadline = float("inf")
+        self.not_before = 0.0
+        self.attempts = 0
+        self.size_bytes = BATCH_OVERHEAD_BYTES
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
+        self.headers: dict[int, Headers] = {}
+        self.callbacks: list[tuple[int, OnDelivery]] = []
+        self.waiters: list[Callable[[], Any]] = []
+        self.halves: list[PendingBatch] = []
+        self.producer_id = self.producer_epoch = self.base_sequence = -1
+        self.done = False
+        self.error: KafkaError | None = None
+        self.base_offset = self.append_time = -1
+
+    def encode(self, codec: Codec, level: int | None) -> bytes:
+        """The bytes to send."""
+        count = len(self.values)
+        return encode_columns(
+            self.keys if self.keys.count(None) < count else None,
+            self.values,
+            self.timestamps,
+            [self.headers.get(index, ()) for index in range(count)] if self.headers else None,
+            codec=codec,
+            level=level,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+        )
+
+    def succeed(self, base_offset: int, append_time: int) -> None:
+        """The broker has it; `append_time` (ms) is -1 where records keep their own times."""
+        self.base_offset = base_offset
+        self.append_time = append_time
+        self._finish()
+
+    def fail(self, error: KafkaError) -> None:
+        """It will not be delivered, or nobody can tell."""
+        self.error = error
+        self._finish()
+
+    def _finish(self) -> None:
+        self.done = True
+        for index, callback in self.callbacks:
+            callback(None if self.error else self.metadata(index), self.error)
+        for waiter in self.waiters:
+            waiter()
+        self.waiters.clear()
+
+    def metadata(self, index: int) -> RecordMetadata:
+        """Where the record that was appended as number `index` lies. Raises the error that it met."""
+        for half in self.halves:
+            if index < len(half.values):
+                return half.metadata(index)
+            index -= len(half.values)
+        if self.error is not None:
+            raise self.error
+        offset = self.base_offset + index if self.base_offset >= 0 else -1
+        timestamp = self.append_time if self.append_time >= 0 else self.timestamps[index]
+        return RecordMetadata(self.topic, self.partition, offset, timestamp)
+
+    def split(self) -> list[PendingBatch]:
+        """Two batches with the same records; this one is done when both are."""
+        middle = len(self.values) // 2
+        body_bytes = self.size_bytes - BATCH_OVERHEAD_BYTES
+        first_bytes = body_bytes * middle // len(self.values)
+        self._add_half(0, middle, first_bytes)
+        self._add_half(middle, len(self.values), body_bytes - first_bytes)
+        self.callbacks = []
+        return self.halves
+
+    def _add_half(self, start: int, end: int, body_bytes: int) -> None:
+        half = PendingBatch(self.topic, self.partition, (*self.number, len(self.halves)), self.opened_at)
+        half.deadline = self.deadline
+        half.keys, half.values = self.keys[start:end], self.values[start:end]
+        half.timestamps = self.timestamps[start:end]
+        half.headers = {n - start: one for n, one in self.headers.items() if start <= n < end}
+        half.callbacks = [(n - start, one) for n, one in self.callbacks if start <= n < end]
+        half.size_bytes += body_bytes
+        half.waiters.append(self._half_done)
+        self.halves.append(half)
+
+    def _half_done(self) -> None:
+        if all(half.done for half in self.halves):
+            self.error = next((half.error for half in self.halves if half.error), None)
+            self._finish()
+
+    async def wait(self) -> None:
+        """Until its fate is known. Cancellation leaves it on its way."""
+        if not self.done:
+            event = anyio.Event()
+            self.waiters.append(event.set)
+            await event.wait()
+
+
+class Delivery:
+    """What `Producer.send` returns: `await` it for the record's `RecordMetadata`, or leave it.
+
+    Awaiting raises the KafkaError that the record met. Cancelling the wait does not take the record back.
+    """
+
+    __slots__ = ("_batch", "_index")
+
+    def __init__(self, batch: PendingBatch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+
+    @property
+    def done(self) -> bool:
+        """Whether the record's fate is known."""
+        return self._batch.done
+
+    def result(self) -> RecordMetadata:
+        """As awaiting, once `done`. Raises RuntimeError before."""
+        if not self._batch.done:
+            raise RuntimeError("the record is still on its way: await the delivery, or flush the producer")
+        return self._batch.metadata(self._index)
+
+    def __await__(self) -> Generator[Any, Any, RecordMetadata]:
+        if not self._batch.done:
+            yield from self._batch.wait().__await__()
+        return self._batch.metadata(self._index)

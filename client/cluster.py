@@ -1,0 +1,326 @@
+"""The cluster as a client sees it: connections to brokers, metadata that is kept fresh, requests that are retried.
+
+Every client stands on a `Cluster`. It connects lazily, one connection per broker, after a failure with growing
+pauses; it asks for metadata when a leader is missing or wrong and when what is known has grown old; it gives up
+a connection whose oldest request waits too long. `ClusterClient` is the context manager that all clients share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Self, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from minikafka.client.backoff import Backoff
+from minikafka.client.connection import Connection, open_connection
+from minikafka.client.metadata import Metadata, Topic
+from minikafka.client.options import ClientOptions, parse_addresses
+from minikafka.client.seams import Seams
+from minikafka.protocol.errors import (
+    BrokerNotAvailableError,
+    KafkaError,
+    NetworkError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+T = TypeVar("T")
+_WATCH_INTERVAL_S = 0.25
+_GROUP_KEY_TYPE = 0
+
+
+class Cluster:
+    """Connections and metadata; lives inside the task group of a `ClusterClient`.
+
+    Attributes:
+        metadata: what is known; `refresh` and the background task change it.
+        topics: names that refreshes ask about; None: all topics.
+        on_update: called after every change of `metadata`.
+    """
+
+    def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
+        self.metadata = Metadata()
+        self.topics: dict[str, None] | None = {}
+        self.on_update: Callable[[], None] = lambda: None
+        self._options = options
+        self._seams = seams
+        self._task_group = task_group
+        self._bootstrap = parse_addresses(options.bootstrap_servers)
+        self._connections: dict[int, Connection] = {}
+        self._first: Connection | None = None
+        self._connecting: dict[int, anyio.Lock] = {}
+        self._failures: dict[int, tuple[int, float]] = {}
+        self._coordinators: dict[str, int] = {}
+        self._refresh_wanted = anyio.Event()
+        self._refreshing = anyio.Lock()
+        self._reconnect = Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, seams.random)
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
+
+    async def start(self) -> None:
+        """Find a broker, and keep metadata and connections in order from now on. Raises NetworkError."""
+        await self.retry(self.refresh, "connect", timeout_ms=self._options.socket_connection_setup_timeout_ms)
+        self._task_group.start_soon(self._keep_fresh)
+        self._task_group.start_soon(self._watch)
+
+    def close(self) -> None:
+        """Hang up on everyone."""
+        for connection in self._open():
+            connection.close()
+
+    def connected(self, node_id: int) -> Connection | None:
+        """The open connection to a broker, if there is one."""
+        connection = self._connections.get(node_id)
+        return connection if connection is not None and not connection.closed else None
+
+    async def connection(self, node_id: int) -> Connection:
+        """The connection to a broker, opened if need be.
+
+        Raises BrokerNotAvailableError for an unknown broker, NetworkError where it cannot be reached.
+        """
+        lock = self._connecting.setdefault(node_id, anyio.Lock())
+        async with lock:
+            connection = self.connected(node_id)
+            if connection is not None:
+                return connection
+            broker = self.metadata.brokers.get(node_id)
+            if broker is None:
+                raise BrokerNotAvailableError(f"no broker with the id {node_id} is known")
+            failures, not_before = self._failures.get(node_id, (0, 0.0))
+            await anyio.sleep_until(not_before)
+            try:
+                connection = await self._connect(broker.host, broker.port)
+            except NetworkError:
+                pause_s = self._reconnect.delay_ms(failures) / 1000
+                self._failures[node_id] = (failures + 1, anyio.current_time() + pause_s)
+                self.refresh_soon()
+                raise
+            self._failures.pop(node_id, None)
+            self._connections[node_id] = connection
+            return connection
+
+    async def any_connection(self) -> Connection:
+        """A connection to any broker, the one with least to do if several are open.
+
+        Raises NetworkError that names every address that was tried.
+        """
+        open_now = self._open()
+        if open_now:
+            return min(open_now, key=lambda one: one.in_flight)
+        addresses = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
+        faults: list[str] = []
+        for host, port in dict.fromkeys(addresses):
+            try:
+                self._first = await self._connect(host, port)
+                return self._first
+            except NetworkError as error:
+                faults.append(error.message)
+        raise NetworkError("; ".join(faults) + "; is a broker running there? (bootstrap_servers)")
+
+    async def request(self, message: Any, node_id: int | None = None, timeout_ms: float | None = None) -> Any:
+        """Ask a broker, any one for `node_id` None, once.
+
+        Raises NetworkError, BrokerNotAvailableError, UnsupportedVersionError.
+        """
+        connection = await (self.any_connection() if node_id is None else self.connection(node_id))
+        return await connection.request(message, timeout_ms=timeout_ms or self._options.request_timeout_ms)
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None
+    ) -> T:
+        """`attempt` until it succeeds or fails for good, with growing pauses.
+
+        Raises its last error: the first that is not retriable, or, past `timeout_ms` (default:
+        `default_api_timeout_ms`), RequestTimedOutError caused by the last.
+        """
+        limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = anyio.current_time() + limit_ms / 1000
+        number, last = 0, None
+        with anyio.move_on_at(deadline):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    last = error
+                await anyio.sleep(self._backoff.delay_ms(number) / 1000)
+                number += 1
+        kind = NetworkError if isinstance(last, NetworkError) else RequestTimedOutError
+        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no answer'}") from last
+
+    async def refresh(self) -> None:
+        """Ask for metadata now. Raises NetworkError and what a broker answers to the request as a whole."""
+        asked_before = self._refreshing.locked()
+        async with self._refreshing:
+            if asked_before and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
+                return
+            asked = None if self.topics is None else list(self.topics)
+            request = MetadataRequest(
+                topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
+                allow_auto_topic_creation=self._options.allow_auto_create_topics,
+            )
+            response = await self.request(request)
+            self.metadata.apply(response, asked)
+            self._refresh_wanted = anyio.Event()
+        self.on_update()
+
+    def refresh_soon(self) -> None:
+        """Have the background task ask for metadata: something that was known has proven wrong."""
+        self._refresh_wanted.set()
+
+    async def topic(self, name: str, timeout_ms: float) -> Topic:
+        """A topic that exists and has partitions, waiting for it up to `timeout_ms`.
+
+        Raises the KafkaError that tells why there is none.
+        """
+        known = self.metadata.topics.get(name)
+        if known is not None and known.partitions:
+            return known
+        if self.topics is not None:
+            self.topics[name] = None
+
+        async def attempt() -> Topic:
+            await self.refresh()
+            topic = self.metadata.topics.get(name)
+            if topic is None or not topic.partitions:
+                raise self.metadata.errors.get(name) or UnknownTopicOrPartitionError(
+                    f"topic {name!r} does not exist"
+                )
+            return topic
+
+        return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
+
+    async def coordinator(self, group_id: str) -> int:
+        """The node id of a group's coordinator. Raises the retriable error of a cluster that has none yet."""
+        if group_id in self._coordinators:
+            return self._coordinators[group_id]
+        connection = await self.any_connection()
+        request = FindCoordinatorRequest(key_type=_GROUP_KEY_TYPE)
+        if connection.version_for(FindCoordinatorRequest) >= 4:
+            request.coordinator_keys = [group_id]
+        else:
+            request.key = group_id
+        response = await connection.request(request, timeout_ms=self._options.request_timeout_ms)
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            raise error_for(found.error_code, found.error_message or "")
+        if found.node_id not in self.metadata.brokers:
+            await self.refresh()
+        self._coordinators[group_id] = found.node_id
+        return found.node_id
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """The coordinator has moved or is unreachable."""
+        self._coordinators.pop(group_id, None)
+
+    async def _connect(self, host: str, port: int) -> Connection:
+        return await open_connection(
+            host,
+            port,
+            client_id=self._options.client_id,
+            seams=self._seams,
+            task_group=self._task_group,
+            timeout_ms=self._options.socket_connection_setup_timeout_ms,
+        )
+
+    def _open(self) -> list[Connection]:
+        known = [*self._connections.values(), *([self._first] if self._first else [])]
+        return [one for one in known if not one.closed]
+
+    async def _keep_fresh(self) -> None:
+        failures = 0
+        while True:
+            with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
+                await self._refresh_wanted.wait()
+            try:
+                await self.refresh()
+                failures = 0
+            except KafkaError:
+                self._refresh_wanted.set()
+                failures += 1
+            await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
+
+    async def _watch(self) -> None:
+        """Give up connections that do not answer."""
+        while True:
+            await anyio.sleep(_WATCH_INTERVAL_S)
+            now = anyio.current_time()
+            for connection in self._open():
+                if connection.deadline <= now:
+                    connection.close("it did not answer in time (request_timeout_ms)")
+
+
+class ClusterClient:
+    """What Producer, Consumer and Admin have in common: `async with`, a task group, a cluster.
+
+    An exception leaves the `async with` block as it was raised, never inside a group.
+    """
+
+    def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
+        self._seams = seams or Seams()
+        self._client_options = options
+        self._tasks: TaskGroup | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """Raises RuntimeError outside of `async with`."""
+        if self._cluster is None:
+            name = type(self).__name__
+            raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
+        return self._cluster
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise RuntimeError(f"a {type(self).__name__} can be entered once; make another one")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            self._cluster = Cluster(self._client_options, self._seams, self._tasks)
+            await self._cluster.start()
+            await self._start(self._tasks)
+        except BaseException as error:
+            await self._leave(error)
+            raise
+        return self
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
+        try:
+            if self._cluster is not None:
+                await self._stop(clean=error is None)
+        except BaseException as failure:
+            await self._leave(failure)
+            raise
+        return await self._leave(error)
+
+    async def _start(self, tasks: TaskGroup) -> None:
+        """Begin what runs in the background."""
+
+    async def _stop(self, *, clean: bool) -> None:
+        """Bring to an end what must not be lost; not `clean`: the block ended by an exception."""
+
+    async def _leave(self, error: BaseException | None) -> bool | None:
+        assert self._tasks is not None
+        if self._cluster is not None:
+            self._cluster.close()
+        self._tasks.cancel_scope.cancel()
+        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        try:
+            if cancelled:
+                return await self._tasks.__aexit__(type(error), error, error.__traceback__ if error else None)
+            await self._tasks.__aexit__(None, None, None)
+            return False
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Names in order, each once."""
+    return list(dict.fromkeys(names))

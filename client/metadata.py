@@ -1,0 +1,135 @@
+"""What a client knows of the cluster: brokers, topics, leaders. Pure: responses go in, answers come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from minikafka.protocol.types import NIL_UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where a broker is reached."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition; `leader` is -1 while there is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic; partition n stands at place n of `partitions`."""
+
+    name: str
+    topic_id: bytes = NIL_UUID
+    partitions: tuple[Partition, ...] = ()
+    is_internal: bool = False
+
+    @property
+    def available(self) -> list[int]:
+        """Partitions that have a leader."""
+        return [one.index for one in self.partitions if one.leader >= 0]
+
+
+@dataclass(slots=True)
+class Metadata:
+    """Everything known, and what went wrong with topics that were asked for."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    errors: dict[str, KafkaError] = field(default_factory=dict)
+
+    def apply(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
+        """Take in an answer about the topics `asked` for (None: all that exist).
+
+        Raises the KafkaError of an answer that is one as a whole.
+        """
+        if response.error_code:
+            raise error_for(response.error_code)
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers
+        }
+        gone = list(self.topics) if asked is None else asked
+        answered = {one.name or "": one for one in response.topics}
+        for name in gone:
+            if name not in answered:
+                self.topics.pop(name, None)
+        for name, topic in answered.items():
+            self._apply_topic(name, topic)
+
+    def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
+        if topic.error_code:
+            self.errors[name] = error_for(topic.error_code, f"topic {name!r}: {error_for(topic.error_code)}")
+            self.topics.pop(name, None)
+            return
+        self.errors.pop(name, None)
+        before = self.topics.get(name)
+        partitions = tuple(
+            self._newest(before if before and before.topic_id == topic.topic_id else None, one)
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        )
+        self.topics[name] = Topic(name, topic.topic_id, partitions, topic.is_internal)
+
+    @staticmethod
+    def _newest(before: Topic | None, one: MetadataResponsePartition) -> Partition:
+        """What the answer says, unless a leader of a later epoch is known already (KIP-320)."""
+        partition = Partition(
+            one.partition_index,
+            one.leader_id,
+            one.leader_epoch,
+            tuple(one.replica_nodes),
+            tuple(one.isr_nodes),
+            tuple(one.offline_replicas),
+        )
+        if before and partition.index < len(before.partitions):
+            known = before.partitions[partition.index]
+            if known.leader_epoch > partition.leader_epoch >= 0:
+                return known
+        return partition
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The leader's node id; -1 where there is none or nothing is known."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return -1
+        return known.partitions[partition].leader
+
+    def leader_epoch(self, topic: str, partition: int) -> int:
+        """The leader's epoch; -1 where nothing is known."""
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return -1
+        return known.partitions[partition].leader_epoch
+
+    def topic_id(self, name: str) -> bytes:
+        """A topic's id; the nil id where it is not known."""
+        known = self.topics.get(name)
+        return known.topic_id if known else NIL_UUID
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id."""
+        return next((one.name for one in self.topics.values() if one.topic_id == topic_id), None)

@@ -1,0 +1,252 @@
+"""What clients can be told: Kafka's names with underscores, each declared once with its default and its bounds.
+
+`make` turns keyword arguments into an options object and refuses what it does not know or what cannot be, saying
+which argument, what it was given and what is allowed.
+"""
+
+# ruff: noqa: RUF009 (option() makes a dataclass field, as dataclasses.field does)
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
+
+O = TypeVar("O", bound="ClientOptions")  # noqa: E741
+Check = Callable[[Any], "str | None"]
+"""Says what is allowed, where the value is not."""
+INT32_MAX = (1 << 31) - 1
+
+
+class InvalidOption(ValueError):  # noqa: N818
+    """An argument of Producer, Consumer or Admin that does not exist or has an impossible value."""
+
+
+def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
+    """The options that `arguments` make; `owner` is the class that they were given to.
+
+    Raises InvalidOption.
+    """
+    known = {item.name: item for item in fields(kind)}
+    for name, value in arguments.items():
+        item = known.get(name)
+        if item is None:
+            raise InvalidOption(_unknown(owner, name, list(known)))
+        allowed = item.metadata["check"](value)
+        if allowed is not None:
+            raise InvalidOption(f"{owner}({name}={value!r}): must be {allowed}")
+    options = kind(**arguments)
+    options.check(owner, frozenset(arguments))
+    return options
+
+
+def _unknown(owner: str, name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name.replace(".", "_").replace("-", "_"), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(sorted(known))}"
+    return f"{owner} has no argument {name!r}; {hint}"
+
+
+def between(low: int, high: int = INT32_MAX) -> Check:
+    """A whole number."""
+
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return None if fits else f"a whole number from {low} to {high}"
+
+    return check
+
+
+def one_of(*values: Any) -> Check:
+    """One of a few values."""
+
+    def check(value: Any) -> str | None:
+        fits = any(type(value) is type(one) and value == one for one in values)
+        return None if fits else "one of " + ", ".join(map(repr, values))
+
+    return check
+
+
+def truth(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "True or False"
+
+
+def text(value: Any) -> str | None:
+    return None if isinstance(value, str) else "a string"
+
+
+def filled_text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "a string that is not empty"
+
+
+def optional(check: Check) -> Check:
+    """The same, or None."""
+
+    def checked(value: Any) -> str | None:
+        allowed = None if value is None else check(value)
+        return f"{allowed}, or None" if allowed else None
+
+    return checked
+
+
+def function(value: Any) -> str | None:
+    return None if callable(value) else "something that can be called"
+
+
+_FUNCTION = optional(function)
+_FILLED_TEXT = optional(filled_text)
+_LEVEL = optional(between(-131_072, 22))
+
+
+def _addresses(value: Any) -> str | None:
+    try:
+        parse_addresses(value)
+    except ValueError as error:
+        return f"like 'host1:9092,host2:9092', or a list of such ({error})"
+    return None
+
+
+def _strategies(value: Any) -> str | None:
+    names = ("range", "roundrobin", "cooperative-sticky")
+    listed = not isinstance(value, str) and isinstance(value, Sequence) and value
+    if listed and all(not isinstance(one, str) or one in names for one in value):
+        return None
+    return "a list of " + ", ".join(map(repr, names)) + " or assignor objects"
+
+
+def option(default: Any, check: Check) -> Any:
+    """A field of an options class; InvalidOption says what `check` returns."""
+    return field(default=default, metadata={"check": check})
+
+
+def parse_addresses(value: str | Sequence[str]) -> list[tuple[str, int]]:
+    """(host, port) for each part of a `bootstrap.servers` list. Raises ValueError."""
+    parts = value.split(",") if isinstance(value, str) else list(value)
+    addresses = [_address(part.strip()) for part in parts if part.strip()]
+    if not addresses:
+        raise ValueError("no address")
+    return addresses
+
+
+def _address(part: str) -> tuple[str, int]:
+    host, colon, port = part.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"{part!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """What every client can be told (times in ms, sizes in bytes)."""
+
+    bootstrap_servers: str | Sequence[str] = option("localhost:9092", _addresses)
+    client_id: str = option("minikafka", text)
+    security_protocol: str = option("PLAINTEXT", one_of("PLAINTEXT"))
+    request_timeout_ms: int = option(30_000, between(1))
+    default_api_timeout_ms: int = option(60_000, between(1))
+    retry_backoff_ms: int = option(100, between(0))
+    retry_backoff_max_ms: int = option(1_000, between(0))
+    reconnect_backoff_ms: int = option(50, between(0))
+    reconnect_backoff_max_ms: int = option(1_000, between(0))
+    socket_connection_setup_timeout_ms: int = option(10_000, between(1))
+    metadata_max_age_ms: int = option(300_000, between(0))
+    allow_auto_create_topics: bool = option(True, truth)
+
+    def check(self, owner: str, given: frozenset[str]) -> None:
+        """Raise InvalidOption where arguments contradict each other; `given` are those that were set."""
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """Every argument's default."""
+        return {item.name: item.default for item in fields(cls) if item.default is not MISSING}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminOptions(ClientOptions):
+    """What an Admin can be told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerOptions(ClientOptions):
+    """What a Producer can be told (times in ms, sizes in bytes)."""
+
+    acks: int | str = option("all", one_of("all", -1, 0, 1, "-1", "0", "1"))
+    linger_ms: int = option(5, between(0))
+    batch_size: int = option(262_144, between(0))
+    compression_type: str = option("none", one_of("none", "gzip", "snappy", "lz4", "zstd"))
+    compression_level: int | None = option(None, _LEVEL)
+    max_request_size: int = option(1_048_576, between(1))
+    buffer_memory: int = option(33_554_432, between(0, 1 << 62))
+    max_block_ms: int = option(60_000, between(0, 1 << 62))
+    delivery_timeout_ms: int = option(120_000, between(0))
+    retries: int = option(INT32_MAX, between(0))
+    enable_idempotence: bool = option(True, truth)
+    max_in_flight_requests_per_connection: int = option(5, between(1))
+    partitioner: Callable[..., int] | None = option(None, _FUNCTION)
+    key_serializer: Callable[[Any], bytes | None] | None = option(None, _FUNCTION)
+    value_serializer: Callable[[Any], bytes | None] | None = option(None, _FUNCTION)
+
+    @property
+    def required_acks(self) -> int:
+        """-1 for all, 1 or 0."""
+        return -1 if self.acks == "all" else int(self.acks)
+
+    def check(self, owner: str, given: frozenset[str]) -> None:
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise InvalidOption(
+                f"{owner}(delivery_timeout_ms={self.delivery_timeout_ms}): must be at least"
+                f" linger_ms + request_timeout_ms, that is {self.linger_ms + self.request_timeout_ms}"
+            )
+        fault = self._idempotence_fault()
+        if fault and "enable_idempotence" in given:
+            raise InvalidOption(f"{owner}({fault}): impossible with enable_idempotence=True")
+        if fault:  # As in Kafka: whoever asks for weaker acks and says no more gets them.
+            object.__setattr__(self, "enable_idempotence", False)
+
+    def _idempotence_fault(self) -> str | None:
+        if not self.enable_idempotence:
+            return None
+        if self.required_acks != -1:
+            return f"acks={self.acks!r}"
+        if self.retries == 0:
+            return "retries=0"
+        if self.max_in_flight_requests_per_connection > 5:
+            return f"max_in_flight_requests_per_connection={self.max_in_flight_requests_per_connection}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerOptions(ClientOptions):
+    """What a Consumer can be told (times in ms, sizes in bytes)."""
+
+    group_id: str | None = option(None, _FILLED_TEXT)
+    group_instance_id: str | None = option(None, _FILLED_TEXT)
+    auto_offset_reset: str = option("latest", one_of("earliest", "latest", "none"))
+    enable_auto_commit: bool = option(True, truth)
+    auto_commit_interval_ms: int = option(5_000, between(0))
+    isolation_level: str = option("read_uncommitted", one_of("read_uncommitted", "read_committed"))
+    fetch_min_bytes: int = option(1, between(0))
+    fetch_max_bytes: int = option(52_428_800, between(0))
+    fetch_max_wait_ms: int = option(500, between(0))
+    max_partition_fetch_bytes: int = option(1_048_576, between(0))
+    max_poll_records: int = option(500, between(1))
+    max_poll_interval_ms: int = option(300_000, between(1))
+    session_timeout_ms: int = option(45_000, between(1))
+    heartbeat_interval_ms: int = option(3_000, between(1))
+    partition_assignment_strategy: Sequence[Any] = option(
+        ("range", "cooperative-sticky"), _strategies
+    )
+    check_crcs: bool = option(True, truth)
+    exclude_internal_topics: bool = option(True, truth)
+    key_deserializer: Callable[[bytes], Any] | None = option(None, _FUNCTION)
+    value_deserializer: Callable[[bytes], Any] | None = option(None, _FUNCTION)
+    allow_auto_create_topics: bool = option(True, truth)
+
+    def check(self, owner: str, given: frozenset[str]) -> None:
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise InvalidOption(
+                f"{owner}(heartbeat_interval_ms={self.heartbeat_interval_ms}): must be less than"
+                f" session_timeout_ms, that is {self.session_timeout_ms}"
+            )
+        if self.group_instance_id is not None and self.group_id is None:
+            raise InvalidOption(f"{owner}(group_instance_id={self.group_instance_id!r}): needs a group_id")

@@ -1,0 +1,100 @@
+"""Which partition a record goes to: murmur2 of its key as the JVM client computes it, or a sticky choice without.
+
+A custom partitioner is any callable `(topic, key, value, partition_count) -> partition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from random import Random
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_CACHED_KEY_SIZE_MAX = 64
+
+
+def murmur2(data: bytes) -> int:
+    """The hash of Kafka's `Utils.murmur2`, as an unsigned number of 32 bits."""
+    length = len(data)
+    h = (_SEED ^ length) & _MASK
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
+        k = (k ^ k >> 24) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if length > whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ h >> 13) * _M & _MASK
+    return h ^ h >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition that Kafka's default partitioner gives a key."""
+    if len(key) <= _CACHED_KEY_SIZE_MAX:
+        return _positive_murmur2(key) % partition_count
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+@lru_cache(maxsize=1 << 16)
+def _positive_murmur2(key: bytes) -> int:
+    """Keys come again and again, and the hash is slow in Python."""
+    return murmur2(key) & 0x7FFFFFFF
+
+
+def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int]:
+    """`partition_for_key` of each, by numpy where that is installed."""
+    try:
+        import numpy as np
+    except ImportError:
+        return [partition_for_key(key, partition_count) for key in keys]
+    hashes = np.empty(len(keys), np.uint32)
+    sizes = np.fromiter(map(len, keys), np.int64, len(keys))
+    for size in np.unique(sizes).tolist():
+        chosen = np.flatnonzero(sizes == size)
+        joined = b"".join([keys[index] for index in chosen.tolist()])
+        hashes[chosen] = _murmur2_of_equal_sizes(joined, size, len(chosen))
+    return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(partition_count)).tolist()
+
+
+def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> object:
+    """The hashes of `count` keys of `size` bytes that stand one behind another."""
+    import numpy as np
+
+    table = np.frombuffer(joined, np.uint8).reshape(count, size)
+    m = np.uint32(_M)
+    h = np.full(count, (_SEED ^ size) & _MASK, np.uint32)
+    whole = size & ~3
+    words = np.ascontiguousarray(table[:, :whole]).view("<u4")
+    for column in range(whole // 4):
+        k = words[:, column] * m
+        k = (k ^ (k >> np.uint32(24))) * m
+        h = (h * m) ^ k
+    if size > whole:
+        rest = np.zeros((count, 4), np.uint8)
+        rest[:, : size - whole] = table[:, whole:]
+        h = (h ^ rest.view("<u4")[:, 0]) * m
+    h = (h ^ (h >> np.uint32(13))) * m
+    return h ^ (h >> np.uint32(15))
+
+
+class StickyChoice:
+    """The partition for records without a key: the same until a batch's worth of bytes went there (KIP-794)."""
+
+    __slots__ = ("_left", "_random", "_size", "partition")
+
+    def __init__(self, batch_size: int, random: Random) -> None:
+        self.partition = -1
+        self._size = max(batch_size, 1)
+        self._left = 0
+        self._random = random
+
+    def choose(self, available: Sequence[int], size_bytes: int) -> int:
+        """The partition for the next `size_bytes`; `available` are those that have a leader, none being empty."""
+        if self._left <= 0 or self.partition not in available:
+            others = [one for one in available if one != self.partition] or available
+            self.partition = self._random.choice(others)
+            self._left = self._size
+        self._left -= size_bytes
+        return self.partition
