@@ -1,0 +1,220 @@
+"""Plays a conversation against a node and says where the node answers otherwise than the file.
+
+Answers are compared as values: both in the form of `conversation_values`, with the names of `conversation_names`.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from minikafka.protocol.headers import decode_response, encode_request
+from support.conversation import Answer, Closed, Conversation, HangUp, RawBytes, Request, Silence, Step, Wait
+from support.conversation_names import Names
+from support.conversation_values import API_BY_NAME, comparable, spell_out, to_message
+
+CLIENT_ID = "conversation"
+ANSWER_TIMEOUT_S = 15.0
+RETRY_PAUSE_S = 0.05
+
+_LISTS = {"ListGroups": ("groups", "group_id"), "ListTransactions": ("transaction_states", "transactional_id")}
+
+CLOSED = "closed"
+NOTHING = "nothing in time"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An answer that is not the expected one."""
+
+    line: int
+    asked: str
+    expected: str
+    answered: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.asked[:400]}\n  expected {self.expected}\n  answered {self.answered}"
+
+
+@dataclass(frozen=True)
+class _Open:
+    """A request whose answer has not come yet."""
+
+    api: str
+    version: int
+    correlation_id: int
+    of_everything: bool
+
+
+class Connection:
+    """One client connection that knows which answers are still open."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=5)
+        self._open: list[_Open] = []
+        self._buffer = b""
+        self._next_id = 1
+
+    def send(self, api: str, version: int, body: dict[str, Any]) -> None:
+        """Sends a request; raises ValueError for a body that the API does not have."""
+        message = to_message(API_BY_NAME[api].request, version, body)
+        self._socket.sendall(encode_request(message, version, self._next_id, CLIENT_ID))
+        if api != "Produce" or body.get("acks"):  # with acks 0 there is no answer
+            self._open.append(_Open(api, version, self._next_id, _of_all_topics(api, version, body)))
+        self._next_id += 1
+
+    def send_raw(self, data: bytes, api: str | None, version: int) -> None:
+        """Sends bytes as they are; with an API they are a whole request that will be answered."""
+        self._socket.sendall(data)
+        if api:
+            self._open.append(_Open(api, version, int.from_bytes(data[8:12], "big"), of_everything=False))
+
+    def receive(self, timeout_s: float) -> tuple[_Open, Any] | str:
+        """The oldest open request with its answer; NOTHING after the time; CLOSED when the node hung up."""
+        frame = self._frame(time.monotonic() + timeout_s)
+        if isinstance(frame, str):
+            return frame
+        asked = self._open.pop(0)
+        correlation_id, message = decode_response(API_BY_NAME[asked.api].response, asked.version, frame)
+        assert correlation_id == asked.correlation_id, f"answer to {correlation_id}, {asked} was next"
+        return asked, message
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _frame(self, deadline: float) -> bytes | str:
+        while len(self._buffer) < 4 or len(self._buffer) < 4 + int.from_bytes(self._buffer[:4], "big"):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return NOTHING
+            self._socket.settimeout(left_s)
+            try:
+                data = self._socket.recv(1 << 20)
+            except TimeoutError:
+                return NOTHING
+            except ConnectionError:
+                return CLOSED
+            if not data:
+                return CLOSED
+            self._buffer += data
+        end = 4 + int.from_bytes(self._buffer[:4], "big")
+        frame, self._buffer = self._buffer[4:end], self._buffer[end:]
+        return frame
+
+
+def play(conversation: Conversation, address: tuple[str, int]) -> list[Difference]:
+    """Plays all steps, whatever the node answers; the differences in order."""
+    player = _Player(conversation, address)
+    try:
+        return player.play()
+    finally:
+        player.close()
+
+
+class _Player:
+    def __init__(self, conversation: Conversation, address: tuple[str, int]) -> None:
+        self._conversation = conversation
+        self._address = address
+        self._names = Names(f"c{uuid.uuid4().hex[:8]}-")
+        self._connections: dict[str, Connection] = {}
+        self._last_request: dict[str, Request] = {}
+        self._differences: list[Difference] = []
+
+    def play(self) -> list[Difference]:
+        for line, step in self._conversation.steps:
+            try:
+                self._play(line, step)
+            except (ValueError, OSError) as error:
+                self._differ(line, step, "", f"{type(error).__name__}: {error}")
+                break
+        return self._differences
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def _play(self, line: int, step: Step) -> None:
+        match step:
+            case Request():
+                self._send(step)
+                self._last_request[step.connection] = step
+            case RawBytes():
+                self._on(step.connection).send_raw(step.data, step.api, step.version)
+                self._last_request.pop(step.connection, None)
+            case Answer() | Closed():
+                self._expect_answer(line, step)
+            case Silence():
+                answer = self._answer(step.connection, step.time_ms / 1000)
+                if answer != NOTHING:
+                    self._differ(line, step, f"silence for {step.time_ms} ms", answer)
+            case HangUp():
+                self._connections.pop(step.connection).close()
+            case Wait():
+                time.sleep(step.time_ms / 1000)
+
+    def _expect_answer(self, line: int, step: Answer | Closed) -> None:
+        request = self._last_request.get(step.connection)
+        expected = CLOSED if isinstance(step, Closed) else step.body
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            mark = self._names.mark()
+            answer = self._answer(step.connection, ANSWER_TIMEOUT_S)
+            if answer == expected:
+                return
+            final = isinstance(answer, str) or time.monotonic() > deadline
+            if final or request is None or not request.retried:
+                return self._differ(line, step, expected, answer)
+            self._names.reset(mark)
+            time.sleep(RETRY_PAUSE_S)
+            self._send(request)
+
+    def _send(self, request: Request) -> None:
+        self._on(request.connection).send(request.api, request.version, self._names.outward(request.body))
+
+    def _answer(self, connection: str, timeout_s: float) -> Any:
+        """The next answer in its comparable form, or what came in its place."""
+        received = self._on(connection).receive(timeout_s)
+        if isinstance(received, str):
+            return received
+        asked, message = received
+        answer = comparable(type(message), asked.version, message)
+        return self._names.inward(spell_out(self._own(asked, answer)))
+
+    def _own(self, asked: _Open, answer: dict[str, Any]) -> dict[str, Any]:
+        """Lists of everything that a node has, without what is not this run's."""
+        array, key = ("topics", "name") if asked.of_everything else _LISTS.get(asked.api, ("", ""))
+        kept = [element for element in answer.pop(array, []) if self._names.run in element.get(key, "")]
+        return answer | ({array: kept} if kept else {})
+
+    def _on(self, name: str) -> Connection:
+        if name not in self._connections:
+            self._connections[name] = Connection(self._address)
+        return self._connections[name]
+
+    def _differ(self, line: int, step: Step, expected: Any, answer: Any) -> None:
+        request = self._last_request.get(getattr(step, "connection", ""))
+        asked = f"{request.api} v{request.version} {json.dumps(request.body)}" if request else "raw bytes"
+        self._differences.append(Difference(line, asked, json.dumps(expected), json.dumps(answer)))
+
+
+def _of_all_topics(api: str, version: int, body: dict[str, Any]) -> bool:
+    if api != "Metadata":
+        return False
+    return body.get("topics", []) is None or (version == 0 and not body.get("topics"))
+
+
+def use_up_producer_id_zero(address: tuple[str, int]) -> None:
+    """A new node's first producer id is 0, which a conversation cannot tell from none."""
+    connection = Connection(address)
+    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    while time.monotonic() < deadline:
+        connection.send("InitProducerId", 1, {"transactional_id": None, "transaction_timeout_ms": 1000})
+        received = connection.receive(ANSWER_TIMEOUT_S)
+        if isinstance(received, str) or received[1].error_code == 0:
+            break
+        time.sleep(RETRY_PAUSE_S)
+    connection.close()

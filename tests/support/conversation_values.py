@@ -1,0 +1,160 @@
+"""Messages of conversations as JSON: requests made from it, answers in their comparable form.
+
+Field names are those of Kafka's tables in snake_case, what is left out has its default, ids are written with dashes,
+bytes as text or `base64:…`, record batches as `conversation_batches` says. The comparable form leaves out fields at
+their default and what is never compared (messages for people, hosts), and puts arrays in the order of their keys.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Any
+
+from minikafka.protocol.apis import APIS, Api
+from minikafka.protocol.message import MalformedMessage, decode, encode, fields_of
+from minikafka.protocol.messages import consumer_protocol
+from minikafka.protocol.schema import Field, default_of
+from support.conversation_batches import as_bytes, as_text, decode_batches, encode_batches
+
+API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}
+
+_UNCOMPARED = frozenset(
+    (
+        "error_message", "batch_index_error_message", "throttle_time_ms", "host", "port", "client_host",
+        "total_bytes", "usable_bytes", "log_dir", "node_endpoints", "rack", "last_caught_up_timestamp",
+        "last_fetch_timestamp", "documentation", "finalized_features_epoch",
+    )
+)
+_KEYS = (
+    "name", "topic", "topic_name", "group_id", "group", "partition_index", "partition", "partition_id",
+    "index", "api_key", "config_name", "resource_name", "key", "node_id", "broker_id", "transactional_id",
+    "producer_id", "group_instance_id", "topic_id", "metadata", "member_metadata", "member_id", "user",
+    "entity_type", "entity", "mechanism",
+)
+_SETS_OF_NUMBERS = frozenset(("isr_nodes", "in_sync_replicas", "partitions"))
+_CONSUMER_PROTOCOL: dict[str, Any] = {
+    "ConsumerProtocolSubscription": consumer_protocol.ConsumerProtocolSubscription,
+    "ConsumerProtocolAssignment": consumer_protocol.ConsumerProtocolAssignment,
+}
+_SPELLED = {
+    "metadata": "ConsumerProtocolSubscription",
+    "member_metadata": "ConsumerProtocolSubscription",
+    "assignment": "ConsumerProtocolAssignment",
+    "member_assignment": "ConsumerProtocolAssignment",
+}
+_SET_ON_THE_TOPIC = 1
+
+
+def to_message(cls: Any, version: int, value: dict[str, Any]) -> Any:
+    """A message or struct from its JSON.
+
+    Raises:
+        ValueError: a field that there is none of at this version.
+    """
+    fields = {field.name: field for field in fields_of(cls) if version in field.versions}
+    if unknown := set(value) - set(fields):
+        raise ValueError(f"{cls.__name__} v{version} has no {', '.join(sorted(unknown))}")
+    given = {name: _to_value(fields[name], version, v) for name, v in value.items()}
+    absent = {f.name: default_of(f) for f in fields_of(cls) if f.name not in given}
+    return cls(**given, **absent)
+
+
+def comparable(cls: Any, version: int, message: Any) -> dict[str, Any]:
+    """The comparable form of an answer, before its values get the file's names."""
+    out: dict[str, Any] = {}
+    for field in fields_of(cls):
+        if version not in field.versions or field.name in _UNCOMPARED:
+            continue
+        value = getattr(message, field.name)
+        if value == default_of(field) and not _is_records(field):
+            continue
+        shown = _shown(field, version, value)
+        if shown != {} or default_of(field) is None:
+            out[field.name] = shown
+    return out
+
+
+def spell_out(answer: Any) -> Any:
+    """Bytes of the consumer protocol as requests write them; all others stay as they are."""
+    if isinstance(answer, list):
+        return [spell_out(value) for value in answer]
+    if not isinstance(answer, dict):
+        return answer
+    return {
+        k: _spelled(_SPELLED[k], v) if k in _SPELLED and isinstance(v, str) else spell_out(v)
+        for k, v in answer.items()
+    }
+
+
+def _is_records(field: Field) -> bool:
+    return field.kind is not None and field.kind.name == "records"
+
+
+def _to_value(field: Field, version: int, value: Any) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_to_one(field, version, v) for v in value]
+    return _to_one(field, version, value)
+
+
+def _to_one(field: Field, version: int, value: Any) -> Any:
+    if field.struct is not None:
+        return None if value is None else to_message(field.struct, version, value)
+    kind = field.kind.name if field.kind else ""
+    if kind == "uuid":
+        return uuid.UUID(value).bytes
+    if kind == "bytes":
+        return _consumer_protocol(value) if isinstance(value, dict) else as_bytes(value)
+    return encode_batches(value) if kind == "records" else value
+
+
+def _consumer_protocol(value: dict[str, Any]) -> bytes:
+    ((what, content),) = value.items()
+    name, _, version = what.partition(" v")
+    return struct.pack(">h", int(version)) + encode(
+        to_message(_CONSUMER_PROTOCOL[name], int(version), content), int(version)
+    )
+
+
+def _shown(field: Field, version: int, value: Any) -> Any:
+    if _is_records(field):
+        return decode_batches(bytes(value or b""))
+    if not field.is_array or value is None:
+        return _shown_one(field, version, value)
+    shown = [_shown_one(field, version, v) for v in value]
+    if field.struct is not None and field.struct.__name__ == "CreatableTopicConfigs":
+        shown = [config for config in shown if config.get("config_source") == _SET_ON_THE_TOPIC]
+    if field.name == "synonyms":
+        return shown  # their order says which one counts
+    if field.struct is not None:
+        return sorted(shown, key=_order)
+    return sorted(shown) if field.name in _SETS_OF_NUMBERS else shown
+
+
+def _shown_one(field: Field, version: int, value: Any) -> Any:
+    if value is None:
+        return None
+    if field.struct is not None:
+        return comparable(field.struct, version, value)
+    kind = field.kind.name if field.kind else ""
+    if kind == "uuid":
+        return str(uuid.UUID(bytes=bytes(value)))
+    return as_text(bytes(value)) if kind == "bytes" else value
+
+
+def _order(element: dict[str, Any]) -> list[str]:
+    values = (element.get(key, "") for key in _KEYS)
+    return [f"{value:012d}" if isinstance(value, int) else str(value) for value in values]
+
+
+def _spelled(name: str, text: str) -> Any:
+    if not text.startswith("base64:"):
+        return text
+    data, cls = as_bytes(text), _CONSUMER_PROTOCOL[name]
+    version = int.from_bytes(data[:2], "big")
+    try:
+        return {f"{name} v{version}": comparable(cls, version, decode(cls, version, data, 2))}
+    except MalformedMessage:
+        return text
