@@ -13,15 +13,22 @@ from typing import Any
 
 from minikafka.protocol.faults import MalformedMessage
 from minikafka.protocol.schema import IMPLIED, Field, declaration_of, fields_of
-from minikafka.protocol.source import Source
+from minikafka.protocol.source import ARRAYS_READY, Source
 from minikafka.protocol.types import BYTES, RECORDS, STRING, Kind
 from minikafka.protocol.varint import read_uvarint, skip_tagged_fields
 
 STRING_SIZE_MAX = 0x7FFF
 
 
-def decoder_source(cls: Any, version: int) -> Source:
-    """``decode(data, position) -> (message, end)`` as source."""
+def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
+    """``decode(data, position) -> (message, end)`` as source.
+
+    Args:
+        cls: the message class.
+        version: one of its versions.
+        of_view: whether `data` is a `memoryview`, whose slices cannot decode themselves; else it has to be something
+            that can, and the source names the function for views `decode_view`.
+    """
     declaration = declaration_of(cls)
     source = Source(f"{declaration.name} v{version} decoder")
     source.names |= {
@@ -32,23 +39,27 @@ def decoder_source(cls: Any, version: int) -> Source:
         "struct_error": struct.error,
         "MalformedMessage": MalformedMessage,
     }
-    _Decoder(source, f"{declaration.name} v{version}", version, version in declaration.flexible).write(cls)
+    title = f"{declaration.name} v{version}"
+    _Decoder(source, title, version, version in declaration.flexible, of_view).write(cls)
     return source
 
 
 class _Decoder:
-    def __init__(self, source: Source, title: str, version: int, flexible: bool) -> None:
+    def __init__(self, source: Source, title: str, version: int, flexible: bool, of_view: bool) -> None:
         self.source = source
         self.title = title
         self.version = version
         self.flexible = flexible
+        self.of_view = of_view
         self.run: list[tuple[str, str]] = []
-        self.uses_view = False
 
     def write(self, cls: Any) -> None:
         """The whole function."""
         line = self.source.line
         with self.source.block("def decode(data, position):"):
+            if not self.of_view:
+                with self.source.block("if data.__class__ is memoryview:"):
+                    line("return decode_view(data, position)")
             line("limit = len(data)")
             if holds_records(cls, self.version):
                 line("view = memoryview(data)")
@@ -63,7 +74,7 @@ class _Decoder:
             with self.source.block("except UnicodeDecodeError as error:"):
                 line(f"raise MalformedMessage(f'{self.title}: text that is not UTF-8: {{error}}') from None")
 
-    # -- structs ------------------------------------------------------------------------------------------------
+    # -- structs --
 
     def struct(self, cls: Any, target: str, where: str) -> None:
         """A struct into the new variable `target`; `where` names it in faults."""
@@ -121,7 +132,7 @@ class _Decoder:
                     line(f"raise MalformedMessage('{where}{field.name}: the size of its tag lies')")
         line(f"position = {end}")
 
-    # -- values -------------------------------------------------------------------------------------------------
+    # -- values --
 
     def value(self, field: Field, target: str, where: str) -> None:
         """One field's value into `target`, an attribute."""
@@ -162,7 +173,8 @@ class _Decoder:
             too_long = f" or {size} > {STRING_SIZE_MAX}" if kind is STRING and compact else ""
             with self.source.block(f"if {end} > limit{too_long}:"):
                 self.lie(where, size, "bytes")
-            self.source.line(f"{target} = {_SLICES[kind.name]}")
+            slices = _SLICES_OF_VIEW if self.of_view else _SLICES
+            self.source.line(f"{target} = {slices[kind.name]}")
             self.source.line(f"position = {end}")
 
     def array(self, field: Field, target: str, where: str, nullable: bool, compact: bool) -> None:
@@ -179,11 +191,13 @@ class _Decoder:
     def elements(self, field: Field, target: str, where: str, count: str, compact: bool) -> None:
         line, kind = self.source.line, field.kind
         if kind is not None and kind.code and kind.size_bytes < 16:
-            line(f"{target} = list(unpack_from(f'>{{{count}}}{kind.code}', data, position))")
-            line(f"position += {count} * {kind.size_bytes}")
+            self.numbers(kind, target, count)
             return
         items, item = self.source.variable("a"), self.source.variable("o")
         line(f"{target} = {items} = []")
+        if field.struct is not None and self.all_fixed(field.struct):
+            self.fixed_structs(field.struct, items, count)
+            count = f"{count} - len({items})"
         with self.source.block(f"for _ in range({count}):"):
             if kind is None:
                 self.struct(field.struct, item, where + "[].")
@@ -193,6 +207,50 @@ class _Decoder:
                 self.sized(kind, item, where + "[]", nullable=False, compact=compact)
             self.flush()
             line(f"{items}.append({item})")
+
+    def numbers(self, kind: Kind, target: str, count: str) -> None:
+        """An array of numbers: one call reads them all; for the shortest, one that exists already."""
+        readers = self.source.give_structs(kind.code or "", "unpack_from")
+        reader = f"{readers}[{count}](data, position) if {count} < {ARRAYS_READY} else "
+        self.source.line(f"{target} = list({reader}unpack_from(f'>{{{count}}}{kind.code}', data, position))")
+        self.source.line(f"position += {count} * {kind.size_bytes}")
+
+    def all_fixed(self, cls: Any) -> bool:
+        """Whether a struct has one size at this version as long as no tagged field follows it."""
+        plain = [
+            field
+            for field in fields_of(cls)
+            if self.version in field.versions and (field.tag is None or not self.flexible)
+        ]
+        return bool(plain) and all(not field.is_array and field.kind and field.kind.code for field in plain)
+
+    def fixed_structs(self, cls: Any, items: str, count: str) -> None:
+        """Structs of one size, as long as they have no tagged fields: one iterator reads them all.
+
+        The first with tagged fields ends it; the loop that follows reads that one and the rest.
+        """
+        line, item = self.source.line, self.source.variable("o")
+        present = [field for field in fields_of(cls) if self.version in field.versions]
+        plain = [field for field in present if field.tag is None or not self.flexible]
+        codes = "".join(field.kind.code for field in plain if field.kind and field.kind.code)
+        codes += "B" if self.flexible else ""
+        values = [self.source.variable("v") for _ in codes.replace("16s", "s")]
+        size_bytes = calcsize(">" + codes)
+        reader = self.source.give_struct(codes, "iter_unpack")
+        with self.source.block(f"if {count} > 2:"):
+            chunk = f"data[position:position + {count} * {size_bytes}]"
+            with self.source.block(f"for {', '.join(values)}, in {reader}({chunk}):"):
+                if self.flexible:
+                    with self.source.block(f"if {values[-1]}:"):
+                        line("break")
+                line(f"{item} = new({self.source.give_class(cls)})")
+                for field in fields_of(cls):
+                    if field not in plain:
+                        self.default(field, f"{item}.{field.name}")
+                for field, value in zip(plain, values, strict=False):
+                    line(f"{item}.{field.name} = {value}")
+                line(f"{items}.append({item})")
+            line(f"position += {size_bytes} * len({items})")
 
     def null(self, target: str, where: str, nullable: bool) -> None:
         if nullable:
@@ -204,7 +262,7 @@ class _Decoder:
         message = f"{where} claims {{{count}}} {unit}, {{limit - position}} bytes are left"
         self.source.line(f"raise MalformedMessage(f'{message}')")
 
-    # -- bytes --------------------------------------------------------------------------------------------------
+    # -- bytes --
 
     def length(self, variable: str, compact: bool, code: str) -> None:
         """A length or count into `variable`, negative for null; whatever was put off is read with it."""
@@ -256,10 +314,11 @@ class _Decoder:
 
 
 _SLICES = {
-    STRING.name: "str(data[position:end], 'utf-8')",
+    STRING.name: "data[position:end].decode()",
     BYTES.name: "bytes(data[position:end])",
     RECORDS.name: "view[position:end]",
 }
+_SLICES_OF_VIEW = _SLICES | {STRING.name: "str(data[position:end], 'utf-8')"}
 
 
 def holds_records(cls: Any, version: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from minikafka.protocol.compile_decoder import STRING_SIZE_MAX, holds_records
 from minikafka.protocol.faults import UnencodableMessage, UnsupportedField
 from minikafka.protocol.schema import IMPLIED, Field, declaration_of, fields_of
-from minikafka.protocol.source import Source
+from minikafka.protocol.source import ARRAYS_READY, Source
 from minikafka.protocol.types import RECORDS, STRING
 from minikafka.protocol.varint import SHORT, UVARINTS, uvarint
 
@@ -66,7 +66,7 @@ class _Encoder:
             with self.source.block("except (struct_error, TypeError, AttributeError, UnicodeEncodeError) as error:"):
                 line(f"raise UnencodableMessage(f'{self.title}: {{error}}') from error")
 
-    # -- structs ------------------------------------------------------------------------------------------------
+    # -- structs --
 
     def struct(self, cls: Any, value: str, where: str) -> None:
         """All fields of the struct in the variable `value`."""
@@ -118,7 +118,7 @@ class _Encoder:
         self.source.line(f"{inner} = join({inner})")
         self.source.line(f"{tags}.append(uvarint({field.tag}) + uvarint(len({inner})) + {inner})")
 
-    # -- values -------------------------------------------------------------------------------------------------
+    # -- values --
 
     def value(self, field: Field, value: str) -> None:
         """One field's value, which is the expression `value`."""
@@ -187,7 +187,9 @@ class _Encoder:
     def elements(self, field: Field, items: str, size: str, compact: bool) -> None:
         kind = field.kind
         if kind is not None and kind.code and kind.size_bytes < 16:
-            self.source.line(f"{self.add}(pack(f'>{{{size}}}{kind.code}', *{items}))")
+            writers = self.source.give_structs(kind.code, "pack")
+            writer = f"{writers}[{size}](*{items}) if {size} < {ARRAYS_READY} else "
+            self.source.line(f"{self.add}({writer}pack(f'>{{{size}}}{kind.code}', *{items}))")
             return
         item = self.source.variable("o")
         with self.source.block(f"for {item} in {items}:"):
@@ -201,7 +203,7 @@ class _Encoder:
                 self.bytes(item, nullable=False, compact=compact, is_records=False)
             self.flush()
 
-    # -- bytes --------------------------------------------------------------------------------------------------
+    # -- bytes --
 
     def size(self, size: str, long: str, code: str) -> None:
         """A length or count, with all that was put off before it; `long` writes compact ones of many bytes."""

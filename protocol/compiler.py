@@ -33,8 +33,22 @@ def decoder_for(cls: Any, version: int) -> Decoder:
     _check_version(cls, version)
     decoder = cls.__decoders__.get(version)
     if decoder is None:
-        decoder = cls.__decoders__[version] = decoder_source(cls, version).compile("decode")
+        source = decoder_source(cls, version)
+        source.give("decode_view", _decoder_of_views(cls, version))
+        decoder = cls.__decoders__[version] = source.compile("decode")
     return decoder
+
+
+def _decoder_of_views(cls: Any, version: int) -> Decoder:
+    """A decoder for data in a `memoryview`: rare, so compiled only when the first comes."""
+    compiled: list[Decoder] = []
+
+    def decode_view(data: Buffer, position: int) -> tuple[Any, int]:
+        if not compiled:
+            compiled.append(decoder_source(cls, version, of_view=True).compile("decode"))
+        return compiled[0](data, position)
+
+    return decode_view
 
 
 def encoder_for(cls: Any, version: int) -> Encoder:

@@ -113,7 +113,8 @@ def decode(cls: type[M], version: int, data: compiler.Buffer, offset: int = 0) -
     Raises:
         MalformedMessage: the bytes are no such message, or the version is none of its own.
     """
-    return decode_from(cls, version, data, offset)[0]
+    decoder = cls.__decoders__.get(version)  # type: ignore[attr-defined]
+    return (decoder or compiler.decoder_for(cls, version))(data, offset)[0]
 
 
 def decode_from(cls: type[M], version: int, data: compiler.Buffer, offset: int) -> tuple[M, int]:

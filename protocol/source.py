@@ -8,6 +8,10 @@ from struct import Struct
 from typing import Any
 
 
+ARRAYS_READY = 16
+"""Arrays of fewer numbers than this have their `struct` made in advance."""
+
+
 class Source:
     """One function's source.
 
@@ -59,6 +63,13 @@ class Source:
         name = f"{method}_{codes.replace('?', '_')}"
         if name not in self.names:
             self.names[name] = getattr(Struct(">" + codes), method)
+        return name
+
+    def give_structs(self, code: str, method: str) -> str:
+        """Let the source refer to `pack` or `unpack_from` of 0, 1, 2, … numbers of one type."""
+        name = f"{method}_each_{code.replace('?', '_')}"
+        if name not in self.names:
+            self.names[name] = tuple(getattr(Struct(f">{count}{code}"), method) for count in range(ARRAYS_READY))
         return name
 
     def compile(self, function: str) -> Callable[..., Any]:
