@@ -1,0 +1,36 @@
+"""AlterConfigs: a resource gets exactly these settings and no others (KIP-133)."""
+
+from minikafka.controller.decisions.configs import Alteration, Operation, OperationKind, alter
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.image import Image
+from minikafka.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+__all__ = ["decide"]
+
+
+def decide(image: Image, request: AlterConfigsRequest, context: Context) -> Decision[AlterConfigsResponse]:
+    """An answer for each resource; what is wrong with one does not hinder the others."""
+    alterations = [
+        Alteration(
+            kind=resource.resource_type,
+            name=resource.resource_name,
+            operations=tuple(Operation(one.name, OperationKind.SET, one.value) for one in resource.configs),
+            replace=True,
+        )
+        for resource in request.resources
+    ]
+    altered = alter(image, alterations, context)
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=error.code if error else 0,
+            error_message=error.message if error else None,
+            resource_type=alteration.kind,
+            resource_name=alteration.name,
+        )
+        for alteration, error in zip(alterations, altered.errors, strict=True)
+    ]
+    return Decision([] if request.validate_only else altered.records, AlterConfigsResponse(responses=responses))

@@ -1,0 +1,102 @@
+"""Which settings a node takes while it runs.
+
+Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
+"""
+
+from collections.abc import Collection, Mapping
+
+from minikafka.controller.image import Image
+from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
+from minikafka.protocol.settings import NODE_SETTINGS, InvalidSetting, listener_base_name
+from minikafka.protocol.settings_schema import PER_BROKER
+
+__all__ = ["check", "check_min_isr", "check_node_id"]
+
+
+def check_node_id(name: str, node_id: int, what: str) -> None:
+    """That a resource is this very node.
+
+    Raises:
+        InvalidRequestError: another node, or no number.
+    """
+    try:
+        asked = int(name)
+    except ValueError:
+        raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
+    if asked != node_id:
+        raise InvalidRequestError(f"Unexpected {what} id, expected {node_id}, but received {name}")
+
+
+def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
+    """Refuse settings that a running node does not take. Unknown names are taken, as in Kafka.
+
+    Args:
+        wanted: everything that would be set on the resource.
+        per_broker: whether it is one node or all of them.
+
+    Raises:
+        InvalidRequestError: with the names, or the first wrong value.
+    """
+    bases = {name: listener_base_name(name) or name for name in wanted}
+    known = {name: NODE_SETTINGS[base] for name, base in bases.items() if base in NODE_SETTINGS}
+    _refuse("Cannot update these configs dynamically", [name for name in wanted if _is_fixed(name)])
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        [name for name in wanted if name in _OF_LISTENERS],
+    )
+    for name, setting in known.items():
+        try:
+            setting.parse(wanted[name])
+        except InvalidSetting as error:
+            raise InvalidRequestError(str(error)) from None
+        if name in _NEVER_ZERO and setting.parse(wanted[name]) == 0:
+            raise InvalidRequestError(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    if not per_broker:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            [name for name, setting in known.items() if setting.update_mode == PER_BROKER],
+        )
+    _refuse("minikafka cannot change these while it runs", [name for name in wanted if name in _SOCKETS])
+
+
+def _is_fixed(name: str) -> bool:
+    return name in NODE_SETTINGS and NODE_SETTINGS[name].read_only
+
+
+_OF_LISTENERS = frozenset(
+    name
+    for name in NODE_SETTINGS
+    if name.startswith(("ssl.key", "ssl.truststore")) and name != "ssl.keymanager.algorithm"
+)
+_NEVER_ZERO = frozenset(["log.retention.ms", "log.roll.ms"])
+_SOCKETS = frozenset(["listeners", "listener.security.protocol.map"])
+
+
+def _refuse(problem: str, names: list[str]) -> None:
+    if names:
+        raise InvalidRequestError(f"{problem}: [{', '.join(sorted(names))}]")
+
+
+MIN_ISR = "min.insync.replicas"
+ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
+
+
+def check_min_isr(
+    current: Mapping[str, str],
+    wanted: Mapping[str, str],
+    altered: Collection[str],
+    image: Image,
+    *,
+    per_broker: bool,
+) -> None:
+    """With eligible leader replicas (KIP-966) min.insync.replicas is the cluster's alone, and always set.
+
+    Raises:
+        InvalidConfigError: where it would be a node's own, or go.
+    """
+    if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
+        return
+    if per_broker and MIN_ISR in altered:
+        raise InvalidConfigError("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if not per_broker and MIN_ISR in current and MIN_ISR not in wanted:
+        raise InvalidConfigError("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")

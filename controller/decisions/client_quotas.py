@@ -1,0 +1,207 @@
+"""AlterClientQuotas and DescribeClientQuotas: limits of users, client ids, both together, and addresses (KIP-546).
+
+Source: `ClientQuotaControlManager`, `ClientQuotasImage`.
+"""
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from minikafka.controller.decisions.decision import Context, Decision, check_size
+from minikafka.controller.image import Entity, Image
+from minikafka.controller.records import ClientQuotaRecord
+from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
+from minikafka.protocol.messages import describe_client_quotas as described
+from minikafka.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    RequestEntryData,
+    ResponseEntryData,
+)
+from minikafka.protocol.settings import QUOTA_SETTINGS, SettingType
+
+__all__ = ["decide", "describe"]
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+KEYS_OF_ADDRESSES = {"connection_creation_rate": SettingType.INT}
+KEYS = {name: setting.type for name, setting in QUOTA_SETTINGS.items()}
+
+
+def decide(image: Image, request: AlterClientQuotasRequest, context: Context) -> Decision[AlterClientQuotasResponse]:
+    """An answer for each entity; one that is named twice is not changed."""
+    counts = Counter(_entity(entry.entity) for entry in request.entries)
+    records: list[ClientQuotaRecord] = []
+    answers: dict[Entity, KafkaError | None] = dict.fromkeys(counts)
+    for entry in request.entries:
+        entity = _entity(entry.entity)
+        try:
+            if counts[entity] > 1:
+                raise InvalidRequestError(f"Ignoring duplicate entity {_shown(entity)}")
+            changes = _changes(entry, entity, image)
+            check_size([*records, *changes])
+            records += changes
+        except KafkaError as error:
+            answers[entity] = error
+    entries = [_answer(entity, error) for entity, error in answers.items()]
+    reply = AlterClientQuotasResponse(entries=entries)
+    return Decision([] if request.validate_only else [*records], reply)
+
+
+def _entity(parts: list[EntityData]) -> Entity:
+    """Of a type given twice the last counts."""
+    return tuple(sorted({part.entity_type: part.entity_name for part in parts}.items(), key=lambda pair: pair[0]))
+
+
+def _shown(entity: Entity) -> str:
+    return "ClientQuotaEntity(entries={" + ", ".join(f"{kind}={name}" for kind, name in entity) + "})"
+
+
+def _answer(entity: Entity, error: KafkaError | None) -> ResponseEntryData:
+    return ResponseEntryData(
+        error_code=error.code if error else 0,
+        error_message=error.message if error else None,
+        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+    )
+
+
+def _changes(entry: RequestEntryData, entity: Entity, image: Image) -> list[ClientQuotaRecord]:
+    keys = _keys_of(entity)
+    if len({operation.key for operation in entry.ops}) < len(entry.ops):
+        raise InvalidRequestError(f"Ignoring duplicate entity {_shown(entity)}")
+    current = image.quotas.get(entity, {})
+    changes: list[ClientQuotaRecord] = []
+    for operation in entry.ops:
+        if not operation.remove:
+            _check_value(operation.key, operation.value, keys)
+        value = None if operation.remove else operation.value
+        if value != current.get(operation.key):
+            changes.append(ClientQuotaRecord(entity, operation.key, value))
+    return changes
+
+
+def _keys_of(entity: Entity) -> Mapping[str, SettingType]:
+    """What can be limited for an entity.
+
+    Raises:
+        InvalidRequestError: there is no such entity.
+    """
+    kinds = dict(entity)
+    if not kinds:
+        raise InvalidRequestError("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in (USER, CLIENT_ID, IP):
+            raise InvalidRequestError(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise InvalidRequestError(f"Empty {kind} not supported")
+    if IP not in kinds:
+        return KEYS
+    if len(kinds) > 1:
+        raise InvalidRequestError(
+            "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+        )
+    if kinds[IP] is not None and not _is_address(kinds[IP] or ""):
+        raise InvalidRequestError(f"{kinds[IP]} is not a valid IP or resolvable host.")
+    return KEYS_OF_ADDRESSES
+
+
+_HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\.?")
+
+
+def _is_address(text: str) -> bool:
+    """An address, or what could be a host's name: names are not looked up here."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return _HOST.fullmatch(text) is not None
+    return True
+
+
+_LARGEST = {SettingType.INT: 2**31 - 1, SettingType.LONG: 2**63 - 1}
+
+
+def _check_value(key: str, value: float, keys: Mapping[str, SettingType]) -> None:
+    kind = keys.get(key)
+    if kind is None:
+        raise InvalidRequestError(f"Invalid configuration key {key}")
+    if not value > 0:
+        raise InvalidRequestError(f"Quota {key} must be greater than 0")
+    if kind not in _LARGEST:
+        return
+    if value > _LARGEST[kind]:
+        raise InvalidRequestError(f"Proposed value for {key} is too large for a {kind.name}.")
+    if value % 1.0 > 1e-6:
+        raise InvalidRequestError(f"{key} cannot be a fractional value.")
+
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+
+
+def describe(image: Image, request: described.DescribeClientQuotasRequest) -> described.DescribeClientQuotasResponse:
+    """The quotas of the entities that a filter lets through."""
+    try:
+        exact, present = _filter(request.components)
+    except KafkaError as error:
+        return described.DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+    entries = [
+        _entry(entity, quotas)
+        for entity, quotas in image.quotas.items()
+        if _matches(dict(entity), exact, present, strict=request.strict)
+    ]
+    return described.DescribeClientQuotasResponse(error_message=None, entries=entries)
+
+
+def _filter(components: list[described.ComponentData]) -> tuple[dict[str, str | None], list[str]]:
+    """Types with the name that they must have, and types that must be there with whatever name."""
+    exact: dict[str, str | None] = {}
+    present: list[str] = []
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise InvalidRequestError("Invalid empty entity type.")
+        if kind in exact or kind in present:
+            raise InvalidRequestError(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise UnsupportedVersionError(f"Unsupported entity type {kind}")
+        _check_match(component)
+        if component.match_type == ANY:
+            present.append(kind)
+        else:
+            exact[kind] = component.match
+    if IP in (*exact, *present) and len(exact) + len(present) > 1:
+        raise InvalidRequestError(
+            "Invalid entity filter component combination. IP filter component should not be used with "
+            "user or clientId filter component."
+        )
+    return exact, present
+
+
+_MATCHES = {EXACT: "MATCH_TYPE_EXACT", DEFAULT: "MATCH_TYPE_DEFAULT", ANY: "MATCH_TYPE_SPECIFIED"}
+
+
+def _check_match(component: described.ComponentData) -> None:
+    name = _MATCHES.get(component.match_type)
+    if name is None:
+        raise InvalidRequestError(f"Unknown match type {component.match_type}")
+    if component.match_type == EXACT and component.match is None:
+        raise InvalidRequestError(f"Request specified {name}, but set match string to null.")
+    if component.match_type != EXACT and component.match is not None:
+        raise InvalidRequestError(f"Request specified {name}, but also specified a match string.")
+
+
+def _matches(
+    kinds: Mapping[str, str | None], exact: Mapping[str, str | None], present: list[str], *, strict: bool
+) -> bool:
+    if strict and len(kinds) != len(exact) + len(present):
+        return False
+    return all(kind in kinds and kinds[kind] == name for kind, name in exact.items()) and all(
+        kind in kinds for kind in present
+    )
+
+
+def _entry(entity: Entity, quotas: Mapping[str, float]) -> described.EntryData:
+    return described.EntryData(
+        entity=[described.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+        values=[described.ValueData(key=key, value=value) for key, value in sorted(quotas.items())],
+    )

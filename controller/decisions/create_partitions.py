@@ -1,0 +1,100 @@
+"""CreatePartitions: a topic grows, never shrinks; assignments are for the new partitions alone.
+
+Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPartitions`.
+"""
+
+from collections import Counter
+
+from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
+from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
+from minikafka.controller.image import Image, Topic
+from minikafka.controller.records import PartitionRecord, Record
+from minikafka.protocol.errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidRequestError,
+    KafkaError,
+    PolicyViolationError,
+    UnknownTopicOrPartitionError,
+)
+from minikafka.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+__all__ = ["decide"]
+
+
+def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
+    """The new partitions of the topics that can grow, as many as fit into one batch."""
+    counts = Counter(topic.name for topic in request.topics)
+    twice = InvalidRequestError("Duplicate topic name.")
+    results = [_result(name, twice) for name in counts if counts[name] > 1]
+    records: list[Record] = []
+    for wanted in request.topics:
+        if counts[wanted.name] > 1:
+            continue
+        try:
+            grown = [*records, *_grow(wanted, image, context)]
+            check_size(grown)
+        except KafkaError as error:
+            results.append(_result(wanted.name, error))
+        else:
+            records = grown
+            results.append(_result(wanted.name, None))
+    return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
+
+
+def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
+    if error is None:
+        return CreatePartitionsTopicResult(name=name)
+    return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
+
+
+def _grow(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list[PartitionRecord]:
+    topic = image.topics.get(wanted.name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError
+    now = len(topic.partitions)
+    additional = _additional(wanted, now)
+    if wanted.assignments is None:
+        replicas = place_partitions(
+            image,
+            partitions=additional,
+            replication_factor=len(topic.partitions[0].replicas),
+            random=context.random,
+        )
+    else:
+        replicas = _assigned(wanted, topic, additional, image)
+    records: list[PartitionRecord] = []
+    for index, broker_ids in enumerate(replicas, now):
+        isr = in_sync_at_first(image, broker_ids, index)
+        records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))
+    return records
+
+
+def _additional(wanted: CreatePartitionsTopic, now: int) -> int:
+    """How many partitions are new."""
+    if wanted.count == now:
+        raise InvalidPartitionsError(f"Topic already has {now} partition(s).")
+    if wanted.count < now:
+        raise InvalidPartitionsError(
+            f"The topic {wanted.name} currently has {now} partition(s); {wanted.count} would not be an increase."
+        )
+    if wanted.count - now > RECORDS_MAX:
+        raise PolicyViolationError("Unable to perform excessively large batch operation.")
+    return wanted.count - now
+
+
+def _assigned(wanted: CreatePartitionsTopic, topic: Topic, additional: int, image: Image) -> list[tuple[int, ...]]:
+    assignments = wanted.assignments or []
+    if len(assignments) != additional:
+        raise InvalidReplicaAssignmentError(
+            f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
+            "were specified."
+        )
+    for assignment in assignments:
+        check_assignment(image, assignment.broker_ids, len(topic.partitions[0].replicas))
+    return [tuple(assignment.broker_ids) for assignment in assignments]

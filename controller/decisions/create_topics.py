@@ -1,0 +1,188 @@
+"""CreateTopics: names, then what exists, then settings, then counts or assignments, each topic for itself.
+
+Checks stand in Kafka's order, which decides between errors. `validate_only` answers as if the topic were
+there, with an id that nobody gets. Source: `ControllerApis.createTopics`,
+`ReplicationControlManager.createTopics`.
+"""
+
+from collections import Counter
+
+from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
+from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
+from minikafka.controller.decisions.topic_settings import check_topic_settings, effective_settings
+from minikafka.controller.image import Image, has_collision_characters, unify_collision_characters
+from minikafka.controller.in_force import ResourceType
+from minikafka.controller.records import ConfigRecord, PartitionRecord, Record, TopicRecord
+from minikafka.protocol.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+)
+from minikafka.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from minikafka.protocol.names import check_topic_name
+
+__all__ = ["decide"]
+
+METADATA_TOPIC = "__cluster_metadata"
+FROM_NODE = -1
+"""A number of partitions or replicas that stands for the node's default."""
+
+
+def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
+    """The topics that can be created, and for each of the others the first thing that is wrong."""
+    refused, wanted = _refuse_names(request.topics)
+    try:
+        _check_count(wanted, context)
+        records, results = _create_all(wanted, image, context)
+        check_size(records)
+    except PolicyViolationError as error:
+        records, results = [], [_refusal(topic.name, error) for topic in wanted]
+    reply = CreateTopicsResponse(topics=results + refused)
+    return Decision([] if request.validate_only else records, reply)
+
+
+def _refuse_names(topics: list[CreatableTopic]) -> tuple[list[CreatableTopicResult], list[CreatableTopic]]:
+    """Names that occur twice and the one that nobody may create; and the topics that are left."""
+    counts = Counter(topic.name for topic in topics)
+    refused = [_refusal(name, InvalidRequestError("Duplicate topic name.")) for name in counts if counts[name] > 1]
+    if counts[METADATA_TOPIC] == 1:
+        problem = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        refused.append(_refusal(METADATA_TOPIC, InvalidRequestError(problem)))
+    return refused, [topic for topic in topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC]
+
+
+def _check_count(topics: list[CreatableTopic], context: Context) -> None:
+    counts = [
+        len(topic.assignments) or _or_default(topic.num_partitions, "num.partitions", context) for topic in topics
+    ]
+    if sum(max(count, 0) for count in counts) > RECORDS_MAX:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
+
+
+def _create_all(
+    topics: list[CreatableTopic], image: Image, context: Context
+) -> tuple[list[Record], list[CreatableTopicResult]]:
+    records: list[Record] = []
+    results: list[CreatableTopicResult] = []
+    for topic in topics:
+        try:
+            made, result = _create(topic, image, context)
+        except KafkaError as error:
+            results.append(_refusal(topic.name, error))
+        else:
+            records.extend(made)
+            results.append(result)
+    return records, results
+
+
+def _refusal(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+
+
+def _create(topic: CreatableTopic, image: Image, context: Context) -> tuple[list[Record], CreatableTopicResult]:
+    _check_name(topic.name, image)
+    if topic.name in image.topics:
+        raise TopicAlreadyExistsError(f"Topic '{topic.name}' already exists.")
+    settings = _settings(topic)
+    check_topic_settings(settings)
+    topic_id = context.new_id()
+    partitions = _partitions(topic, topic_id, image, context)
+    records: list[Record] = [TopicRecord(topic_id, topic.name)]
+    records.extend(ConfigRecord(ResourceType.TOPIC, topic.name, *pair) for pair in sorted(settings.items()))
+    records.extend(partitions)
+    result = CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(name=name, value=value, config_source=source)
+            for name, value, source in effective_settings(settings, context.in_force(image))
+        ],
+    )
+    return records, result
+
+
+def _check_name(name: str, image: Image) -> None:
+    """That it is a name, and differs from others in more than `.` and `_`."""
+    check_topic_name(name)
+    if name not in image.topics and has_collision_characters(name):
+        colliding = image.colliding.get(unify_collision_characters(name))
+        if colliding:
+            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {colliding[0]}")
+
+
+def _settings(topic: CreatableTopic) -> dict[str, str]:
+    """The settings asked for; of one given twice the last counts."""
+    without = [config.name for config in topic.configs if config.value is None]
+    if without:
+        raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(without)}")
+    return {config.name: config.value for config in topic.configs if config.value is not None}
+
+
+def _partitions(topic: CreatableTopic, topic_id: bytes, image: Image, context: Context) -> list[PartitionRecord]:
+    replicas = _assigned(topic, image) if topic.assignments else _counted(topic, image, context)
+    records: list[PartitionRecord] = []
+    for index, broker_ids in enumerate(replicas):
+        isr = in_sync_at_first(image, broker_ids, index)
+        records.append(PartitionRecord(topic_id, index, broker_ids, isr, isr[0]))
+    return records
+
+
+def _assigned(topic: CreatableTopic, image: Image) -> list[tuple[int, ...]]:
+    """Replicas as they were assigned by hand, in order of the partitions."""
+    if topic.replication_factor != FROM_NODE:
+        raise InvalidRequestError(
+            "A manual partition assignment was specified, but replication factor was not set to -1."
+        )
+    if topic.num_partitions != FROM_NODE:
+        raise InvalidRequestError("A manual partition assignment was specified, but numPartitions was not set to -1.")
+    assigned: dict[int, tuple[int, ...]] = {}
+    replication_factor: int | None = None
+    for assignment in topic.assignments:
+        if assignment.partition_index in assigned:
+            raise InvalidReplicaAssignmentError(
+                f"Found multiple manual partition assignments for partition {assignment.partition_index}"
+            )
+        check_assignment(image, assignment.broker_ids, replication_factor)
+        replication_factor = len(assignment.broker_ids)
+        assigned[assignment.partition_index] = tuple(assignment.broker_ids)
+        in_sync_at_first(image, assignment.broker_ids, assignment.partition_index)
+    if sorted(assigned) != list(range(len(assigned))):
+        raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
+    return [assigned[index] for index in sorted(assigned)]
+
+
+def _counted(topic: CreatableTopic, image: Image, context: Context) -> list[tuple[int, ...]]:
+    """Replicas as they are placed for numbers of partitions and replicas."""
+    if topic.replication_factor < FROM_NODE or topic.replication_factor == 0:
+        raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
+    if topic.num_partitions < FROM_NODE or topic.num_partitions == 0:
+        raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
+    return place_partitions(
+        image,
+        partitions=_or_default(topic.num_partitions, "num.partitions", context),
+        replication_factor=_or_default(topic.replication_factor, "default.replication.factor", context),
+        random=context.random,
+    )
+
+
+def _or_default(number: int, name: str, context: Context) -> int:
+    if number != FROM_NODE:
+        return number
+    default = context.static.value(name)
+    assert isinstance(default, int), f"{name} has a default"
+    return default

@@ -1,0 +1,78 @@
+"""What a decision takes and what it gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Generic, TypeVar
+
+from minikafka.controller.image import Image
+from minikafka.controller.in_force import InForce
+from minikafka.controller.records import Record
+from minikafka.controller.static import StaticSettings
+from minikafka.protocol.errors import PolicyViolationError
+
+__all__ = ["RECORDS_MAX", "Context", "Decision", "check_size"]
+
+Reply = TypeVar("Reply", covariant=True)
+
+RECORDS_MAX = 10_000
+"""Most records of one decision, which becomes one batch: whole or not at all (TRAPS 27, Kafka's bound)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Reply]):
+    """What is to be written, and what is answered once it is.
+
+    Attributes:
+        records: applied in this order; empty where nothing changes.
+        reply: usually a response message.
+        log_levels: loggers of this node whose level changes; they are not part of the metadata.
+    """
+
+    records: list[Record]
+    reply: Reply
+    log_levels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may know besides image and request.
+
+    Attributes:
+        static: what the node was started with that was asked.
+        random: the source of ids and of places.
+        version: of the request, for the few answers that differ.
+        log_levels: level by logger, of the node that was asked.
+    """
+
+    static: StaticSettings
+    random: Random
+    version: int
+    log_levels: Mapping[str, str] = field(default_factory=dict)
+
+    def in_force(self, image: Image) -> InForce:
+        """The settings in force on the node that was asked."""
+        return InForce(self.static, image)
+
+    def new_id(self) -> bytes:
+        """16 random bytes as of a UUID version 4, never one that begins with a dash as text (as in Kafka)."""
+        while True:
+            drawn = bytearray(self.random.randbytes(16))
+            drawn[6] = drawn[6] & 0x0F | 0x40
+            drawn[8] = drawn[8] & 0x3F | 0x80
+            if drawn[0] >> 2 != _DASH:
+                return bytes(drawn)
+
+
+_DASH = 62
+"""The digit of base64 that is written as a dash."""
+
+
+def check_size(records: list[Record]) -> None:
+    """Refuse what does not fit into one batch.
+
+    Raises:
+        PolicyViolationError: more than `RECORDS_MAX`.
+    """
+    if len(records) > RECORDS_MAX:
+        raise PolicyViolationError("Unable to perform excessively large batch operation.")

@@ -1,0 +1,92 @@
+"""DeleteTopics: by name, from version 6 also by id; what is named twice, in whatever way, is not deleted.
+
+Source: `ControllerApis.deleteTopics`.
+"""
+
+from collections import Counter
+
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.image import Image
+from minikafka.controller.records import RemoveTopic
+from minikafka.protocol.errors import (
+    InvalidRequestError,
+    KafkaError,
+    TopicDeletionDisabledError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from minikafka.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from minikafka.protocol.types import NIL_UUID
+
+__all__ = ["decide"]
+
+VERSION_WITH_TOPIC_DELETION_DISABLED = 3
+
+Asked = tuple[str | None, bytes]
+"""A topic as it was asked for: name or None, id or the nil one."""
+
+
+def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision[DeleteTopicsResponse]:
+    """The topics that are there and asked for once."""
+    asked: list[Asked] = [(name, NIL_UUID) for name in request.topic_names]
+    asked += [(topic.name, topic.topic_id) for topic in request.topics]
+    if not context.static.value("delete.topic.enable"):
+        return Decision([], DeleteTopicsResponse(responses=_disabled(asked, context.version)))
+    counts = Counter(asked)
+    results = [_result(*one, _malformed(one, counts)) for one in counts if _malformed(one, counts)]
+    found, missing = _find(image, [one for one in counts if not _malformed(one, counts)])
+    records = [RemoveTopic(topic_id) for topic_id in found]
+    deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]
+    return Decision([*records], DeleteTopicsResponse(responses=results + missing + deleted))
+
+
+def _disabled(asked: list[Asked], version: int) -> list[DeletableTopicResult]:
+    error: KafkaError = TopicDeletionDisabledError()
+    if version < VERSION_WITH_TOPIC_DELETION_DISABLED:
+        error = InvalidRequestError("Topic deletion is disabled.")
+    return [_result(*one, error) for one in asked]
+
+
+def _malformed(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
+    """What is wrong with asking like this, whatever topics there are."""
+    name, topic_id = one
+    if name is None and topic_id == NIL_UUID:
+        return InvalidRequestError("Neither topic name nor id were specified.")
+    if name is not None and topic_id != NIL_UUID:
+        return InvalidRequestError("You may not specify both topic name and topic id.")
+    if counts[one] > 1:
+        return InvalidRequestError(f"Duplicate topic {'id' if name is None else 'name'}.")
+    return None
+
+
+def _find(image: Image, asked: list[Asked]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:
+    """Id and name of the topics that are there, and answers for the others."""
+    found: dict[bytes, str] = {}
+    refused: list[DeletableTopicResult] = []
+    for topic_id in [topic_id for name, topic_id in asked if name is None]:
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:
+            refused.append(_result(None, topic_id, UnknownTopicIdError()))
+        else:
+            found[topic_id] = topic.name
+    for name in [name for name, _ in asked if name is not None]:
+        topic = image.topics.get(name)
+        if topic is None:
+            refused.append(_result(name, NIL_UUID, UnknownTopicOrPartitionError()))
+        elif found.pop(topic.id, None) is not None:
+            problem = "The provided topic name maps to an ID that was already supplied."
+            refused.append(_result(name, topic.id, InvalidRequestError(problem)))
+        else:
+            found[topic.id] = name
+    return found, refused
+
+
+def _result(name: str | None, topic_id: bytes, error: KafkaError | None) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=name, topic_id=topic_id)
+    if error is not None:
+        result.error_code, result.error_message = error.code, error.message
+    return result

@@ -1,0 +1,41 @@
+"""ListConfigResources: what has, or can have, settings (KIP-1142)."""
+
+from minikafka.controller.image import Image
+from minikafka.controller.in_force import ResourceType
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+__all__ = ["describe"]
+
+VERSION_WITH_TYPES = 1
+
+
+def describe(image: Image, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse:
+    """Every resource of the types asked for; without types, of all. Before version 1 client metrics alone."""
+    asked = set(request.resource_types) or set(ResourceType)
+    if version < VERSION_WITH_TYPES:
+        asked = {ResourceType.CLIENT_METRICS}
+    if asked - set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(ResourceType, reverse=True)
+            if kind in asked
+            for name in _names(image, kind)
+        ]
+    )
+
+
+def _names(image: Image, kind: ResourceType) -> list[str]:
+    match kind:
+        case ResourceType.TOPIC:
+            return list(image.topics)
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(node_id) for node_id in sorted(image.brokers)]
+        case _:
+            return sorted(name for resource, name in image.configs if resource == kind)

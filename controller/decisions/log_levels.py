@@ -1,0 +1,35 @@
+"""Levels of a node's loggers, changed while it runs and forgotten when it ends (KIP-412).
+
+Source: `RuntimeLoggerManager`.
+"""
+
+from collections.abc import Mapping
+
+from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
+
+__all__ = ["LEVELS", "ROOT", "changed"]
+
+LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
+ROOT = "root"
+
+
+def changed(changes: Mapping[str, str | None], levels: Mapping[str, str]) -> dict[str, str]:
+    """The new level of each logger that changes; None takes a logger back to the root's.
+
+    Raises:
+        InvalidConfigError: an unknown logger or level.
+        InvalidRequestError: the root has nothing to go back to.
+    """
+    found: dict[str, str] = {}
+    for logger, level in changes.items():
+        if logger not in levels:
+            raise InvalidConfigError(f"Logger {logger} does not exist!")
+        if level is None and logger == ROOT:
+            raise InvalidRequestError("Removing the log level of the root logger is not allowed")
+        if level is not None and level not in LEVELS:
+            raise InvalidConfigError(
+                f"Cannot set the log level of {logger} to {level} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(sorted(LEVELS))}"
+            )
+        found[logger] = levels[ROOT] if level is None else level
+    return found

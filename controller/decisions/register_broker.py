@@ -1,0 +1,68 @@
+"""A cluster's first records, and a broker that comes up.
+
+Source: `BootstrapMetadata`, `ClusterControlManager.registerBroker`.
+"""
+
+from dataclasses import dataclass
+
+from minikafka.controller.decisions.broker_settings import MIN_ISR
+from minikafka.controller.decisions.decision import Decision
+from minikafka.controller.decisions.update_features import FEATURES
+from minikafka.controller.image import Image
+from minikafka.controller.in_force import ALL_BROKERS, ResourceType
+from minikafka.controller.records import (
+    BrokerRecord,
+    ClusterRecord,
+    ConfigRecord,
+    Endpoint,
+    FeatureRecord,
+    PartitionChange,
+    Record,
+)
+from minikafka.controller.static import StaticSettings
+
+__all__ = ["Registration", "bootstrap", "decide"]
+
+
+def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
+    """What a new cluster begins with.
+
+    min.insync.replicas is the cluster's own from the start, as it is where eligible leader replicas are on.
+    """
+    levels = [FeatureRecord(name, level) for name, (_, _, level) in sorted(FEATURES.items()) if level]
+    min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
+    return [
+        ClusterRecord(cluster_id),
+        *levels,
+        ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_ISR, min_isr),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """How a broker introduces itself; `incarnation_id` is new with each start."""
+
+    node_id: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+
+
+def decide(image: Image, registration: Registration) -> Decision[int]:
+    """Take the broker in, alive; the reply is its broker epoch.
+
+    Partitions that it led, and those without a leader that it is in sync for, get it as leader of a new
+    epoch: what it had not synced before it went may be gone, and offsets may come again (KAFKA-7415).
+    """
+    epoch = 1 + max((broker.epoch for broker in image.brokers.values()), default=-1)
+    node_id = registration.node_id
+    broker = BrokerRecord(
+        node_id, epoch, registration.incarnation_id, registration.endpoints, registration.rack, fenced=False
+    )
+    elections = [
+        PartitionChange(topic.id, index, leader=node_id)
+        for topic in image.topics.values()
+        for index, state in enumerate(topic.partitions)
+        if state.leader == node_id or (state.leader < 0 and node_id in state.isr)
+    ]
+    return Decision([broker, *elections], epoch)

@@ -1,0 +1,124 @@
+"""AlterUserScramCredentials and DescribeUserScramCredentials: what is needed to check passwords (KIP-554).
+
+The password itself never comes this way; from the salted one the two keys of RFC 5802 are kept.
+Source: `ScramControlManager`, `ScramImage`.
+"""
+
+import hashlib
+import hmac
+from collections import Counter
+
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.image import Image
+from minikafka.controller.records import Record, RemoveScram, ScramRecord
+from minikafka.protocol.errors import (
+    DuplicateResourceError,
+    KafkaError,
+    ResourceNotFoundError,
+    UnacceptableCredentialError,
+    UnsupportedSaslMechanismError,
+)
+from minikafka.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from minikafka.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+__all__ = ["decide", "describe"]
+
+HASHES = {1: hashlib.sha256, 2: hashlib.sha512}
+"""The hash of each mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+def decide(
+    image: Image, request: AlterUserScramCredentialsRequest, context: Context
+) -> Decision[AlterUserScramCredentialsResponse]:
+    """An answer for each user; one that is named twice is not changed, unless its first change was wrong."""
+    changes: list[Change] = [*request.deletions, *request.upsertions]
+    outcomes: dict[str, Record | KafkaError] = {}
+    for change in changes:
+        known = outcomes.get(change.name)
+        if isinstance(known, KafkaError):
+            continue
+        if known is not None:
+            problem = "A user credential cannot be altered twice in the same request"
+            outcomes[change.name] = DuplicateResourceError(problem)
+            continue
+        try:
+            outcomes[change.name] = _changed(change, image)
+        except KafkaError as error:
+            outcomes[change.name] = error
+    records = [outcome for outcome in outcomes.values() if not isinstance(outcome, KafkaError)]
+    results = [_result(user, outcome) for user, outcome in outcomes.items()]
+    return Decision(records, AlterUserScramCredentialsResponse(results=results))
+
+
+def _result(user: str, outcome: Record | KafkaError) -> AlterUserScramCredentialsResult:
+    if isinstance(outcome, KafkaError):
+        return AlterUserScramCredentialsResult(user=user, error_code=outcome.code, error_message=outcome.message)
+    return AlterUserScramCredentialsResult(user=user, error_message=None)
+
+
+def _changed(change: Change, image: Image) -> Record:
+    if not change.name:
+        raise UnacceptableCredentialError("Username must not be empty")
+    if change.mechanism not in HASHES:
+        raise UnsupportedSaslMechanismError("Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        if (change.name, change.mechanism) not in image.scram:
+            raise ResourceNotFoundError("Attempt to delete a user credential that does not exist")
+        return RemoveScram(change.name, change.mechanism)
+    return _credential(change)
+
+
+def _credential(change: ScramCredentialUpsertion) -> ScramRecord:
+    if change.iterations < ITERATIONS_MIN:
+        raise UnacceptableCredentialError("Too few iterations")
+    if change.iterations > ITERATIONS_MAX:
+        raise UnacceptableCredentialError("Too many iterations")
+    if not change.salted_password:
+        raise UnacceptableCredentialError("Empty password")
+    hashed, salted = HASHES[change.mechanism], bytes(change.salted_password)
+    client_key = hmac.digest(salted, b"Client Key", hashed)
+    return ScramRecord(
+        user=change.name,
+        mechanism=change.mechanism,
+        salt=bytes(change.salt),
+        stored_key=hashed(client_key).digest(),
+        server_key=hmac.digest(salted, b"Server Key", hashed),
+        iterations=change.iterations,
+    )
+
+
+def describe(image: Image, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    """Mechanisms and iterations of each user asked for, or of all."""
+    counts = Counter(user.name for user in request.users or ())
+    names = list(counts) or sorted({user for user, _ in image.scram})
+    results = [_described(name, image, twice=counts[name] > 1) for name in names]
+    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+
+
+def _described(name: str, image: Image, *, twice: bool) -> DescribeUserScramCredentialsResult:
+    found = [image.scram[name, mechanism] for mechanism in HASHES if (name, mechanism) in image.scram]
+    error: KafkaError | None = None
+    if twice:
+        error = DuplicateResourceError(
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        )
+    elif not found:
+        error = ResourceNotFoundError(f"Attempt to describe a user credential that does not exist: {name}")
+    if error is not None:
+        return DescribeUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+    infos = [CredentialInfo(mechanism=one.mechanism, iterations=one.iterations) for one in found]
+    return DescribeUserScramCredentialsResult(user=name, error_message=None, credential_infos=infos)

@@ -1,0 +1,87 @@
+"""UpdateFeatures: levels of what the cluster can, all of a request or none (KIP-584, KIP-778, KIP-1022).
+
+Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of version 0 has no effect.
+"""
+
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.image import Image
+from minikafka.controller.records import FeatureRecord
+from minikafka.protocol.errors import InvalidUpdateVersionError
+from minikafka.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+__all__ = ["FEATURES", "METADATA_VERSION", "decide"]
+
+METADATA_VERSION = "metadata.version"
+
+FEATURES: dict[str, tuple[int, int, int]] = {
+    "eligible.leader.replicas.version": (0, 1, 1),
+    "group.version": (0, 1, 1),
+    "kraft.version": (0, 1, 0),
+    METADATA_VERSION: (7, 30, 30),
+    "share.version": (0, 1, 1),
+    "streams.version": (0, 1, 1),
+    "transaction.version": (0, 2, 2),
+}
+"""Name: lowest and highest level that a node can, and the level of a new cluster; as in Apache Kafka 4.3."""
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
+    """All levels, or the first thing that is wrong."""
+    records: list[FeatureRecord] = []
+    try:
+        for update in request.feature_updates:
+            _check(update, image)
+            records.append(FeatureRecord(update.feature, update.max_version_level))
+    except InvalidUpdateVersionError as error:
+        message = f"The update failed for all features since the following feature had an error: {error.message}"
+        return Decision([], UpdateFeaturesResponse(error_code=error.code, error_message=message))
+    results = [UpdatableFeatureResult(feature=update.feature, error_message=None) for update in request.feature_updates]
+    reply = UpdateFeaturesResponse(error_message=None, results=results)
+    return Decision([] if request.validate_only else [*records], reply)
+
+
+def _check(update: FeatureUpdateKey, image: Image) -> None:
+    """Refuse a level that cannot be.
+
+    Raises:
+        InvalidUpdateVersionError: in Kafka's words.
+    """
+    level, current = update.max_version_level, image.features.get(update.feature, 0)
+    reason = _reason_against(update, current)
+    if reason:
+        raise InvalidUpdateVersionError(f"Invalid update version {level} for feature {update.feature}. {reason}")
+    if update.feature == METADATA_VERSION and level < current:
+        unsafe = "Unsafe metadata downgrade is not supported in this version."
+        lossy = "Refusing to perform the requested downgrade because it might delete metadata information."
+        raise InvalidUpdateVersionError(
+            f"Unsupported metadata.version downgrade from {current} to {level}. "
+            f"{unsafe if update.upgrade_type == UNSAFE_DOWNGRADE else lossy}"
+        )
+
+
+def _reason_against(update: FeatureUpdateKey, current: int) -> str | None:
+    level, kind = update.max_version_level, update.upgrade_type
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if update.feature not in FEATURES:
+        return "The controller does not support this feature."
+    low, high, _ = FEATURES[update.feature]
+    if not low <= level <= high:
+        return f"The controller only supports versions {low}-{high}"
+    if level < current and kind == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if level > current and kind != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None

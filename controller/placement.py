@@ -1,0 +1,136 @@
+"""Where new replicas go: in stripes over racks and brokers, so that none gets more than its share.
+
+Racks take turns, and within a rack its brokers do; each partition begins one further than the one before.
+Live brokers come before fenced ones, and only a live one leads. After as many partitions as there are live
+brokers the order is shuffled, so that the same sets of brokers do not come again. Source:
+`StripedReplicaPlacer`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from minikafka.protocol.errors import InvalidReplicationFactorError
+
+__all__ = ["UsableBroker", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class UsableBroker:
+    """A broker that replicas may be put on."""
+
+    node_id: int
+    rack: str | None
+    fenced: bool
+
+
+def place(
+    brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, random: Random
+) -> list[tuple[int, ...]]:
+    """The replicas of so many new partitions, the leader first.
+
+    Raises:
+        InvalidReplicationFactorError: not positive, more than there are brokers, or no broker is alive.
+    """
+    stripes = _Stripes(brokers, random)
+    if replication_factor <= 0:
+        raise InvalidReplicationFactorError(
+            f"Invalid replication factor {replication_factor}: the replication factor must be positive."
+        )
+    if not stripes.live_count:
+        raise InvalidReplicationFactorError("All brokers are currently fenced.")
+    if replication_factor > stripes.count:
+        raise InvalidReplicationFactorError(
+            f"The target replication factor of {replication_factor} cannot be reached because only "
+            f"{stripes.count} broker(s) are registered."
+        )
+    return [stripes.next(replication_factor) for _ in range(partitions)]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Brokers of a rack that take turns; each round begins one further."""
+
+    brokers: list[int] = field(default_factory=list)
+    start: int = 0
+    round: int = 0
+    taken: int = 0
+
+    def begin_anywhere(self, random: Random) -> None:
+        self.brokers.sort()
+        self.start = random.randrange(len(self.brokers)) if self.brokers else 0
+
+    def next(self, number: int) -> int | None:
+        """The next of round `number`, None when all had their turn."""
+        if self.round != number:
+            self.round, self.taken = number, 0
+            self.start = (self.start + 1) % len(self.brokers) if self.brokers else 0
+        if self.taken >= len(self.brokers):
+            return None
+        self.taken += 1
+        return self.brokers[(self.start + self.taken - 1) % len(self.brokers)]
+
+
+@dataclass(slots=True)
+class _Rack:
+    live: _Turns = field(default_factory=_Turns)
+    fenced: _Turns = field(default_factory=_Turns)
+
+    def next(self, number: int) -> int | None:
+        broker = self.live.next(number)
+        return self.fenced.next(number) if broker is None else broker
+
+
+class _Stripes:
+    """All racks, and whose turn it is."""
+
+    def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
+        self._random = random
+        self._round = 0
+        self.count = self.live_count = 0
+        racks: dict[str | None, _Rack] = {}
+        for broker in brokers:
+            rack = racks.setdefault(broker.rack, _Rack())
+            (rack.fenced if broker.fenced else rack.live).brokers.append(broker.node_id)
+            self.count += 1
+            self.live_count += not broker.fenced
+        # No rack comes before any name, as in Kafka's comparator of optional strings.
+        self._racks = [racks[name] for name in sorted(racks, key=lambda name: (name is not None, name or ""))]
+        for rack in self._racks:
+            rack.live.begin_anywhere(random)
+            rack.fenced.begin_anywhere(random)
+        self._first = random.randrange(len(self._racks)) if self._racks else 0
+
+    def next(self, replication_factor: int) -> tuple[int, ...]:
+        """The replicas of the next partition."""
+        if self._round == self.live_count and self.live_count > 1:
+            self._shuffle()
+            self._round = 0
+        self._first %= len(self._racks)
+        leader, led_from = self._leader()
+        replicas = [leader]
+        turn, skipped = self._first, False
+        while len(replicas) < replication_factor:
+            if turn == led_from and not skipped:
+                skipped = True  # this rack had its turn with the leader
+            elif (broker := self._racks[turn].next(self._round)) is not None:
+                replicas.append(broker)
+            turn = (turn + 1) % len(self._racks)
+        self._round += 1
+        self._first += 1
+        return tuple(replicas)
+
+    def _leader(self) -> tuple[int, int]:
+        """A live broker, and the number of its rack: the first rack that has one."""
+        for turn in range(self._first, self._first + len(self._racks)):
+            index = turn % len(self._racks)
+            broker = self._racks[index].live.next(self._round)
+            if broker is not None:
+                return broker, index
+        raise AssertionError("a round has no more partitions than there are live brokers")
+
+    def _shuffle(self) -> None:
+        self._random.shuffle(self._racks)
+        for rack in self._racks:
+            self._random.shuffle(rack.live.brokers)
+            self._random.shuffle(rack.fenced.brokers)

@@ -1,0 +1,288 @@
+"""What is written to the metadata log: small facts, each a msgpack map of kind, version and fields.
+
+A reader refuses a kind or a version that it does not know: skipping it would make another cluster of this one
+(TRAPS 26). A field that is added raises the record's version.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import msgpack
+
+__all__ = [
+    "BrokerChange",
+    "BrokerRecord",
+    "ClientQuotaRecord",
+    "ClusterRecord",
+    "ConfigRecord",
+    "Endpoint",
+    "FeatureRecord",
+    "PartitionChange",
+    "PartitionRecord",
+    "ProducerIdsRecord",
+    "Record",
+    "RemoveBroker",
+    "RemoveScram",
+    "RemoveTopic",
+    "ScramRecord",
+    "TopicRecord",
+    "UnreadableRecord",
+    "decode_record",
+    "encode_record",
+]
+
+
+class UnreadableRecord(Exception):
+    """A record that this version of minikafka cannot read; the node must not go on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """The cluster has this id: 22 characters of base64."""
+
+    VERSION: ClassVar[int] = 0
+    cluster_id: str
+
+
+Endpoint = tuple[str, str, int, str]
+"""Where a broker can be reached: listener name, host, port, security protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRecord:
+    """A broker registered; a later one of the same node replaces it.
+
+    Attributes:
+        epoch: grows with each registration of any broker.
+        incarnation_id: 16 bytes, new with each start of the process.
+        fenced: whether it may not lead yet.
+    """
+
+    VERSION: ClassVar[int] = 0
+    node_id: int
+    epoch: int
+    incarnation_id: bytes
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """A registered broker was fenced or unfenced."""
+
+    VERSION: ClassVar[int] = 0
+    node_id: int
+    epoch: int
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBroker:
+    """A broker was unregistered."""
+
+    VERSION: ClassVar[int] = 0
+    node_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic exists; its partitions follow."""
+
+    VERSION: ClassVar[int] = 0
+    topic_id: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """A partition of a topic, complete.
+
+    Attributes:
+        leader: node id, -1 where there is none.
+        partition_epoch: grows with every change of the partition.
+    """
+
+    VERSION: ClassVar[int] = 0
+    topic_id: bytes
+    partition: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """What changed in a partition; None is unchanged.
+
+    A leader that is given raises the leader epoch, even where it stays the same (KAFKA-15021: a replica set
+    that shrank). The partition epoch grows always.
+    """
+
+    VERSION: ClassVar[int] = 0
+    topic_id: bytes
+    partition: int
+    isr: tuple[int, ...] | None = None
+    leader: int | None = None
+    replicas: tuple[int, ...] | None = None
+    adding_replicas: tuple[int, ...] | None = None
+    removing_replicas: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopic:
+    """A topic is gone, with its partitions and its settings."""
+
+    VERSION: ClassVar[int] = 0
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord:
+    """A setting of a resource; a value of None takes it away.
+
+    Attributes:
+        resource_type: as in DescribeConfigs: 2 topic, 4 broker, 16 client metrics, 32 group.
+        resource_name: "" for all brokers.
+    """
+
+    VERSION: ClassVar[int] = 0
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord:
+    """Producer ids below `next_producer_id` were handed to brokers."""
+
+    VERSION: ClassVar[int] = 0
+    node_id: int
+    broker_epoch: int
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord:
+    """A quota of an entity; a value of None takes it away.
+
+    Attributes:
+        entity: pairs of type ("user", "client-id", "ip") and name, sorted; a name of None is the default
+        entity.
+    """
+
+    VERSION: ClassVar[int] = 0
+    entity: tuple[tuple[str, str | None], ...]
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScramRecord:
+    """What is needed to check a user's password, without the password (RFC 5802)."""
+
+    VERSION: ClassVar[int] = 0
+    user: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveScram:
+    """A user's credential of one mechanism is gone."""
+
+    VERSION: ClassVar[int] = 0
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRecord:
+    """A feature's finalized level; 0 takes it away."""
+
+    VERSION: ClassVar[int] = 0
+    name: str
+    level: int
+
+
+Record = (
+    ClusterRecord
+    | BrokerRecord
+    | BrokerChange
+    | RemoveBroker
+    | TopicRecord
+    | PartitionRecord
+    | PartitionChange
+    | RemoveTopic
+    | ConfigRecord
+    | ProducerIdsRecord
+    | ClientQuotaRecord
+    | ScramRecord
+    | RemoveScram
+    | FeatureRecord
+)
+
+_KINDS: dict[str, type[Record]] = {
+    "cluster": ClusterRecord,
+    "broker": BrokerRecord,
+    "broker-changed": BrokerChange,
+    "broker-removed": RemoveBroker,
+    "topic": TopicRecord,
+    "partition": PartitionRecord,
+    "partition-changed": PartitionChange,
+    "topic-removed": RemoveTopic,
+    "config": ConfigRecord,
+    "producer-ids": ProducerIdsRecord,
+    "client-quota": ClientQuotaRecord,
+    "scram": ScramRecord,
+    "scram-removed": RemoveScram,
+    "feature": FeatureRecord,
+}
+_KIND_OF = {record: kind for kind, record in _KINDS.items()}
+_FIELDS = {record: tuple(field.name for field in fields(record)) for record in _KINDS.values()}
+
+
+def encode_record(record: Record) -> bytes:
+    """A record as it stands in the log."""
+    kind = type(record)
+    named = {name: getattr(record, name) for name in _FIELDS[kind]}
+    return bytes(msgpack.packb({"kind": _KIND_OF[kind], "version": kind.VERSION, **named}))
+
+
+def decode_record(data: bytes | memoryview) -> Record:
+    """The inverse of `encode_record`.
+
+    Raises:
+        UnreadableRecord: on an unknown kind or version, missing or additional fields, or bytes that are no
+        map.
+    """
+    try:
+        told = msgpack.unpackb(data, use_list=False, strict_map_key=True)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise UnreadableRecord(f"metadata record of {len(data)} bytes is not msgpack: {error}") from None
+    if not isinstance(told, dict):
+        raise UnreadableRecord(f"metadata record is no map but {told!r}")
+    return _built(told)
+
+
+def _built(told: dict[str, Any]) -> Record:
+    kind, version = told.pop("kind", None), told.pop("version", None)
+    record = _KINDS.get(kind) if isinstance(kind, str) else None
+    if record is None:
+        raise UnreadableRecord(f"metadata record of unknown kind {kind!r}: written by a newer minikafka?")
+    if version != record.VERSION:
+        raise UnreadableRecord(
+            f"metadata record {kind!r} has version {version!r}, this minikafka reads {record.VERSION}"
+        )
+    if set(told) != set(_FIELDS[record]):
+        raise UnreadableRecord(f"metadata record {kind!r} has the fields {sorted(told)}")
+    return record(**told)
