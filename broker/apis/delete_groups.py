@@ -1,0 +1,12 @@
+"""DeleteGroups: groups without members go, with their offsets (KIP-229). Versions 0 to 2."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+REQUEST = DeleteGroupsRequest
+VERSIONS = "0-2"
+
+
+async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    """An error for each group; one that is named twice is answered once."""
+    return DeleteGroupsResponse(results=await context.node.groups.delete(request.groups_names))

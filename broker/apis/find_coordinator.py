@@ -1,0 +1,51 @@
+"""FindCoordinator: which node keeps a group's offsets, or a transaction's state. Versions 0 to 6: key types
+from 1, many keys at once from 4 (KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-890), share groups from 6
+(KIP-932): not here yet.
+
+The internal topic that holds the answer is created by the first who asks.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError
+from minikafka.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+REQUEST = FindCoordinatorRequest
+VERSIONS = "0-6"
+
+GROUP, TRANSACTION = 0, 1
+MANY_FROM = 4
+NOBODY = -1
+
+
+async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+    """Each key for itself; before version 4 there is one."""
+    if context.version >= MANY_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[await _find(request.key_type, key, context) for key in request.coordinator_keys]
+        )
+    found = await _find(request.key_type, request.key, context)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(key_type: int, key: str, context: RequestContext) -> Coordinator:
+    try:
+        if key_type not in (GROUP, TRANSACTION):
+            raise InvalidRequestError(f"there are no coordinators of type {key_type} here")
+        address = await context.node.find_coordinator(key_type, key, context)
+    except KafkaError as error:
+        return Coordinator(
+            key=key, node_id=NOBODY, port=NOBODY, error_code=ErrorCode(error.code), error_message=error.message
+        )
+    return Coordinator(
+        key=key, node_id=address.node_id, host=address.host, port=address.port, error_message=None
+    )

@@ -1,0 +1,14 @@
+"""Heartbeat: stay a member of a classic group, and learn of a rebalance. Versions 0 to 4: static members from 3
+(KIP-345).
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+REQUEST = HeartbeatRequest
+VERSIONS = "0-4"
+
+
+async def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    """All is well, or what to do."""
+    return await context.node.groups.heartbeat(request)

@@ -1,0 +1,23 @@
+"""JoinGroup: become, or stay, a member of a classic group. Versions 0 to 9: a rebalance time-out of its own from 1
+(KIP-62), an id first from 4 (KIP-394), static members from 5 (KIP-345), the protocol's type and name from 7 (KIP-559),
+reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The answer may take as long as a rebalance.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.broker.coordinator.groups.member import Caller
+from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+REQUEST = JoinGroupRequest
+VERSIONS = "0-9"
+
+NULL_PROTOCOL_FROM = 7
+
+
+async def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    """The new generation, or why not."""
+    # The slash stands where Java has a host name: records and DescribeGroups show "/127.0.0.1".
+    caller = Caller(context.client_id, f"/{context.client_host}", context.version)
+    response = await context.node.groups.join(request, caller)
+    if response.protocol_name is None and context.version < NULL_PROTOCOL_FROM:
+        response.protocol_name = ""
+    return response

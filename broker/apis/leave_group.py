@@ -1,0 +1,21 @@
+"""LeaveGroup: cease to be a member of a classic group. Versions 0 to 5: many members at once, also by
+instance id, from 3 (KIP-345), reasons from 5 (KIP-800).
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+REQUEST = LeaveGroupRequest
+VERSIONS = "0-5"
+
+MANY_FROM = 3
+
+
+async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    """An error for each member; before version 3 the only one's is that of the whole."""
+    if context.version >= MANY_FROM:
+        return await context.node.groups.leave(request)
+    request.members = [MemberIdentity(member_id=request.member_id)]
+    response = await context.node.groups.leave(request)
+    errors = [response.error_code, *(member.error_code for member in response.members)]
+    return LeaveGroupResponse(error_code=next((error for error in errors if error), 0))

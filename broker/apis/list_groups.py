@@ -1,0 +1,14 @@
+"""ListGroups: the groups that this node coordinates. Versions 0 to 5: by state from 4 (KIP-518), by type from 5
+(KIP-848).
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+REQUEST = ListGroupsRequest
+VERSIONS = "0-5"
+
+
+async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    """One line a group."""
+    return await context.node.groups.list_groups(request)

@@ -1,0 +1,65 @@
+"""OffsetCommit: how far a group has read. Versions 2 to 10: a retention of its own up to 4, leader epochs from 6
+(KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+REQUEST = OffsetCommitRequest
+VERSIONS = "2-10"
+
+IDS_FROM = 10
+
+
+async def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+    """Topics and partitions that are not there fail by themselves; the group is asked about the others, if any."""
+    response = OffsetCommitResponse()
+    known: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        partitions = _known_partitions(topic, context, response)
+        if partitions:
+            topic.partitions = partitions
+            known.append(topic)
+    if known:
+        request.topics = known
+        _merge(response, await context.node.groups.commit(request, context.version))
+    return response
+
+
+def _known_partitions(
+    topic: OffsetCommitRequestTopic, context: RequestContext, response: OffsetCommitResponse
+) -> list[OffsetCommitRequestPartition]:
+    """Complete the topic's name and id, and put what is not there into `response`."""
+    image = context.node.image
+    by_id = context.version >= IDS_FROM
+    known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+    if known is not None:
+        topic.name, topic.topic_id = known.name, known.id
+    count = 0 if known is None else len(known.partitions)
+    error = ErrorCode.UNKNOWN_TOPIC_ID if known is None and by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    missing = [p for p in topic.partitions if not 0 <= p.partition_index < count]
+    if missing:
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        answered.partitions = [
+            OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=error) for p in missing
+        ]
+        response.topics.append(answered)
+    return [p for p in topic.partitions if 0 <= p.partition_index < count]
+
+
+def _merge(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
+    """One entry a topic, as Kafka's builder has it."""
+    by_name = {topic.name: topic for topic in response.topics}
+    for topic in more.topics:
+        if topic.name in by_name:
+            by_name[topic.name].partitions += topic.partitions
+        else:
+            response.topics.append(topic)

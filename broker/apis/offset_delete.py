@@ -1,0 +1,51 @@
+"""OffsetDelete: forget committed offsets of topics that no member reads (KIP-496). Version 0."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+REQUEST = OffsetDeleteRequest
+VERSIONS = "0"
+
+
+async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    """What is not there fails by itself, unless the group as a whole is refused."""
+    missing: list[OffsetDeleteResponseTopic] = []
+    known: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        there = context.node.image.topics.get(topic.name)
+        count = 0 if there is None else len(there.partitions)
+        absent = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        if absent:
+            missing.append(_missing(topic.name, absent))
+        if topic.partitions:
+            known.append(topic)
+    request.topics = known
+    response = await context.node.groups.delete_offsets(request)
+    if not response.error_code:
+        _merge(response, missing)
+    return response
+
+
+def _missing(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return OffsetDeleteResponseTopic(
+        name=name,
+        partitions=[OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes],
+    )
+
+
+def _merge(response: OffsetDeleteResponse, more: list[OffsetDeleteResponseTopic]) -> None:
+    by_name = {topic.name: topic for topic in response.topics}
+    for topic in more:
+        if topic.name in by_name:
+            by_name[topic.name].partitions += topic.partitions
+        else:
+            response.topics.append(topic)

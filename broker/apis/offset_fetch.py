@@ -1,0 +1,117 @@
+"""OffsetFetch: the offsets that groups committed. Versions 1 to 10: all topics from 2, leader epochs from 5 (KIP-320),
+require_stable from 7 (KIP-447), many groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from minikafka.protocol.types import NIL_UUID
+
+REQUEST = OffsetFetchRequest
+VERSIONS = "1-10"
+
+GROUP_ERROR_FROM = 2
+MANY_FROM = 8
+IDS_FROM = 10
+NO_OFFSET = -1
+
+
+async def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    """Each group for itself; before version 8 there is one."""
+    if context.version >= MANY_FROM:
+        groups = [await _fetch(group, request, context) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    topics = request.topics and [
+        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+        for topic in request.topics
+    ]
+    group = await _fetch(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics), request, context)
+    return _one_group(group, request, context.version)
+
+
+async def _fetch(
+    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponseGroup:
+    unknown = _complete(group, context)
+    response = await context.node.groups.fetch(group, require_stable=request.require_stable)
+    if context.version >= IDS_FROM and group.topics is None:
+        # Without a name only topics that are still there can be told.
+        response.topics = [topic for topic in response.topics if topic.topic_id != NIL_UUID]
+    if not response.error_code:
+        response.topics += unknown
+    return response
+
+
+def _complete(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
+    """Give each topic name and id; those whose ids stand for none are taken out and answered."""
+    image = context.node.image
+    unknown: list[OffsetFetchResponseTopics] = []
+    known: list[OffsetFetchRequestTopics] = []
+    for topic in group.topics or ():
+        if context.version < IDS_FROM:
+            there = image.topics.get(topic.name)
+            topic.topic_id = NIL_UUID if there is None else there.id
+            known.append(topic)
+        elif (there := image.topics_by_id.get(topic.topic_id)) is not None:
+            topic.name = there.name
+            known.append(topic)
+        else:
+            unknown.append(_unknown(topic))
+    if group.topics is not None:
+        group.topics = known
+    return unknown
+
+
+def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    answered = OffsetFetchResponseTopics(topic_id=topic.topic_id)
+    answered.partitions = [
+        OffsetFetchResponsePartitions(
+            partition_index=index,
+            committed_offset=NO_OFFSET,
+            metadata="",
+            error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+        )
+        for index in topic.partition_indexes
+    ]
+    return answered
+
+
+def _one_group(group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """The older shape. Version 1 has no error of the whole: every partition that was asked for bears it."""
+    response = OffsetFetchResponse(error_code=group.error_code)
+    response.topics = [
+        OffsetFetchResponseTopic(name=topic.name, partitions=[_old(part) for part in topic.partitions])
+        for topic in group.topics
+    ]
+    if group.error_code and version < GROUP_ERROR_FROM:
+        response.error_code = ErrorCode.NONE
+        for topic in request.topics or ():
+            partitions = [_failed(index, group.error_code) for index in topic.partition_indexes]
+            response.topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=partitions))
+    return response
+
+
+def _old(part: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=part.partition_index,
+        committed_offset=part.committed_offset,
+        committed_leader_epoch=part.committed_leader_epoch,
+        metadata=part.metadata,
+        error_code=part.error_code,
+    )
+
+
+def _failed(index: int, error_code: int) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error_code
+    )

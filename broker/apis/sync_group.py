@@ -1,0 +1,20 @@
+"""SyncGroup: bring the assignment of a generation, or fetch one's own. Versions 0 to 5: static members from 3
+(KIP-345), the protocol's type and name, which must be given, from 5 (KIP-559). The answer may take until the
+leader has assigned.
+"""
+
+from minikafka.broker.context import RequestContext
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+REQUEST = SyncGroupRequest
+VERSIONS = "0-5"
+
+PROTOCOL_REQUIRED_FROM = 5
+
+
+async def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    """The member's assignment, or why not."""
+    if context.version >= PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return await context.node.groups.sync(request)
