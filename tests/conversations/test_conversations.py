@@ -103,6 +103,22 @@ def test_the_player_agrees_with_kafka_itself(path: Path, kafka: Oracle) -> None:
     check(conversation, kafka)
 
 
+@pytest.mark.parametrize(
+    ("expected", "noticed"),
+    [
+        ('a< {"brokers": [{"node_id": 77}]}', "77"),
+        ("a< closed", "closed"),
+        ("a< silence 300", "silence"),
+    ],
+)
+def test_what_is_not_as_expected_is_noticed(expected: str, noticed: str, nodes: Nodes, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.txt"
+    path.write_text('# wrong\na> Metadata v9 {"topics": []}\n' + expected)
+    conversation = read(path)
+    (difference, *_) = play(conversation, nodes.serving(conversation).address)
+    assert noticed in str(difference)
+
+
 def test_what_comes_later_is_there() -> None:
     assert set(later()) <= {name_of(path) for path in FILES}
 

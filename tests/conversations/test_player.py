@@ -1,0 +1,131 @@
+"""The player itself: it reads the format, it can lie as told, and it notices what is not as expected."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from support.conversation import Answer, Closed, HangUp, NotAStepError, RawBytes, Request, Silence, Wait, read
+from support.conversation_batches import decode_batches, encode_batches
+from support.conversation_names import NOW, TIME_OF_RUN, Names
+from support.conversation_values import comparable, to_message
+
+from minikafka.protocol.messages.fetch import FetchResponse
+from minikafka.protocol.messages.join_group import JoinGroupResponse
+from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.record import CorruptRecords, Record
+
+EVERY_STEP = """\
+# a title
+set num.partitions=3
+retry a> Metadata v9 {"topics": [],
+  "allow_auto_topic_creation": false}
+a< {"brokers": []}
+a* ApiVersions v0 0001 02ff
+a* ff
+a< closed
+b< silence 30
+b close
+wait 5
+"""
+
+
+def test_every_kind_of_step(tmp_path: Path) -> None:
+    path = tmp_path / "steps.txt"
+    path.write_text(EVERY_STEP)
+    conversation = read(path)
+    assert (conversation.title, conversation.settings) == ("a title", {"num.partitions": "3"})
+    assert conversation.steps == [
+        (3, Request("a", "Metadata", 9, {"topics": [], "allow_auto_topic_creation": False}, retried=True)),
+        (5, Answer("a", {"brokers": []})),
+        (6, RawBytes("a", b"\x00\x01\x02\xff", "ApiVersions", 0)),
+        (7, RawBytes("a", b"\xff", None, 0)),
+        (8, Closed("a")),
+        (9, Silence("b", 30)),
+        (10, HangUp("b")),
+        (11, Wait(5)),
+    ]
+
+
+def test_what_is_no_step_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_text("# title\nwait 5\na> Metadata\n")
+    with pytest.raises(NotAStepError, match=r"bad\.txt:3: not a step: a> Metadata"):
+        read(path)
+
+
+def test_names_go_out_and_come_back() -> None:
+    names = Names("run7-")
+    assert names.outward({"name": "~t", "timestamp": NOW}) == {"name": "run7-t", "timestamp": TIME_OF_RUN}
+    answer = {"name": "run7-t", "topic_id": "an id", "error_code": 3, "members": [{"member_id": "m"}], "leader": "m"}
+    assert names.inward(answer) == {
+        "name": "~t",
+        "topic_id": "$topic_id.1",
+        "error_code": "UNKNOWN_TOPIC_OR_PARTITION",
+        "members": [{"member_id": "$member_id.1"}],
+        "leader": "$member_id.1",
+    }
+    assert names.outward(["$topic_id.1", "$member_id.1"]) == ["an id", "m"]
+    with pytest.raises(ValueError, match="never bound"):
+        names.outward("$topic_id.2")
+
+
+def test_an_answer_that_did_not_count_binds_nothing() -> None:
+    names = Names("r-")
+    mark = names.mark()
+    assert names.inward({"topic_id": "first"}) == {"topic_id": "$topic_id.1"}
+    names.reset(mark)
+    assert names.inward({"topic_id": "second"}) == {"topic_id": "$topic_id.1"}
+
+
+def test_the_projects_codec_reads_what_the_player_writes() -> None:
+    records = [{"value": "a", "timestamp": 5}, {"key": "k", "timestamp": 7, "headers": {"h": "v"}}]
+    (batch,) = batches(encode_batches(records))
+    batch.check_crc()
+    assert [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in batch.records()] == [
+        (0, 5, None, b"a", []),
+        (1, 7, b"k", None, [("h", b"v")]),
+    ]
+
+
+def test_the_player_reads_what_the_projects_codec_writes() -> None:
+    records = [Record(0, 5, b"k", b"\xff", [("h", b"1"), ("h", None)]), Record(1, 9, None, b"", [])]
+    data = encode_batch(records, producer_id=4, producer_epoch=1, base_sequence=2, leader_epoch=0)
+    assert decode_batches(data + data[:20]) == [
+        {
+            **{"base_offset": 0, "producer_id": 4, "producer_epoch": 1, "base_sequence": 2},
+            "records": [
+                {"timestamp": 5, "key": "k", "value": "base64:/w==", "headers": [["h", "1"], ["h", None]]},
+                {"timestamp": 9, "value": ""},
+            ],
+        },
+        "partial",
+    ]
+
+
+def test_batches_can_lie() -> None:
+    honest = encode_batches(["a"])
+    assert encode_batches({"records": ["a"], "cut": 3}) == honest[:-3]
+    (corrupt,) = batches(encode_batches({"records": ["a"], "corrupt_crc": True}))
+    with pytest.raises(CorruptRecords):
+        corrupt.check_crc()
+    assert next(batches(encode_batches({"records": ["a"], "count": 9}))).record_count == 9
+    packed = encode_batches({"records": ["a"], "codec": "gzip"})
+    assert gzip.decompress(packed[61:]) == honest[61:]
+
+
+def test_defaults_and_what_is_for_people_are_left_out_and_arrays_put_in_order() -> None:
+    members = [{"member_id": "b", "metadata": "2"}, {"member_id": "a", "metadata": "3"}, {"metadata": "1"}]
+    message = to_message(JoinGroupResponse, 9, {"generation_id": 4, "protocol_name": None, "members": members})
+    shown = comparable(JoinGroupResponse, 9, message)
+    assert shown == {
+        "generation_id": 4,
+        "protocol_name": None,
+        "members": [{"metadata": "1"}, {"member_id": "b", "metadata": "2"}, {"member_id": "a", "metadata": "3"}],
+    }
+
+
+def test_a_field_that_the_version_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="FetchResponse v4 has no session_id"):
+        to_message(FetchResponse, 4, {"session_id": 1})
