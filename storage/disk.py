@@ -160,9 +160,14 @@ class RealFile:
     def append(self, *buffers: Buffer) -> int:
         self.used = True
         position = self.size_bytes
-        written = os.pwritev(self._fd if self._fd >= 0 else self._open(), buffers, position)
+        fd = self._fd if self._fd >= 0 else self._open()
+        if len(buffers) == 1:
+            written = os.pwrite(fd, buffers[0], position)
+            expected = len(buffers[0])
+        else:
+            written = os.pwritev(fd, buffers, position)
+            expected = sum(map(len, buffers))
         self.size_bytes = position + written
-        expected = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
         if written != expected:  # A nearly full disk, a signal, more than 2 GiB.
             self._append_rest(buffers, written)
         return position

@@ -29,21 +29,21 @@ class LeaderEpochs:
 
     Args:
         entries: (epoch, start offset), growing in both.
+
+    Attributes:
+        latest: the latest epoch, None where there is none.
+        unsynced: the file was written since it was last synced.
     """
 
     def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
         self._disk = disk
         self.path = path
         self.unsynced = False
+        self.latest: int | None = None
         self._epochs: list[int] = []
         self._starts: list[int] = []
         for epoch, start in entries:
             self._enter(epoch, start)
-
-    @property
-    def latest(self) -> int | None:
-        """The latest epoch, None where there is none."""
-        return self._epochs[-1] if self._epochs else None
 
     @property
     def earliest(self) -> tuple[int, int] | None:
@@ -74,6 +74,7 @@ class LeaderEpochs:
             self._pop()
         self._epochs.append(epoch)
         self._starts.append(start)
+        self.latest = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """Where an epoch ends, by Kafka's rules: the latest ends at the log's end; one older than all known
@@ -115,11 +116,13 @@ class LeaderEpochs:
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()
+        self.latest = None
         self._write()
 
     def _pop(self) -> None:
         self._epochs.pop()
         self._starts.pop()
+        self.latest = self._epochs[-1] if self._epochs else None
 
     def _write(self) -> None:
         checkpoint.write_epochs(self._disk, self.path, self.entries, sync=False)

@@ -91,22 +91,27 @@ class _Index:
         Offsets and positions grow nearly evenly: with the last entry's, one guess mostly saves reading the
         windows of a bisection.
         """
-        low, high = self._bounds(key, column)  # Invariant: the first slot above `key` is in low..high.
-        guess = key * self.count // last_key if last_key > 0 and high - low > _WINDOW_ENTRIES else -1
-        while low < high:
-            middle = guess if low <= guess < high else (low + high) // 2
+        low, high = self._bounds(key, column, 0, self.count)
+        guess = key * self.count // last_key if last_key > 0 else -1
+        while high - low > _WINDOW_ENTRIES:  # Invariant: the first slot above `key` is in low..high.
+            self._load(guess if low <= guess < high else (low + high) // 2)
             guess = -1
-            if self._raw(middle)[column] > key:
+            low, high = self._bounds(key, column, low, high)
+        unpack, size, data = self._layout.unpack_from, self._layout.size, self._window
+        if low < high and not self._window_slot <= low <= high <= self._window_slot + len(data) // size:
+            self._load((low + high) // 2)
+            data = self._window
+        first = self._window_slot
+        while low < high:
+            middle = (low + high) // 2
+            if unpack(data, (middle - first) * size)[column] > key:
                 high = middle
             else:
                 low = middle + 1
-            if high - low > _WINDOW_ENTRIES:
-                low, high = self._bounds(key, column, low, high)
         return low - 1
 
-    def _bounds(self, key: int, column: int, low: int = 0, high: int = -1) -> tuple[int, int]:
+    def _bounds(self, key: int, column: int, low: int, high: int) -> tuple[int, int]:
         """What the window at hand says of where the first slot above `key` can be."""
-        high = self.count if high < 0 else high
         first = self._window_slot
         last = first + len(self._window) // self._layout.size - 1
         if last < first:

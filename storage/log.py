@@ -255,12 +255,15 @@ class Log:
     def _should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
         """Kafka's `LogSegment.shouldRoll`."""
         active, config = self.active, self.config
+        used, first_ms = active.size_bytes, active.first_timestamp
         if last_offset - active.base_offset > OFFSET_DELTA_MAX:
             return True
-        if not active.size_bytes:
+        if not used:
             return False
-        if active.size_bytes > config.segment_bytes - size or active.is_full:
+        if used > config.segment_bytes - size or active.is_full:
             return True
+        if first_ms is not None and first_ms >= 0:
+            return max_timestamp - first_ms > config.segment_ms - active.jitter_ms
         return active.age_ms(max_timestamp, self._now_ms) > config.segment_ms - active.jitter_ms
 
     def roll(self, first_offset: int | None = None) -> None:

@@ -95,7 +95,13 @@ class Loader:
     _scanned: int = field(init=False, default=0)
 
     def load(self, *, clean: bool) -> None:
-        """Raises CorruptLog, MisplacedBatches and OSError."""
+        """Raises CorruptLog and OSError."""
+        try:
+            self._load(clean=clean)
+        except (MisplacedBatches, CorruptRecords) as error:
+            raise CorruptLog(self.topic_partition, self.directory, self.end_offset, str(error)) from error
+
+    def _load(self, *, clean: bool) -> None:
         names = tidy(self.disk, self.directory)
         bases = sorted(_offset_of(name) for name in names if name.endswith(".log"))
         self.segments = Segments(self.disk, self.directory, self.config, bases)
@@ -152,7 +158,8 @@ class Loader:
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         latest = self.epochs.latest
         if epoch >= 0 and (latest is None or epoch > latest):
-            self.epochs.assign(epoch, offset)
+            # Nothing before the first batch is left (compaction took it), so its epoch may begin earlier.
+            self.epochs.assign(epoch, offset if latest is not None else self.segments.bases[0])
 
     def _create(self, base_offset: int) -> None:
         self.segments.append(
@@ -218,10 +225,7 @@ class Loader:
         first = next(headers(segment.log, start, segment.log.size_bytes), None) if start else None
         self.end_offset = first.base_offset if first is not None else segment.base_offset
         segment.transactions.truncate_to(self.end_offset)
-        try:
-            replay(self, self.end_offset)
-        except (MisplacedBatches, CorruptRecords) as error:
-            raise self._corrupt(segment, self.producers.end_offset, str(error)) from error
+        replay(self, self.end_offset)
         return start
 
     def _distrust(self, segment: Segment) -> int:

@@ -14,7 +14,7 @@ from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Buffer, Disk, File
-from minikafka.storage.index import OffsetIndex, TimeIndex, TimestampOffset
+from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from minikafka.storage.scan import Header, headers
 from minikafka.storage.transactions import TransactionIndex
 
@@ -53,12 +53,13 @@ class Segment:
             that was written to or recovered; `latest` is right for all.
         first_timestamp: the latest time in the first batch, from which a segment ages; None: not yet looked.
         bytes_since_entry: batches since the last index entry.
+        is_full: an index has no room left.
     """
 
     __slots__ = (
         "_disk", "_indexes", "_latest_known", "_log", "_recent", "base_offset", "bytes_since_entry", "config",
-        "created_ms", "first_timestamp", "jitter_ms", "latest_offset", "latest_timestamp", "next_base", "prefix",
-        "size_bytes", "transactions",
+        "created_ms", "first_timestamp", "is_full", "jitter_ms", "latest_offset", "latest_timestamp",
+        "next_base", "prefix", "size_bytes", "transactions",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +80,7 @@ class Segment:
         self.latest_offset = base_offset
         self.first_timestamp: int | None = None
         self.bytes_since_entry = 0
+        self.is_full = False
         self.size_bytes = 0
         self.transactions = TransactionIndex(disk, self.prefix + ".txnindex")
 
@@ -102,6 +104,11 @@ class Segment:
         self.next_base = -1
         for index in self.indexes:
             index.reserve()
+        self._look_whether_full()
+
+    def _look_whether_full(self) -> None:
+        offsets, times = self.indexes
+        self.is_full = offsets.is_full or times.is_full
 
     @property
     def log(self) -> File:
@@ -148,6 +155,7 @@ class Segment:
         """The latest record (ms; -1: none has a time) and the last offset of its batch."""
         if not self._latest_known:
             self.latest_timestamp, self.latest_offset = self.times.last
+            self._look_whether_full()
             self._latest_known = True
         return TimestampOffset(self.latest_timestamp, self.latest_offset)
 
@@ -234,6 +242,7 @@ class Segment:
         # A full index stays as it is: the next append rolls, and what has no entry is found by scanning.
         offset_index.append(entries[: max(0, offset_index.capacity - offset_index.count)])
         time_index.append(times[: max(0, time_index.capacity - 1 - time_index.count)])
+        self._look_whether_full()
 
     def append(self, data: Buffer, batches: list[Batch]) -> None:
         """Write batches whose offsets and epochs are set, and index them."""
@@ -265,12 +274,6 @@ class Segment:
         if entries is not None:
             self._write_entries(entries, times)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether an index has no room left."""
-        offsets, times = self.indexes
-        return offsets.is_full or times.is_full
-
     def age_ms(self, timestamp: int, now_ms: Callable[[], int]) -> int:
         """How long the segment has waited to be rolled: by its first batch's time and the new records', or by
         the clock where records have no times (Kafka's `timeWaitedForRoll`)."""
@@ -291,32 +294,34 @@ class Segment:
         found = self._recent.get(offset)
         if found is not None:
             return found
-        start = self._start_for(offset)
-        log, end = self.log, self.size_bytes
+        entry = self.offsets.lookup(offset)
+        try:
+            return self._search(offset, entry)
+        except MisplacedBatches:
+            if not entry.position:
+                raise
+            self._indexes = self.rebuild_indexes()
+            return self._search(offset, self.offsets.lookup(offset))
+
+    def _search(self, offset: int, entry: OffsetPosition) -> Place | None:
+        """Scan from an index entry, which must tell the truth, for the batch that holds `offset`."""
+        log, end, start = self.log, self.size_bytes, entry.position
+        expected = entry.offset if start else -1
         while start < end:
             chunk = log.pread(start, min(_PROBE_SIZE, end - start))
             at, last = 0, len(chunk) - _PROBE.size
             while at <= last:
                 base, length, _, magic, _, _, delta = _PROBE.unpack_from(chunk, at)
-                if magic != 2 or length < 49:
-                    raise MisplacedBatches(f"{log.path} has no batch at byte {start + at}")
+                if magic != 2 or length < 49 or (expected >= 0 and base + delta != expected):
+                    raise MisplacedBatches(f"{log.path} has no such batch at byte {start + at}")
                 if base + delta >= offset:
                     return Place(start + at, length + 12)
                 at += length + 12
+                expected = -1
             if at == 0:
                 raise MisplacedBatches(f"{log.path} is cut at byte {start}")
             start += at
         return None
-
-    def _start_for(self, offset: int) -> int:
-        """A position from which a scan meets `offset`, by the index."""
-        entry = self.offsets.lookup(offset)
-        if entry.position:
-            at = next(headers(self.log, entry.position, self.size_bytes), None)
-            if at is None or at.last_offset != entry.offset:
-                self._indexes = self.rebuild_indexes()
-                return self.offsets.lookup(offset).position
-        return entry.position
 
     def scan(self, offset: int) -> Iterator[Header]:
         """The batches from the one that holds `offset` on."""

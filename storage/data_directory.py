@@ -1,0 +1,149 @@
+"""One data directory of a node: whose it is, and its checkpoints.
+
+    meta.properties                       node.id, cluster.id, directory.id: refuses to serve another node
+    .kafka_cleanshutdown                  written last at shutdown, removed first at start
+    recovery-point-offset-checkpoint      everything before these offsets is on the device
+    replication-offset-checkpoint         high watermarks
+    log-start-offset-checkpoint           where DeleteRecords moved a log's start
+    topic-partition/                      a log
+    topic-partition.<hex>-delete/         a log that is about to go
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from minikafka.protocol.names import TopicPartition, uuid_text
+from minikafka.storage import checkpoint
+from minikafka.storage.checkpoint import BrokenCheckpoint
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+
+Offsets = dict[TopicPartition, int]
+
+
+class WrongDirectory(ValueError):  # noqa: N818
+    """The directory belongs to another node or another cluster."""
+
+
+class DataDirectory:
+    """See above. Methods raise OSError, and then the directory is offline.
+
+    Attributes:
+        logs: the open ones in here.
+        clean: it was shut down cleanly.
+        failure: why it is offline, None while it is not.
+        directory_id: from `meta.properties`, as text.
+    """
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.path = path
+        self.logs: dict[TopicPartition, Log] = {}
+        self.clean = False
+        self.broker_epoch = -1
+        self.failure: Exception | None = None
+        self.directory_id = ""
+        self.recovery_points: Offsets = {}
+        self.start_offsets: Offsets = {}
+        self.high_watermarks: Offsets = {}
+        self._disk = disk
+        self._written: dict[str, Offsets] = {}
+
+    def open(self, node_id: int | None, cluster_id: str | None, *, random: Random) -> None:
+        """Lock the directory and see whose it is; a new one becomes this node's.
+
+        Raises WrongDirectory, BrokenCheckpoint (as WrongDirectory's cousin: nobody may guess) and
+        BlockingIOError.
+        """
+        self._disk.make_directory(self.path)
+        self._disk.lock(f"{self.path}/.lock")
+        found = checkpoint.read_properties(self._disk, self._at(checkpoint.META_PROPERTIES))
+        if found is None:
+            # The first byte keeps the text from beginning with '-'; the bits are those of a version 4 UUID.
+            raw = bytearray(random.randbytes(16))
+            raw[0] &= 0x7F
+            raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
+            found = {"directory.id": uuid_text(bytes(raw)), "version": "1"}
+            if node_id is not None and cluster_id is not None:
+                found = {"node.id": str(node_id), **found, "cluster.id": cluster_id}
+                checkpoint.write_properties(self._disk, self._at(checkpoint.META_PROPERTIES), found)
+        self.directory_id = found.get("directory.id", "")
+        self._compare("node.id", found, None if node_id is None else str(node_id))
+        self._compare("cluster.id", found, cluster_id)
+
+    def _compare(self, name: str, found: Mapping[str, str], expected: str | None) -> None:
+        if expected is not None and found.get(name, expected) != expected:
+            raise WrongDirectory(f"{self.path} belongs to {name} {found[name]}, not {expected}")
+
+    def take_marker(self) -> None:
+        """See whether the last shutdown was clean, and take the marker away before anything is opened."""
+        path = self._at(checkpoint.CLEAN_SHUTDOWN)
+        epoch = checkpoint.read_clean_shutdown(self._disk, path)
+        self.clean = epoch is not None
+        if epoch is not None:
+            self.broker_epoch = epoch
+            self._disk.remove(path)
+            self._disk.sync_directory(self.path)
+
+    def write_marker(self, broker_epoch: int) -> None:
+        """The very last thing of a clean shutdown."""
+        checkpoint.write_clean_shutdown(self._disk, self._at(checkpoint.CLEAN_SHUTDOWN), broker_epoch)
+
+    def read_checkpoints(self) -> list[str]:
+        """Read all; one that cannot be read counts as empty, which is always safe. Returns what was wrong."""
+        warnings: list[str] = []
+        for name, offsets in (
+            (checkpoint.RECOVERY_POINTS, self.recovery_points),
+            (checkpoint.LOG_START_OFFSETS, self.start_offsets),
+            (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
+        ):
+            try:
+                offsets.update(checkpoint.read_offsets(self._disk, self._at(name)))
+                self._written[name] = dict(offsets)
+            except BrokenCheckpoint as error:
+                warnings.append(str(error))
+        return warnings
+
+    def forget(self, key: TopicPartition) -> None:
+        """A new log begins under this name: what was written down for an older one must not be believed."""
+        old = [self.recovery_points.pop(key, 0), self.start_offsets.pop(key, 0)]
+        self.high_watermarks.pop(key, None)
+        if old[0]:
+            self.write_recovery_points()
+        if old[1]:
+            self.write_start_offsets()
+
+    def write_recovery_points(self) -> None:
+        found = {key: log.recovery_point for key, log in self.logs.items()}
+        self._write(checkpoint.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
+
+    def write_start_offsets(self) -> None:
+        """Only of logs whose start was moved: the others begin where their first segment does."""
+        moved = {
+            key: log.start_offset
+            for key, log in self.logs.items()
+            if log.start_offset > log.segments.bases[0]
+        }
+        self._write(checkpoint.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
+
+    def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
+        """What writes them, for a worker thread."""
+        known = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
+        self.high_watermarks.update(known)
+        found = {**self._closed(self.high_watermarks), **known}
+        return lambda: self._write(checkpoint.HIGH_WATERMARKS, found)
+
+    def _closed(self, offsets: Offsets) -> Offsets:
+        """The lines of logs that are there but not open (corrupt ones): they stay as they are."""
+        return {
+            key: offset
+            for key, offset in offsets.items()
+            if key not in self.logs and self._disk.exists(f"{self.path}/{key}")
+        }
+
+    def _write(self, name: str, offsets: Offsets) -> None:
+        if self._written.get(name) != offsets:
+            checkpoint.write_offsets(self._disk, self._at(name), offsets)
+            self._written[name] = offsets
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}"
