@@ -182,8 +182,8 @@ class _Decoder:
         self.length(count, compact, "i")
         with self.source.block(f"if {count} < 0:"):
             self.null(target, where, nullable)
-        least = self.least_bytes(field)
-        with self.source.block(f"elif {count} > {'limit - position' if least < 2 else f'(limit - position) // {least}'}:"):
+        least = max(1, self.least_bytes(field))
+        with self.source.block(f"elif {count} > (limit - position) // {least}:"):
             self.lie(where, count, "elements")
         with self.source.block("else:"):
             self.elements(field, target, where, count, compact)

@@ -13,6 +13,7 @@ without any default must be given; one with ``[]`` gets a list of its own each t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
@@ -158,7 +159,7 @@ def encode_parts(message: Any, version: int) -> list[Any]:
 
 
 def _make(cls: Any, name: str | None, key: int | None, versions: Versions, flexible: Versions) -> Any:
-    annotations: dict[str, Any] = dict(cls.__dict__.get("__annotations__", {}))
+    annotations = inspect.get_annotations(cls)
     kept = {
         attribute: value
         for attribute, value in vars(cls).items()
@@ -198,7 +199,7 @@ def _first_init(self: Any, **values: Any) -> None:
     cls.__init__(self, **values)
 
 
-def _equals(self: Any, other: object) -> bool:
+def _equals(self: Any, other: Any) -> bool:
     if type(self) is not type(other):
         return NotImplemented
     return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from struct import Struct
 from typing import Any
-
 
 ARRAYS_READY = 16
 """Arrays of fewer numbers than this have their `struct` made in advance."""
@@ -37,7 +36,7 @@ class Source:
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """`head`, and all lines of the `with` under it."""
         self.line(head)
         self._depth += 1

@@ -1,7 +1,7 @@
 """The types of Kafka's wire protocol, as annotations.
 
-``int32`` is ``Annotated[int, …]``: a type checker and an editor see an ``int``, the compiler sees four bytes. ``bool`` is
-Python's own. Arrays are ``list[…]``, structs are classes, and what may be null is ``… | None``.
+``int32`` is ``Annotated[int, …]``: a type checker and an editor see an ``int``, the compiler sees four bytes. ``bool``
+is Python's own. Arrays are ``list[…]``, structs are classes, and what may be null is ``… | None``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """One module per API, named as the API is in every other room: request and response, then their structs.
 
-Classes, fields and versions are those of Apache Kafka 4.3, names in snake_case; the module's docstring tells what each
-version brought. Three modules hold messages that are no requests: `consumer_protocol` (what members of a group tell each
-other), `group_records` and `transaction_records` (what the coordinators write to their topics).
+Classes, fields and versions are those of Apache Kafka 4.3, names in snake_case; a module's docstring tells what each
+version brought. Three modules hold messages that are no requests: `consumer_protocol` (what members of a group tell
+each other), `group_records` and `transaction_records` (what the coordinators write to their topics).
 
-*Caveats*: where a request and its response have structs of one name but different fields (DescribeQuorum,
-AlterClientQuotas), ours are prefixed with ``Request`` and ``Response``. The APIs that only Kafka's own brokers and
-controllers use among themselves are missing: that traffic is ours alone.
+A field without a default has to be given, so that nobody forgets to choose: null is not empty, and the two mean
+different things (``topics`` of a Metadata request, ``error_message`` of many responses).
+
+Caveats:
+    * Where a module has two structs of one name with different fields (DescribeQuorum, AlterClientQuotas, the consumer
+      protocol), ours are prefixed: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
+    * The APIs that only Kafka's own brokers and controllers use among themselves are missing: that traffic is ours
+      alone. So are share groups, streams groups and the consumer groups of KIP-848.
 """
 
 from __future__ import annotations

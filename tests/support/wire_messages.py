@@ -86,7 +86,7 @@ def _value(field: Field, version: int, special: FieldStrategy) -> st.SearchStrat
     one = special(field)
     if one is None:
         one = messages(field.struct, version, special) if field.struct else _primitive(field.kind)
-    whole = st.lists(one, max_size=3) if field.is_array else one
+    whole = st.lists(one, max_size=4) if field.is_array else one
     return st.none() | whole if version in field.nullable else whole
 
 
