@@ -35,3 +35,9 @@ class StaticSettings:
         """What the node was started with: given or default."""
         text = self.given.get(name)
         return self.default(name) if text is None else NODE_SETTINGS[name].parse(text)
+
+    def number(self, name: str) -> int:
+        """A whole number that is not null."""
+        value = self.value(name)
+        assert isinstance(value, int), f"{name} is {value!r}"
+        return value

@@ -183,6 +183,4 @@ def _counted(topic: CreatableTopic, image: Image, context: Context) -> list[tupl
 def _or_default(number: int, name: str, context: Context) -> int:
     if number != FROM_NODE:
         return number
-    default = context.static.value(name)
-    assert isinstance(default, int), f"{name} has a default"
-    return default
+    return context.static.number(name)

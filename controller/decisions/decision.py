@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
+from minikafka.controller.formatting import new_id
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import InForce
 from minikafka.controller.records import Record
@@ -55,17 +56,8 @@ class Context:
         return InForce(self.static, image)
 
     def new_id(self) -> bytes:
-        """16 random bytes as of a UUID version 4, never one that begins with a dash as text (as in Kafka)."""
-        while True:
-            drawn = bytearray(self.random.randbytes(16))
-            drawn[6] = drawn[6] & 0x0F | 0x40
-            drawn[8] = drawn[8] & 0x3F | 0x80
-            if drawn[0] >> 2 != _DASH:
-                return bytes(drawn)
-
-
-_DASH = 62
-"""The digit of base64 that is written as a dash."""
+        """16 bytes that nothing else is named by."""
+        return new_id(self.random)
 
 
 def check_size(records: list[Record]) -> None:

@@ -18,10 +18,10 @@ _LAST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class ProducerIds:
-    """The ids `first` to `first + count - 1` are the broker's."""
+    """The ids `first` to `first + size - 1` are the broker's."""
 
     first: int
-    count: int
+    size: int
 
 
 def decide(image: Image, *, node_id: int, broker_epoch: int) -> Decision[ProducerIds]:

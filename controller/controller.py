@@ -1,0 +1,300 @@
+"""The controller: one queue, one task. Decide, append, commit, apply, reply.
+
+A decision is made against what all earlier decisions will have done, committed or not; that image is the
+controller's own. Everybody else reads `image`, which only knows what is committed. So whatever waits in the
+queue while the device syncs goes into one write and one sync together, and still nobody sees what might be
+lost.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Generic, TypeVar
+
+import structlog
+import trio
+
+from minikafka.controller.decisions import producer_ids, register_broker
+from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
+from minikafka.controller.decisions.producer_ids import ProducerIds
+from minikafka.controller.decisions.register_broker import Registration, bootstrap
+from minikafka.controller.decisions.routing import DECISIONS, DESCRIPTIONS
+from minikafka.controller.formatting import (
+    data_directories,
+    known_cluster_id,
+    metadata_directory,
+    new_cluster_id,
+    new_id,
+)
+from minikafka.controller.image import Image
+from minikafka.controller.metadata_log import LocalLog, MetadataLog
+from minikafka.controller.records import Endpoint, Record
+from minikafka.controller.snapshots import encode_snapshot, records_of
+from minikafka.controller.static import StaticSettings
+from minikafka.protocol.errors import NotControllerError
+from minikafka.storage.config import LogConfig
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.disk import Disk
+
+__all__ = ["Controller"]
+
+log = structlog.get_logger("minikafka.controller")
+
+QUEUE_MAX = 1000
+Reply = TypeVar("Reply")
+Decide = Callable[[Image], Decision[Reply]]
+Subscriber = Callable[[Sequence[Record]], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Request(Generic[Reply]):
+    """Something to be decided, and what became of it."""
+
+    decide: Decide[Reply]
+    done: trio.Event = field(default_factory=trio.Event)
+    decision: Decision[Reply] | None = None
+    error: Exception | None = None
+
+
+class Controller:
+    """The cluster's decisions, as long as one node is the whole quorum.
+
+    Made, it has read the log and its image is complete; a first start formats the data directory by itself.
+
+    Args:
+        static: what the node was started with.
+        disk: where the metadata log is kept.
+        now_ms: the wall clock.
+        random: the source of ids and places.
+        metadata_log: another quorum; by default the log on this node's own disk.
+        log_levels: level by logger of this node; changed in place.
+        set_log_level: called with logger and level when one is changed.
+
+    Attributes:
+        image: the cluster, as committed.
+        offset: what is applied to it: everything before.
+        broker_epoch: of this node's registration, -1 before.
+
+    Raises:
+        WrongDirectory: the data belongs to another node or cluster.
+        UnreadableRecord: the log is damaged or of a newer minikafka.
+        BlockingIOError: another process has it open.
+    """
+
+    def __init__(
+        self,
+        static: StaticSettings,
+        *,
+        disk: Disk,
+        now_ms: Callable[[], int],
+        random: Random,
+        metadata_log: MetadataLog | None = None,
+        log_levels: dict[str, str] | None = None,
+        set_log_level: Callable[[str, str], None] = lambda logger, level: None,
+    ) -> None:
+        self.image = Image()
+        self.broker_epoch = -1
+        self.log_levels = {"root": "INFO"} if log_levels is None else log_levels
+        self._static = static
+        self._random = random
+        self._set_log_level = set_log_level
+        self._decided = Image()
+        self._subscribers: list[Subscriber] = []
+        self._log = metadata_log or _local_log(static, disk, now_ms, random)
+        for records in self._log.replay():
+            self._apply(self._decided, records)
+            self._apply(self.image, records)
+        self.offset = self._log.end_offset
+        self._check_cluster(known_cluster_id(disk, data_directories(static), static.node_id))
+        self._snapshot_bytes = static.number("metadata.log.max.record.bytes.between.snapshots")
+        self._bytes_at_failure = 0
+        self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of the quorum's leader, which is this node."""
+        return self._log.leader_epoch
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Have `subscriber` called with the records of each committed decision, after the image has changed and
+        before the decision is answered. What it raises ends the node."""
+        self._subscribers.append(subscriber)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Decide until cancelled. An exception while applying or committing is fatal: it ends the node."""
+        decided: list[_Request[Any]] = []
+        try:
+            task_status.started()
+            while True:
+                decided = self._decide_waiting(await self._receive.receive())
+                await self._carry_out(decided)
+        finally:
+            self._give_up(decided)
+
+    def _give_up(self, decided: list["_Request[Any]"]) -> None:
+        """Nobody must wait for a controller that has ended. What was decided may last, or not."""
+        request = self._next_waiting()
+        while request is not None:
+            decided.append(request)
+            request = self._next_waiting()
+        self._receive.close()
+        for request in decided:
+            if not request.done.is_set():
+                request.error = NotControllerError("the controller has stopped")
+                request.done.set()
+
+    async def submit(self, decide: Decide[Reply]) -> Reply:
+        """The reply to a decision, once it is committed and applied.
+
+        Cancelled, it may be carried out or not. A full queue makes this wait.
+
+        Raises:
+            KafkaError: what `decide` raised; NOT_CONTROLLER after the controller has ended.
+        """
+        request = _Request(decide)
+        try:
+            await self._send.send(request)
+        except trio.BrokenResourceError:
+            raise NotControllerError("the controller has stopped") from None
+        await request.done.wait()
+        if request.error is not None:
+            raise request.error
+        assert request.decision is not None, "done is either"
+        return request.decision.reply
+
+    async def handle(self, request: Any, version: int) -> Any:
+        """The response to a request message; one that only asks is answered from the image at once.
+
+        Raises:
+            KafkaError: for the request as a whole.
+            KeyError: no decision is made about such messages.
+        """
+        describe = DESCRIPTIONS.get(type(request))
+        if describe is not None:
+            return describe(self.image, request, version)
+        decide = DECISIONS[type(request)]
+        context = Context(self._static, self._random, version, self.log_levels)
+        return await self.submit(lambda image: decide(image, request, context))
+
+    async def register(self, endpoints: Sequence[Endpoint]) -> int:
+        """Take this node into the cluster, alive and leading what it led; returns its broker epoch."""
+        rack = self._static.value("broker.rack")
+        registration = Registration(
+            node_id=self._static.node_id,
+            incarnation_id=new_id(self._random),
+            endpoints=tuple(endpoints),
+            rack=rack if isinstance(rack, str) else None,
+        )
+        self.broker_epoch = await self.submit(lambda image: register_broker.decide(image, registration))
+        return self.broker_epoch
+
+    async def allocate_producer_ids(self) -> ProducerIds:
+        """The next block of producer ids for this node."""
+        return await self.submit(
+            lambda image: producer_ids.decide(image, node_id=self._static.node_id, broker_epoch=self.broker_epoch)
+        )
+
+    def close(self) -> None:
+        """Close the log. Everything in it is on the device already."""
+        self._log.close()
+
+    def _decide_waiting(self, first: "_Request[Any]") -> list["_Request[Any]"]:
+        """Decide what waits, as far as it fits into one write; returns what was decided."""
+        decided: list[_Request[Any]] = []
+        records_count = 0
+        request: _Request[Any] | None = first
+        while request is not None:
+            self._decide(request)
+            if request.decision is not None:
+                decided.append(request)
+                records_count += len(request.decision.records)
+            request = self._next_waiting() if records_count < RECORDS_MAX else None
+        return decided
+
+    async def _carry_out(self, decided: list["_Request[Any]"]) -> None:
+        """Append, commit, apply, reply."""
+        changes = [_records(request) for request in decided if _records(request)]
+        if changes:
+            end = self._log.append(changes)
+            await self._log.commit(end)
+            self.offset = end
+        for request in decided:
+            self._finish(request)
+        if changes:
+            await self._snapshot_if_due()
+
+    def _next_waiting(self) -> "_Request[Any] | None":
+        try:
+            return self._receive.receive_nowait()
+        except trio.WouldBlock:
+            return None
+
+    def _decide(self, request: "_Request[Any]") -> None:
+        """Make a decision, and build on it from now on. What it raises is the requester's to see."""
+        try:
+            decision = request.decide(self._decided)
+        except Exception as error:  # noqa: BLE001 (nothing has changed; whoever asked must know)
+            request.error = error
+            request.done.set()
+            return
+        self._apply(self._decided, decision.records)
+        request.decision = decision
+
+    def _finish(self, request: "_Request[Any]") -> None:
+        records = _records(request)
+        if records:
+            self._apply(self.image, records)
+            for subscriber in self._subscribers:
+                subscriber(records)
+        assert request.decision is not None, "only what was decided is finished"
+        for logger, level in request.decision.log_levels.items():
+            self.log_levels[logger] = level
+            self._set_log_level(logger, level)
+        request.done.set()
+
+    @staticmethod
+    def _apply(image: Image, records: Sequence[Record]) -> None:
+        for record in records:
+            image.apply(record)
+
+    async def _snapshot_if_due(self) -> None:
+        """Write a snapshot so that the next start need not read everything."""
+        if self._log.bytes_since_snapshot - self._bytes_at_failure < self._snapshot_bytes:
+            return
+        try:
+            await self._log.write_snapshot(encode_snapshot(records_of(self.image)), self.offset)
+            self._bytes_at_failure = 0
+        except OSError as error:
+            self._bytes_at_failure = self._log.bytes_since_snapshot
+            log.error("the metadata snapshot could not be written", error=str(error))
+
+    def _check_cluster(self, told: str | None) -> None:
+        if told is not None and told != self.image.cluster_id:
+            raise WrongDirectory(
+                f"the data directories belong to cluster {told}, the metadata log to {self.image.cluster_id}: "
+                "set other log.dirs or metadata.log.dir"
+            )
+
+
+def _records(request: "_Request[Any]") -> Sequence[Record]:
+    assert request.decision is not None, "only what was decided has records"
+    return request.decision.records
+
+
+def _local_log(static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random) -> LocalLog:
+    """The log on this node's disk; a new one begins with the first records of a new cluster."""
+    known = known_cluster_id(disk, data_directories(static), static.node_id)
+    config = LogConfig(
+        segment_bytes=static.number("metadata.log.segment.bytes"),
+        segment_ms=static.number("metadata.log.segment.ms"),
+        retention_ms=-1,
+        retention_bytes=-1,
+        file_delete_delay_ms=0,
+    )
+    opened = LocalLog.open(disk, metadata_directory(static), config, now_ms=now_ms)
+    if opened.end_offset == 0:
+        cluster_id = known or new_cluster_id(random)
+        opened.append([bootstrap(cluster_id, static)])
+        opened.commit_now()
+        log.info("a new cluster", cluster_id=cluster_id, directory=metadata_directory(static))
+    return opened

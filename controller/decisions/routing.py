@@ -1,0 +1,61 @@
+"""Which module decides about which request."""
+
+from collections.abc import Callable
+from typing import Any
+
+from minikafka.controller.decisions import (
+    alter_configs,
+    client_quotas,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    incremental_alter_configs,
+    list_config_resources,
+    reassignments,
+    scram,
+    unregister_broker,
+    update_features,
+)
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.image import Image
+from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
+from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from minikafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
+from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from minikafka.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
+from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minikafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
+
+__all__ = ["DECISIONS", "DESCRIPTIONS"]
+
+DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
+    AlterClientQuotasRequest: client_quotas.decide,
+    AlterConfigsRequest: alter_configs.decide,
+    AlterPartitionReassignmentsRequest: reassignments.decide,
+    AlterUserScramCredentialsRequest: scram.decide,
+    CreatePartitionsRequest: create_partitions.decide,
+    CreateTopicsRequest: create_topics.decide,
+    DeleteTopicsRequest: delete_topics.decide,
+    ElectLeadersRequest: elect_leaders.decide,
+    IncrementalAlterConfigsRequest: incremental_alter_configs.decide,
+    UnregisterBrokerRequest: unregister_broker.decide,
+    UpdateFeaturesRequest: update_features.decide,
+}
+"""What changes the cluster."""
+
+DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Any]] = {
+    DescribeClientQuotasRequest: lambda image, request, _: client_quotas.describe(image, request),
+    DescribeUserScramCredentialsRequest: lambda image, request, _: scram.describe(image, request),
+    ListConfigResourcesRequest: list_config_resources.describe,
+    ListPartitionReassignmentsRequest: lambda image, request, _: reassignments.describe(image, request),
+}
+"""What only asks: image, request and version in, response out."""
