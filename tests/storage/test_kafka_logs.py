@@ -1,0 +1,233 @@
+"""Data directories that Apache Kafka 4.3.1 wrote: they read, recover, and rebuild byte for byte."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.logs import append, read_all, read_batches
+from support.oracle import SHARED
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.record import Record
+from minikafka.storage.checkpoint import LOG_START_OFFSETS, RECOVERY_POINTS, read_epochs, read_offsets
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.log import Log
+from minikafka.storage.scan import headers
+
+LOGS = SHARED / "kafka-logs"
+pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="no kafka-logs beside the checkout")
+MANIFEST: dict[str, Any] = json.loads((LOGS / "manifest.json").read_text()) if LOGS.exists() else {}
+NOW_MS = 1_795_244_500_000
+CACHES = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot", "leader-epoch-checkpoint")
+
+
+@pytest.fixture(params=sorted(MANIFEST))
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def copy(kind: str, topic: str, tmp_path: Path) -> Path:
+    """A copy of a topic that may be written to, and of the checkpoints beside it."""
+    target = tmp_path / kind
+    for source in (LOGS / kind).iterdir():
+        if source.is_file():
+            target.mkdir(exist_ok=True)
+            shutil.copyfile(source, target / source.name)
+    shutil.copytree(LOGS / kind / f"{topic}-0", target / f"{topic}-0", copy_function=shutil.copyfile)
+    (target / f"{topic}-0").chmod(0o755)
+    return target
+
+
+def open_copy(root: Path, topic: str, *, clean: bool, recovery_point: int | None = None) -> Log:
+    disk, key = RealDisk(), TopicPartition(topic, 0)
+    points = read_offsets(disk, f"{root}/{RECOVERY_POINTS}")
+    starts = read_offsets(disk, f"{root}/{LOG_START_OFFSETS}")
+    log = Log.open(
+        disk,
+        f"{root}/{topic}-0",
+        key,
+        config_of(topic),
+        now_ms=lambda: NOW_MS,
+        clean=clean,
+        recovery_point=points.get(key, 0) if recovery_point is None else recovery_point,
+        log_start_offset=starts.get(key, 0),
+    )
+    log.high_watermark_advanced(log.end_offset)
+    return log
+
+
+def config_of(topic: str) -> LogConfig:
+    names = ("segment.index.bytes", "segment.bytes", "index.interval.bytes")
+    settings = MANIFEST[topic]["settings"]
+    return LogConfig.from_settings({name: int(settings[name]) for name in names if name in settings})
+
+
+def shown(record: Record, timestamp_type: int) -> list[Any]:
+    """A record as the manifest shows it."""
+    return [
+        record.offset,
+        timestamp_type,
+        record.timestamp,
+        _bytes(record.key),
+        _bytes(record.value),
+        [[name, _bytes(value)] for name, value in record.headers],
+    ]
+
+
+def _bytes(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    if len(value) > 200:
+        return {"length": len(value), "crc32": zlib.crc32(value)}
+    return base64.b64encode(value).decode()
+
+
+def records(log: Log) -> list[list[Any]]:
+    return [
+        shown(record, batch.timestamp_type + 1)
+        for batch in read_batches(log)
+        if not batch.is_control
+        for record in batch.records()
+        if record.offset >= log.start_offset
+    ]
+
+
+def committed_offsets(log: Log) -> list[int]:
+    """What a consumer with read_committed keeps: it drops the records of producers whose transaction is in the
+    list of aborted ones, from its first offset to its marker."""
+    limit = log.last_stable_offset_unbounded or log.end_offset
+    waiting = sorted(log.aborted_transactions(log.start_offset, limit), key=lambda one: one[1])
+    aborted: set[int] = set()
+    kept: list[int] = []
+    for batch in read_batches(log):
+        while waiting and waiting[0][1] <= batch.last_offset:
+            aborted.add(waiting.pop(0)[0])
+        if batch.is_control:
+            aborted.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in aborted):
+            kept += [record.offset for record in batch.records() if record.offset >= log.start_offset]
+    return kept
+
+
+def normal(rows: list[list[Any]]) -> list[list[Any]]:
+    """As JSON would bring them back."""
+    return json.loads(json.dumps(rows))
+
+
+@pytest.mark.parametrize("kind", ["clean", "crashed"])
+def test_a_topic_reads_as_the_manifest_says(kind: str, topic: str, tmp_path: Path) -> None:
+    log = open_copy(copy(kind, topic, tmp_path), topic, clean=kind == "clean")
+    said = MANIFEST[topic]
+    assert (log.start_offset, log.end_offset) == (said["log_start_offset"], said["end_offset"])
+    assert (log.last_stable_offset_unbounded or log.end_offset) == said["last_stable_offset"]
+    assert normal(records(log)) == said["read_uncommitted"]
+    assert committed_offsets(log) == said["read_committed_offsets"]
+    assert log.report.clean is (kind == "clean")
+    assert not log.report.damage
+
+
+def test_opening_and_closing_a_clean_log_changes_no_byte(topic: str, tmp_path: Path) -> None:
+    root = copy("clean", topic, tmp_path)
+    open_copy(root, topic, clean=True).close()
+    assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
+
+
+def test_a_crashed_log_recovers_to_the_bytes_of_the_clean_one(topic: str, tmp_path: Path) -> None:
+    """Kafka's own clean shutdown wrote the same indexes, snapshots and epochs that our recovery makes."""
+    root = copy("crashed", topic, tmp_path)
+    open_copy(root, topic, clean=False).close()
+    assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
+
+
+def test_everything_rebuilds_byte_for_byte_from_the_batches_alone(topic: str, tmp_path: Path) -> None:
+    root = copy("clean", topic, tmp_path)
+    for pattern in CACHES:
+        for path in (root / f"{topic}-0").glob(pattern):
+            path.unlink()
+    open_copy(root, topic, clean=False, recovery_point=0).close()
+    assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
+
+
+def test_a_lost_index_of_a_closed_log_is_made_anew_when_it_is_needed(topic: str, tmp_path: Path) -> None:
+    root = copy("clean", topic, tmp_path)
+    for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"):
+        for path in (root / f"{topic}-0").glob(pattern):
+            path.unlink()
+    log = open_copy(root, topic, clean=True)
+    assert normal(records(log)) == MANIFEST[topic]["read_uncommitted"]
+    for path in (LOGS / "clean" / f"{topic}-0").glob("*index"):
+        assert log.segments[0].offsets is not None
+        for index in range(len(log.segments)):
+            _ = log.segments[index].times
+        assert (root / f"{topic}-0" / path.name).read_bytes() == path.read_bytes()
+    epochs = read_epochs(RealDisk(), str(LOGS / "clean" / f"{topic}-0" / "leader-epoch-checkpoint"))
+    assert log.epochs.entries == epochs
+
+
+def test_what_is_appended_to_a_copy_reads_with_the_rest(topic: str, tmp_path: Path) -> None:
+    root = copy("clean", topic, tmp_path)
+    log = open_copy(root, topic, clean=True)
+    before = normal(records(log))
+    end = log.end_offset
+    for number in range(100):
+        append(log, f"more {number}".encode() * 20, timestamp=NOW_MS + number)
+    assert normal(records(log))[: len(before)] == before
+    log.close()
+    for clean in (True, False):
+        again = open_copy(root, topic, clean=clean, recovery_point=None if clean else 0)
+        assert again.end_offset == end + 100
+        assert read_all(again, end)[-1] == (end + 99, b"more 99" * 20)
+        again.close()
+
+
+def test_times_are_found_as_a_full_scan_finds_them(topic: str, tmp_path: Path) -> None:
+    log = open_copy(copy("clean", topic, tmp_path), topic, clean=True)
+    every = [
+        (record.timestamp, record.offset, batch.leader_epoch)
+        for batch in read_batches(log)
+        for record in batch.records()
+        if record.offset >= log.start_offset
+    ]
+    times = sorted({one[0] for one in every})
+    for timestamp in [times[0] - 1, times[-1] + 1, *times[:: max(1, len(times) // 60)]]:
+        expected = next((one for one in every if one[0] >= timestamp), None)
+        assert log.offset_for_timestamp(timestamp) == expected
+    latest = max(one[0] for one in every)
+    assert log.offset_of_max_timestamp() == next(one for one in every if one[0] == latest)
+
+
+def test_every_log_of_the_node_scans_to_its_end() -> None:
+    """Also those of the coordinators and of the metadata."""
+    disk = RealDisk()
+    for path in sorted((LOGS / "clean").glob("*/*.log")):
+        size = path.stat().st_size
+        at = 0
+        fd_free = disk.read_bytes(str(path))
+        assert len(fd_free) == size
+        for header in headers(_ReadOnly(fd_free), 0, size):  # type: ignore[arg-type]
+            at = header.position + header.size_bytes
+        assert at == size, path
+
+
+class _ReadOnly:
+    """Bytes as a file; the recorded directories may not be opened for writing."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def pread(self, position: int, size_bytes: int) -> bytes:
+        return self._data[position : position + size_bytes]
+
+
+def assert_same(expected: Path, found: Path) -> None:
+    names = sorted(path.name for path in expected.iterdir())
+    assert sorted(path.name for path in found.iterdir()) == names
+    differing = [name for name in names if (expected / name).read_bytes() != (found / name).read_bytes()]
+    assert differing == []

@@ -1,0 +1,139 @@
+"""Building logs, filling them and reading them back, for tests of storage and of what stands on it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Batch, batches, encode_batch
+from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.protocol.records.record import Record
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import MemoryDisk
+from minikafka.storage.log import Log
+from minikafka.storage.results import Appended
+from minikafka.storage.segments import Segments
+
+PARTITION = TopicPartition("flights", 0)
+DIRECTORY = "/data/flights-0"
+SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=256, segment_index_bytes=1200)
+"""Settings under which a few dozen records make segments and index entries."""
+
+
+class Clock:
+    """A wall clock that stands still until it is told."""
+
+    def __init__(self, ms: int = 1_700_000_000_000) -> None:
+        self.ms = ms
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def memory_disk(seed: object = 0) -> MemoryDisk:
+    disk = MemoryDisk(Random(str(seed)))
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    return disk
+
+
+def open_log(disk: Any, *, clean: bool = False, config: LogConfig = SMALL, **options: Any) -> Log:
+    """The log in DIRECTORY; options are those of `Log.open`."""
+    options.setdefault("now_ms", Clock())
+    return Log.open(disk, DIRECTORY, PARTITION, config, clean=clean, **options)
+
+
+def make_batch(values: list[bytes], *, timestamp: int = 1_700_000_000_000, **options: Any) -> bytearray:
+    """A batch of records 1 ms apart; options are those of `encode_batch`."""
+    records = [Record(-1, timestamp + index, None, value) for index, value in enumerate(values)]
+    return bytearray(encode_batch(records, **options))
+
+
+def append(log: Log, *values: bytes, leader_epoch: int = 0, **options: Any) -> Appended:
+    """Append one batch as a leader."""
+    return append_bytes(log, make_batch(list(values), **options), leader_epoch=leader_epoch)
+
+
+def append_bytes(log: Log, data: bytearray, *, leader_epoch: int = 0, **options: Any) -> Appended:
+    return log.append(data, list(batches(data)), leader_epoch=leader_epoch, **options)
+
+
+def append_marker(
+    log: Log, kind: ControlType, *, producer_id: int, producer_epoch: int = 0, coordinator_epoch: int = 0
+) -> Appended:
+    """End a transaction."""
+    marker = encode_end_transaction(
+        EndTxnMarker(kind, coordinator_epoch),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        timestamp=1_700_000_000_000,
+    )
+    return append_bytes(log, bytearray(marker))
+
+
+def parse(data: bytes | bytearray) -> Batch:
+    """The one batch of `data`."""
+    (found,) = batches(data)
+    return found
+
+
+def read_batches(log: Log, start: int | None = None, *, max_bytes: int = 1 << 20) -> list[Batch]:
+    """Every batch from an offset on, checked."""
+    found: list[Batch] = []
+    offset = log.start_offset if start is None else start
+    while offset < log.end_offset:
+        part = log.read(offset, max_bytes=max_bytes)
+        if part is None:
+            break
+        for batch in batches(part.read()):
+            batch.check_crc()
+            assert batch.last_offset >= offset
+            found.append(batch)
+            offset = batch.next_offset
+    return found
+
+
+def read_all(log: Log, start: int | None = None) -> list[tuple[int, bytes]]:
+    """(Offset, value) of every data record from the log's start on."""
+    first = log.start_offset if start is None else start
+    return [
+        (record.offset, record.value or b"")
+        for batch in read_batches(log, start)
+        if not batch.is_control
+        for record in batch.records()
+        if record.offset >= first
+    ]
+
+
+def check_indexes(log: Log) -> None:
+    """Compare both indexes of every segment with what a full scan makes of the batches."""
+    for index in range(len(log.segments)):
+        segment = log.segments[index]
+        offsets, times = segment.offsets.entries, segment.times.entries
+        latest, since, position = (-1, segment.base_offset), 0, 0
+        expected: list[tuple[int, int]] = []
+        timestamps: list[tuple[int, int]] = []
+        for batch in batches(segment.log.pread(0, segment.log.size_bytes)):
+            if batch.max_timestamp > latest[0]:
+                latest = (batch.max_timestamp, batch.last_offset)
+            if since > segment.config.index_interval_bytes:
+                expected.append((batch.last_offset - segment.base_offset, position))
+                timestamps.append((latest[0], latest[1] - segment.base_offset))
+                since = 0
+            since += batch.size_bytes
+            position += batch.size_bytes
+        assert position == segment.log.size_bytes
+        if not segment.is_full:
+            assert offsets == expected
+        assert set(offsets) <= set(expected)
+        assert segment.latest == latest
+        assert [entry for entry in times if entry not in timestamps] in (
+            [],
+            [(latest[0], latest[1] - segment.base_offset)],
+        )
+
+
+def scan_segments(log: Log) -> Segments:
+    """The log's segments, opened anew."""
+    return Segments(log.disk, log.directory, log.config, list(log.segments.bases))
