@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ROOMS := broker cli client controller protocol storage
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test quick lint types bench clean help
@@ -32,7 +33,7 @@ lint: $(VENV)/.with-lint  ## Style and the import contract
 	$(BIN)/lint-imports
 
 types: $(VENV)/.with-types build/typing/minikafka  ## Strict type checking
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/mypy $(foreach room,$(ROOMS),-p minikafka.$(room))
 
 bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
 	$(BIN)/python -m bench.run
@@ -40,7 +41,7 @@ bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
 # The type checker sees the packages under their import names through a folder of links.
 build/typing/minikafka:
 	mkdir -p $@
-	for package in broker cli client controller protocol storage; do ln -sfn ../../../$$package $@/$$package; done
+	for package in $(ROOMS); do ln -sfn ../../../$$package $@/$$package; done
 
 clean:  ## Back to a fresh clone
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -36,5 +36,5 @@ class RequestContext:
         return self.node.now_ms
 
 
-class Disconnect(Exception):  # noqa: N818 (an outcome, as in Kafka's wire protocol)
+class Disconnect(Exception):
     """There is no answer to this request but to hang up; the text goes to the log."""

@@ -6,7 +6,6 @@ with exactly the versions that the module says it honours.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -16,7 +15,7 @@ from minikafka.protocol.apis import api_of
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import decode
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from minikafka.broker.connection import Connection
@@ -35,6 +34,7 @@ class Route:
 
     Attributes:
         advertised_min: What ApiVersions says where that differs from what is honoured (Produce: KAFKA-18659).
+        advertised: Whether ApiVersions names it at all.
     """
 
     key: int
@@ -43,20 +43,22 @@ class Route:
     min_version: int
     max_version: int
     advertised_min: int
+    advertised: bool
     handle: Handler
 
 
-def routes_of(modules: Sequence[ModuleType]) -> dict[int, Route]:
+def routes_of(modules: Sequence[Any]) -> dict[int, Route]:
     """The routing table, from each handler module's `REQUEST`, `VERSIONS` and `handle`."""
     routes: dict[int, Route] = {}
     for module in modules:
         api = api_of(module.REQUEST)
         low, _, high = str(module.VERSIONS).partition("-")
         minimum, maximum = int(low), int(high or low)
-        advertised = int(getattr(module, "ADVERTISED_MIN_VERSION", minimum))
+        advertised_min = int(getattr(module, "ADVERTISED_MIN_VERSION", minimum))
+        advertised = bool(getattr(module, "ADVERTISED", True))
         assert api.key not in routes, f"two handlers for {api.name}"
         routes[api.key] = Route(
-            api.key, module.REQUEST, api.response, minimum, maximum, advertised, module.handle
+            api.key, module.REQUEST, api.response, minimum, maximum, advertised_min, advertised, module.handle
         )
     return dict(sorted(routes.items()))
 
@@ -88,7 +90,7 @@ class Dispatcher:
             if header.api_key == API_VERSIONS_KEY:
                 return self._unsupported_api_versions(header, route)
             raise Disconnect(f"version {header.api_version} of {route.request.__name__} is not supported")
-        request = decode(route.request, header.api_version, frame, body_offset)
+        request: Any = decode(route.request, header.api_version, frame, body_offset)
         response = await self._handle(route, request, header, connection)
         return response_parts(response, header.api_version, header.correlation_id) if response else []
 
@@ -117,7 +119,9 @@ class Dispatcher:
     def _unsupported_api_versions(self, header: RequestHeader, route: Route) -> list[Any]:
         """KIP-511: the answer that every client can read, in version 0."""
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        response.api_keys = [ApiVersionsResponse.ApiVersion(18, route.min_version, route.max_version)]
+        response.api_keys = [
+            ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
+        ]
         return response_parts(response, 0, header.correlation_id)
 
 
@@ -134,6 +138,3 @@ def _refusal(route: Route, error: KafkaError) -> Any:
     if hasattr(response, "error_message"):
         response.error_message = error.message
     return response
-
-
-__all__ = ["ApiVersionsRequest", "Dispatcher", "Route", "routes_of"]

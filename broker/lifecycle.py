@@ -6,22 +6,21 @@ handful of loops, each with its own setting for how often.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 import trio
 
+from minikafka.broker.config import NodeConfig
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.controller.image import Image
 from minikafka.controller.records import ConfigRecord, PartitionChange, PartitionRecord, RemoveTopic
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.log import LogConfig
+from minikafka.storage.config import LogConfig
 from minikafka.storage.logs import LogManager
-
-if TYPE_CHECKING:
-    from minikafka.broker.config import NodeConfig
+from minikafka.storage.recovery import CorruptLog
 
 log = structlog.get_logger("minikafka.lifecycle")
 
@@ -37,6 +36,8 @@ class MetadataFollower:
         logs: Where partitions are kept on disk.
         partitions: What is served.
         log_config: The settings of a topic's logs, by its name.
+        led: Told of each partition that this node begins to lead.
+        gone: Told which partitions here were removed.
     """
 
     def __init__(
@@ -46,7 +47,12 @@ class MetadataFollower:
         logs: LogManager,
         partitions: Partitions,
         log_config: Callable[[str], LogConfig],
+        *,
+        led: Callable[[Partition], None],
+        gone: Callable[[list[TopicPartition]], None],
     ) -> None:
+        self._led = led
+        self._gone = gone
         self._node_id = node_id
         self._image = image
         self._logs = logs
@@ -59,10 +65,9 @@ class MetadataFollower:
             for index, state in enumerate(topic.partitions):
                 if self._node_id in state.replicas:
                     self._serve(topic.name, index)
-        for stray in self._logs.logs():
-            if self._partitions.get(*stray.topic_partition) is None:
-                log.warning("removing the log of a partition that is not this node's", partition=str(stray.topic_partition))
-                self._logs.delete(stray.topic_partition)
+        for stray in [key for key in self._logs.logs if self._partitions.get(*key) is None]:
+            log.warning("removing the log of a partition that is not this node's", partition=str(stray))
+            self._logs.delete(stray)
 
     def apply(self, records: Iterable[Any]) -> None:
         """Follow committed records, in order."""
@@ -84,18 +89,33 @@ class MetadataFollower:
         state = known.partitions[index]
         partition = self._partitions.get(topic, index)
         if partition is None and self._node_id in state.replicas:
-            name = TopicPartition(topic, index)
-            kept = self._logs.get_or_create(name, known.id, self._log_config(topic))
-            partition = Partition(self._node_id, known.id, name, kept)
-            self._partitions.add(partition)
-        if partition is not None:
-            partition.become(state)
+            partition = self._open(TopicPartition(topic, index), known.id)
+            if partition is not None:
+                self._partitions.add(partition)
+        if partition is not None and partition.become(state) and partition.is_leader:
+            self._led(partition)
+
+    def _open(self, key: TopicPartition, topic_id: bytes) -> Partition | None:
+        """The replica's log, new or as it was; one of an earlier topic of the same name goes first (KAFKA-14616).
+
+        A log that cannot be opened leaves its partition unserved, and says so; the others go on.
+        """
+        kept = self._logs.get(key)
+        if kept is not None and kept.topic_id not in (None, topic_id):
+            self._logs.delete(key)
+        try:
+            return Partition(self._node_id, topic_id, key, self._logs.create(key, topic_id=topic_id))
+        except (KafkaError, CorruptLog) as error:
+            log.error("a partition is not served", partition=str(key), reason=str(error))
+            return None
 
     def _remove(self, topic_id: bytes) -> None:
-        for partition in [partition for partition in self._partitions if partition.topic_id == topic_id]:
+        removed = [partition for partition in self._partitions if partition.topic_id == topic_id]
+        for partition in removed:
             self._partitions.remove(partition.topic_partition)
             partition.resign()
             self._logs.delete(partition.topic_partition)
+        self._gone([partition.topic_partition for partition in removed])
 
     def _configure(self, resource_type: int, name: str) -> None:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
@@ -120,53 +140,60 @@ async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: st
 
 
 class Housekeeping:
-    """The loops that keep the logs in order."""
+    """The loops that keep the logs in order.
 
-    def __init__(self, config: "NodeConfig", logs: LogManager, partitions: Partitions) -> None:
-        self._settings = config.settings
+    Args:
+        config: How often.
+        logs: What is kept in order.
+        partitions: For the high watermarks, past which nothing is deleted.
+    """
+
+    def __init__(self, config: NodeConfig, logs: LogManager, partitions: Partitions) -> None:
+        self._config = config
         self._logs = logs
         self._partitions = partitions
 
     def tasks(self) -> list[tuple[int, Callable[[], Awaitable[None]], str]]:
         """(interval in ms, work, name) of each loop."""
-        settings = self._settings
+        number = self._config.number
         return [
-            (settings["log.retention.check.interval.ms"], self.retain, "retention"),
-            (min(settings["log.flush.scheduler.interval.ms"], FLUSH_CHECK_MS_MAX), self.flush, "flush"),
-            (settings["log.flush.offset.checkpoint.interval.ms"], self.checkpoint, "recovery points"),
-            (settings["log.flush.start.offset.checkpoint.interval.ms"], self.checkpoint_starts, "log starts"),
-            (settings["producer.id.expiration.check.interval.ms"], self.expire_producers, "producers"),
+            (number("log.retention.check.interval.ms"), self.retain, "retention"),
+            (min(number("log.flush.scheduler.interval.ms"), FLUSH_CHECK_MS_MAX), self.flush, "flush"),
+            (number("log.flush.offset.checkpoint.interval.ms"), self.checkpoint, "recovery points"),
+            (number("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_watermarks, "watermarks"),
+            (PRODUCER_CHECK_MS, self.expire_producers, "producers"),
             (DELETION_CHECK_MS, self.remove_deleted, "deletion"),
         ]
 
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """As far as each partition here is committed."""
+        return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
+
     async def retain(self) -> None:
-        """Delete segments that are too old or too many; never past the high watermark."""
-        for partition in self._partitions:
-            partition.log.delete_old_segments(partition.high_watermark)
-            await trio.lowlevel.checkpoint()
+        """Delete segments that are too old or too many."""
+        self._logs.run_retention(self.high_watermarks().get)
 
     async def flush(self) -> None:
-        """Sync logs whose `flush.ms` is over."""
+        """Sync logs whose `flush.ms` is over, and segments that were rolled."""
         await self._logs.flush_due()
 
     async def checkpoint(self) -> None:
-        """Write the recovery points and high watermarks."""
-        watermarks = {partition.topic_partition: partition.high_watermark for partition in self._partitions}
-        await self._logs.checkpoint(watermarks)
+        """Write recovery points and where logs start."""
+        self._logs.write_checkpoints()
 
-    async def checkpoint_starts(self) -> None:
-        """Write where logs begin that begin later than their first segment."""
-        await self._logs.checkpoint_start_offsets()
+    async def checkpoint_watermarks(self) -> None:
+        """Write the high watermarks."""
+        await self._logs.write_high_watermarks(self.high_watermarks())
 
     async def expire_producers(self) -> None:
         """Forget idempotent producers that have been silent for `producer.id.expiration.ms`."""
-        for partition in self._partitions:
-            partition.log.expire_producers()
+        self._logs.expire_producers()
 
     async def remove_deleted(self) -> None:
         """Free the disk of what was deleted `file.delete.delay.ms` ago."""
-        await self._logs.remove_deleted()
+        self._logs.remove_deleted()
 
 
 FLUSH_CHECK_MS_MAX = 1000
 DELETION_CHECK_MS = 1000
+PRODUCER_CHECK_MS = 600_000

@@ -5,6 +5,7 @@ Everything below this file takes them as arguments, which is what makes a whole 
 
 import gc
 import logging
+import os
 import random
 import signal
 import sys
@@ -15,11 +16,14 @@ from pathlib import Path
 import structlog
 import trio
 
-from minikafka.broker.config import NodeConfig, load_config
+from minikafka.broker.config import ConfigError, NodeConfig, load_config
+from minikafka.broker.config_properties import read_properties
+from minikafka.broker.config_rules import Problem
 from minikafka.broker.node import Node
 from minikafka.storage.disk import RealDisk
 
 GARBAGE_COLLECTION_THRESHOLD = 50_000
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 
 
 def run(
@@ -47,11 +51,38 @@ def run(
     trio.run(_serve, settings)
 
 
+def configure(
+    *,
+    node_id: int | None,
+    host: str | None,
+    port: int | None,
+    data_dir: Path | None,
+    config: Path | None,
+    overrides: Sequence[str],
+) -> NodeConfig:
+    """The settings of file, environment and command line together; the command line counts most."""
+    given: dict[str, str] = {}
+    if node_id is not None:
+        given["node.id"] = str(node_id)
+    if host is not None or port is not None:
+        address = f"[{host}]" if host and ":" in host else host or DEFAULT_HOST
+        given["listeners"] = f"PLAINTEXT://{address}:{DEFAULT_PORT if port is None else port}"
+    if data_dir is not None:
+        given["log.dirs"] = str(data_dir)
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError((Problem(name, None, "--set takes name=value"),))
+        given[name.strip()] = value
+    properties = read_properties(config.read_bytes()) if config is not None else {}
+    return load_config(properties=properties, environment=os.environ, settings=given)
+
+
 async def _serve(config: NodeConfig) -> None:
     node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random())
     async with trio.open_nursery() as nursery:
         ready = await nursery.start(node.run)
-        print(f"ready {ready}", flush=True)  # noqa: T201 (the one line that scripts wait for)
+        print(f"ready {ready}", flush=True)
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for number in signals:
                 structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)

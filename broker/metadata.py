@@ -16,7 +16,7 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.names import INTERNAL_TOPICS
 
 TOPIC_OPERATIONS = 3576
-"""Bits of read, write, create, delete, alter, describe, describe and alter configs: all, where there is no authorizer."""
+"""Bits of read, write, create, delete, alter, describe, describe and alter configs: all, without an authorizer."""
 CLUSTER_OPERATIONS = 8096
 
 

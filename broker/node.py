@@ -6,28 +6,52 @@ Nothing here decides anything; it is where the rooms meet.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import structlog
 import trio
 
+from minikafka.broker.advertising import addresses, advertised_endpoints
 from minikafka.broker.apis import HANDLERS
 from minikafka.broker.config import NodeConfig
-from minikafka.broker.config_listeners import Listener
 from minikafka.broker.context import RequestContext
+from minikafka.broker.coordinator.groups.coordinator import TOPIC as OFFSETS_TOPIC
+from minikafka.broker.coordinator.groups.coordinator import GroupCoordinator
+from minikafka.broker.coordinator.groups.settings import GroupSettings
+from minikafka.broker.coordinator.runtime import partition_for
 from minikafka.broker.dispatch import Dispatcher, routes_of
 from minikafka.broker.fetch_sessions import SessionCache
+from minikafka.broker.group_environment import GroupEnvironment
 from minikafka.broker.lifecycle import Housekeeping, MetadataFollower, repeat
 from minikafka.broker.metadata import Address
+from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.server import Server
 from minikafka.controller.controller import Controller
+from minikafka.controller.image import Image
+from minikafka.controller.in_force import InForce
+from minikafka.protocol.errors import CoordinatorNotAvailableError
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.logs import LogManager
 
 log = structlog.get_logger("minikafka")
+
+CREATION_VERSION = 7
+
+
+@dataclass(slots=True, frozen=True)
+class LogDirectory:
+    """A directory of logs and the room on its file system, in bytes."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
 
 
 class Node:
@@ -37,11 +61,174 @@ class Node:
         config: Its settings.
         disk: Where it keeps everything.
         now_ms: The wall clock.
-        random: For ids of sessions and placements.
+        random: For ids, and for where partitions are placed.
+
+    Attributes:
+        partitions: The replicas here.
+        controller: Decides; in this process, since the node is the only one.
+        groups: The coordinator of consumer groups.
     """
 
     def __init__(self, config: NodeConfig, *, disk: Disk, now_ms: Callable[[], int], random: Random) -> None:
         self.config = config
+        self.settings = config.values
         self.now_ms = now_ms
+        self.controller = Controller(config.static, disk=disk, now_ms=now_ms, random=random)
+        self.in_force = InForce(config.static, self.image)
+        self.partitions = Partitions(self.image)
+        self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
+        self.fetch_max_bytes = config.number("fetch.max.bytes")
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.routes = routes_of(HANDLERS)
+        self.logs = LogManager(
+            disk,
+            list(config.log_dirs),
+            now_ms=now_ms,
+            random=random,
+            config_of=self.log_config,
+            node_id=config.node_id,
+            cluster_id=self.image.cluster_id,
+            producer_expiration_ms=config.number("producer.id.expiration.ms"),
+        )
+        self.groups = GroupCoordinator(
+            GroupEnvironment(self.image, self.partitions, now_ms),
+            GroupSettings.of(config.values),
+            random,
+            lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
+        )
+        self.log_levels = self.controller.log_levels
         self._disk = disk
-        self._random = random
+        self._stopping = trio.Event()
+
+    @property
+    def image(self) -> Image:
+        """The cluster's metadata as committed."""
+        return self.controller.image
+
+    @property
+    def controller_id(self) -> int:
+        """Whom clients are told to ask for changes: any broker hands them on."""
+        return self.config.node_id
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The settings in force for a topic's logs."""
+        return LogConfig.from_settings(self.in_force.topic(topic))
+
+    def addresses(self, context: RequestContext) -> list[Address]:
+        """The live nodes as the client of a request can reach them."""
+        return addresses(self.image, context.listener, context.local_host)
+
+    def log_directories(self) -> list[LogDirectory]:
+        """The directories of logs that work."""
+        return [
+            LogDirectory(one.path, self._disk.total_bytes(one.path), self._disk.free_bytes(one.path))
+            for one in self.logs.directories
+            if one.failure is None
+        ]
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until `stop`, then leave the disk clean. `task_status` is given the address of the first listener.
+
+        Raises:
+            OSError: A directory or a port cannot be had.
+            WrongDirectory: The data belongs to another node or cluster.
+        """
+        for warning in self.config.warnings():
+            log.warning(warning)
+        self.logs.load()
+        housekeeping = Housekeeping(self.config, self.logs, self.partitions)
+        try:
+            async with trio.open_nursery() as nursery:
+                for task in housekeeping.tasks():
+                    nursery.start_soon(repeat, *task)
+                await nursery.start(self.groups.run)
+                self._follow_metadata(nursery)
+                await nursery.start(self.controller.run)
+                await self._listen(nursery, task_status)
+                await self._stopping.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self.logs.close(housekeeping.high_watermarks(), broker_epoch=self.controller.broker_epoch)
+            self.controller.close()
+
+    def _follow_metadata(self, nursery: trio.Nursery) -> None:
+        def gone(removed: list[TopicPartition]) -> None:
+            nursery.start_soon(self.groups.partitions_deleted, removed)
+
+        follower = MetadataFollower(
+            self.config.node_id,
+            self.image,
+            self.logs,
+            self.partitions,
+            self.log_config,
+            led=self._led,
+            gone=gone,
+        )
+        follower.start()
+        self.controller.subscribe(follower.apply)
+
+    def _led(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic == OFFSETS_TOPIC:
+            self.groups.elected(index, partition.leader_epoch)
+
+    async def find_coordinator(self, key_type: int, key: str, context: RequestContext) -> Address:
+        """The node that coordinates a group: it leads the group's partition of `__consumer_offsets`.
+
+        The topic is created for the first who asks.
+
+        Raises:
+            CoordinatorNotAvailableError: The topic could not be created, or nobody leads the partition.
+        """
+        if OFFSETS_TOPIC not in self.image.topics:
+            await self._create_offsets_topic()
+        topic = self.image.topics.get(OFFSETS_TOPIC)
+        leader = -1 if topic is None else topic.partitions[partition_for(key, len(topic.partitions))].leader
+        for address in self.addresses(context):
+            if address.node_id == leader:
+                return address
+        raise CoordinatorNotAvailableError("The coordinator is not available.")
+
+    async def _create_offsets_topic(self) -> None:
+        live = max(1, len(self.image.live_brokers()))
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
+        }
+        topic = CreatableTopic(
+            name=OFFSETS_TOPIC,
+            num_partitions=self.config.number("offsets.topic.num.partitions"),
+            replication_factor=self.config.for_internal_topic("offsets.topic.replication.factor", live_brokers=live),
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+        )
+        await self.controller.handle(CreateTopicsRequest(topics=[topic]), CREATION_VERSION)
+
+    async def _listen(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
+        server = self._server()
+        bound = [(listener, server.listen(listener)) for listener in self.config.client_listeners]
+        ports = {listener.name: int(raw.getsockname()[1]) for listener, raw in bound}
+        await self.controller.register(advertised_endpoints(self.config.listeners.advertised, ports))
+        for listener, raw in bound:
+            nursery.start_soon(server.serve, raw, listener.name)
+        nursery.start_soon(server.reap)
+        host, port = bound[0][1].getsockname()[:2]
+        task_status.started(f"{host}:{port}")
+
+    def _server(self) -> Server:
+        number = self.config.number
+        told = self.config.text("max.connections.per.ip.overrides") or ""
+        overrides = dict(entry.strip().rsplit(":", 1) for entry in told.split(",") if entry.strip())
+        return Server(
+            Dispatcher(self, self.routes),
+            size_bytes_max=number("socket.request.max.bytes"),
+            idle_ms_max=number("connections.max.idle.ms"),
+            connections_max=number("max.connections"),
+            connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
+        )
+
+    async def stop(self) -> None:
+        """Have `run` end, cleanly; returns at once."""
+        self._stopping.set()

@@ -30,8 +30,12 @@ from minikafka.storage.producers import Origin
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NO_EPOCH = -1
 EMPTY = b""
-CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
-LEVELS = {Codec.GZIP: "compression_gzip_level", Codec.LZ4: "compression_lz4_level", Codec.ZSTD: "compression_zstd_level"}
+CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
+LEVELS = {
+    Codec.GZIP: "compression_gzip_level",
+    Codec.LZ4: "compression_lz4_level",
+    Codec.ZSTD: "compression_zstd_level",
+}
 
 
 class Written(NamedTuple):
@@ -88,19 +92,24 @@ class Partition:
     def is_leader(self) -> bool:
         return self.leader_id == self._node_id
 
-    def become(self, state: PartitionState) -> None:
+    def become(self, state: PartitionState) -> bool:
         """Take over what the metadata says of this partition; a new epoch starts at the end of the log.
 
         The epoch's start is recorded on election, not with its first record (KAFKA-7415).
+
+        Returns:
+            Whether leader or epoch changed.
         """
         if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
-            return
+            return False
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         if self.is_leader:
             self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
             self.high_watermark = self.log.end_offset
+            self.log.high_watermark_advanced(self.high_watermark)
         self._wake_everybody()
+        return True
 
     def resign(self) -> None:
         """The topic went, or the node stops: nobody may write or wait here any longer."""
@@ -222,7 +231,10 @@ class Partition:
         limit = self.visible_end(isolation)
         records: FileSlice | bytes = EMPTY
         if offset < limit and (max_bytes > 0 or at_least_one_batch):
-            records = log.read(offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one_batch) or EMPTY
+            found_slice = log.read(
+                offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one_batch
+            )
+            records = found_slice or EMPTY
         found = Read(self.high_watermark, self.last_stable_offset, log.start_offset, records)
         if isolation == READ_COMMITTED:
             found.aborted = log.aborted_transactions(offset, limit) if len(records) else []
@@ -253,7 +265,7 @@ class Partition:
         self.check_leader()
         target = self.high_watermark if before_offset == -1 else before_offset
         if not 0 <= target <= self.high_watermark:
-            raise OffsetOutOfRangeError(f"cannot delete to {target}: the high watermark of {self} is {self.high_watermark}")
+            raise OffsetOutOfRangeError(f"cannot delete to {target}: {self} is committed up to {self.high_watermark}")
         self.log.advance_start_offset(target)
         return self.log.start_offset
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 import trio
 
-from minikafka.broker.config import Listener
+from minikafka.broker.config_listeners import Listener
 from minikafka.broker.connection import Connection
 from minikafka.broker.dispatch import Dispatcher
 from minikafka.broker.transport import SCRATCH_SIZE_BYTES, SocketTransport
@@ -49,14 +49,14 @@ class Server:
         self._by_host: Counter[str] = Counter()
         self._scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
 
-    async def listen(self, listener: Listener) -> list[socket.socket]:
-        """Bind a listener's sockets; port 0 takes a free one.
+    def listen(self, listener: Listener) -> socket.socket:
+        """Bind a listener; port 0 takes a free one.
 
         Raises:
             OSError: The address is taken or not this machine's.
         """
         host = listener.host or None
-        found = await trio.socket.getaddrinfo(
+        found = socket.getaddrinfo(
             host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, kind, protocol, _, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
@@ -71,7 +71,7 @@ class Server:
                 error.errno, f"cannot listen on {listener.host or '*'}:{listener.port}: {error.strerror}"
             ) from error
         raw.setblocking(False)
-        return [raw]
+        return raw
 
     async def serve(self, raw: socket.socket, listener_name: str) -> None:
         """Accept on a bound socket until cancelled; then close it and every connection that it accepted."""

@@ -52,7 +52,7 @@ class Rules:
 
 
 @dataclass(slots=True)
-class RejectedRecords(Exception):  # noqa: N818 (a verdict, not a crash)
+class RejectedRecords(Exception):
     """A batch was refused because of single records in it.
 
     Attributes:
@@ -118,7 +118,7 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     _check_header(batch)
     payload = _payload(batch)
     walked = _walk(payload, batch.record_count, NO_BOUND if rules.compacted else WALKED_RECORDS_MAX)
-    if walked.null_keys and rules.compacted or _times_suspicious(batch, walked, rules, now_ms):
+    if (walked.null_keys and rules.compacted) or _times_suspicious(batch, walked, rules, now_ms):
         _reject_bad_records(batch, rules, now_ms)
     if rules.codec is not None and rules.codec is not batch.codec:
         batch = _recompressed(batch, rules)

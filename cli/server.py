@@ -8,12 +8,14 @@ import click
 @click.command()
 @click.option("--node-id", type=int, help="node.id; 1 where nothing says otherwise.")
 @click.option("--host", help="The address to listen on; 127.0.0.1 where nothing says otherwise.")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port to listen on; 0 takes a free one. 9092 otherwise.")
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="log.dirs: where everything is kept.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one, 9092 is the default.")
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="log.dirs: where all is kept.")
 @click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A server.properties as for Apache Kafka."
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A server.properties as for Apache Kafka.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="name=value", help="A setting in Kafka's name; may be repeated.")
+@click.option("--set", "overrides", multiple=True, metavar="name=value", help="A setting by Kafka's name; repeatable.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
@@ -39,7 +41,7 @@ def server(
       minikafka server --port 9092 --data-dir /tmp/kafka
       minikafka server --config server.properties --set log.retention.ms=3600000
     """
-    from minikafka.broker.config import InvalidConfig
+    from minikafka.broker.config import ConfigError
     from minikafka.broker.main import run
 
     try:
@@ -52,5 +54,5 @@ def server(
             overrides=overrides,
             log_level=log_level,
         )
-    except InvalidConfig as error:
+    except ConfigError as error:
         raise click.ClickException(str(error)) from error

@@ -81,7 +81,7 @@ class LocalLog:
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._size_at_snapshot = 0
-        self.leader_epoch = 1 + max(log.epochs.latest, _epoch_of(snapshots[-1]) if snapshots else 0, 0)
+        self.leader_epoch = 1 + max(log.epochs.latest or 0, _epoch_of(snapshots[-1]) if snapshots else 0)
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "LocalLog":

@@ -8,6 +8,8 @@ their own here stand in two tables: `forwarded` (the controller decides) and `wi
 Caveats: no transactions, no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
 """
 
+from typing import Any
+
 from minikafka.broker.apis import (
     api_versions,
     delete_groups,
@@ -39,7 +41,7 @@ from minikafka.broker.apis import (
     without_security,
 )
 
-HANDLERS = [
+HANDLERS: list[Any] = [
     api_versions,
     delete_groups,
     delete_records,

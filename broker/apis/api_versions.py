@@ -4,10 +4,18 @@ import re
 
 from minikafka.broker.context import RequestContext
 from minikafka.protocol.errors import ErrorCode
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 REQUEST = ApiVersionsRequest
 VERSIONS = "0-4"
+
+SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {}
 
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 VERSION_WITH_CLIENT_SOFTWARE = 3
@@ -20,4 +28,20 @@ async def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVer
         and CLIENT_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return context.node.api_versions(context.version)
+    features = context.node.image.features
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=route.key, min_version=route.advertised_min, max_version=route.max_version)
+            for route in context.node.routes.values()
+            if route.advertised
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.items()
+        ],
+        finalized_features_epoch=0 if features else -1,
+    )

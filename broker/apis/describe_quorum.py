@@ -7,9 +7,9 @@ from minikafka.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     Listener,
     Node,
-    PartitionData,
     ReplicaState,
-    TopicData,
+    ResponsePartitionData,
+    ResponseTopicData,
 )
 
 REQUEST = DescribeQuorumRequest
@@ -24,7 +24,7 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext) -> Des
     response = DescribeQuorumResponse()
     for topic in request.topics:
         answers = [_describe(topic.topic_name, asked.partition_index, context) for asked in topic.partitions]
-        response.topics.append(TopicData(topic_name=topic.topic_name, partitions=answers))
+        response.topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=answers))
     if context.version >= VERSION_WITH_NODES and any(
         not answer.error_code for topic in response.topics for answer in topic.partitions
     ):
@@ -35,11 +35,11 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext) -> Des
     return response
 
 
-def _describe(topic: str, index: int, context: RequestContext) -> PartitionData:
+def _describe(topic: str, index: int, context: RequestContext) -> ResponsePartitionData:
     if (topic, index) != (METADATA_TOPIC, METADATA_PARTITION):
-        return PartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return ResponsePartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     quorum = context.node.quorum()
-    return PartitionData(
+    return ResponsePartitionData(
         partition_index=index,
         leader_id=quorum.leader_id,
         leader_epoch=quorum.leader_epoch,

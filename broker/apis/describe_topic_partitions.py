@@ -28,7 +28,8 @@ async def handle(
     names = sorted({topic.name for topic in request.topics} or image.topics)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    limit = min(max(request.response_partition_limit, 1), context.node.settings["max.request.partition.size.limit"])
+    limit_max = context.node.config.number("max.request.partition.size.limit")
+    limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = image.topics.get(name)

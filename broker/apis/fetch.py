@@ -118,7 +118,7 @@ def _read_all(request: FetchRequest, wanted: Iterable[CachedPartition], context:
     answers = Answers()
     budget = min(request.max_bytes, context.node.fetch_max_bytes)
     for cached in wanted:
-        answer = PartitionData(partition_index=cached.partition)
+        answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
         answers.partitions.append((cached, answer))
         try:
             partition = _find(cached, context)

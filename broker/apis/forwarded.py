@@ -51,4 +51,7 @@ async def hand_on(request: Any, context: RequestContext) -> Any:
 def modules() -> list[SimpleNamespace]:
     """One stand-in for a handler module each, for the routing table."""
     handle: Callable[[Any, RequestContext], Awaitable[Any]] = hand_on
-    return [SimpleNamespace(REQUEST=request, VERSIONS=versions, handle=handle) for request, versions in FORWARDED.items()]
+    return [
+        SimpleNamespace(REQUEST=request, VERSIONS=versions, handle=handle)
+        for request, versions in FORWARDED.items()
+    ]

@@ -29,7 +29,7 @@ VERSION_MAX = 2**15
 
 async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Each partition for itself; one that is named twice is INVALID_REQUEST."""
-    named = Counter((topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions)
+    named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     return ListOffsetsResponse(topics=[_topic(topic, request, context, named) for topic in request.topics])
 
 
@@ -72,6 +72,4 @@ def _look_up(
     if wanted in (LATEST_TIERED, EARLIEST_PENDING):
         return NOTHING
     found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
-    if found is None or found.offset >= end:
-        return NOTHING
-    return found.timestamp, found.offset, found.leader_epoch
+    return NOTHING if found is None or found[1] >= end else found

@@ -87,9 +87,13 @@ def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> Me
 async def _create_missing(names: list[str], context: RequestContext) -> None:
     """Create what is asked for and not there, if the node's settings allow it; failures show as unknown topics."""
     node = context.node
-    if not node.settings["auto.create.topics.enable"]:
+    if not node.config.flag("auto.create.topics.enable"):
         return
-    missing = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names if _creatable(name, context)]
+    missing = [
+        CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+        for name in names
+        if _creatable(name, context)
+    ]
     if missing:
         request = CreateTopicsRequest(topics=missing, timeout_ms=AUTO_CREATION_TIMEOUT_MS)
         try:

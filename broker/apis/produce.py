@@ -56,7 +56,8 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
         if topic.partition_data:
             response.responses.append(_produce_to(topic, request, context, pending))
     if request.acks == 0:
-        return _unanswered(response)
+        _hang_up_on_failure(response)
+        return None
     if request.acks == ALL:
         for partition, written, answer in pending:
             await _commit(partition, written, answer)
@@ -141,7 +142,7 @@ def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.base_offset = -1
 
 
-def _unanswered(response: ProduceResponse) -> None:
+def _hang_up_on_failure(response: ProduceResponse) -> None:
     failed = [
         f"{topic.name}-{partition.index}: {ErrorCode(partition.error_code).name}"
         for topic in response.responses

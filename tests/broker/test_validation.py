@@ -48,6 +48,13 @@ def check(data: bytearray, rules: Rules = RULES, version: int = 9) -> Batch:
     return validate(produced_batch(memoryview(data), version), rules, NOW_MS)
 
 
+def decoded_or_reason(batch: Batch) -> int | str:
+    try:
+        return len(batch.records())
+    except ValueError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("count", [1, 2, WALKED_RECORDS_MAX, WALKED_RECORDS_MAX + 1, 1000])
 def test_an_honest_batch_is_kept_as_it_came(codec: Codec, count: int) -> None:
@@ -68,7 +75,9 @@ def test_two_batches_of_one_partition_are_an_invalid_record() -> None:
         check(buffer(encode_batch(records(1)) * 2))
 
 
-@pytest.mark.parametrize(("magic", "error"), [(0, InvalidRecordError), (1, InvalidRecordError), (3, CorruptMessageError)])
+@pytest.mark.parametrize(
+    ("magic", "error"), [(0, InvalidRecordError), (1, InvalidRecordError), (3, CorruptMessageError)]
+)
 def test_other_formats_are_refused(magic: int, error: type[KafkaError]) -> None:
     data = buffer(encode_batch(records(1)))
     data[16] = magic
@@ -135,10 +144,8 @@ def test_no_damage_within_the_walked_records_goes_unnoticed_or_raises_anything_e
             batch = check(with_crc(data))
         except (InvalidRecordError, RejectedRecords):
             continue
-        try:
-            assert len(batch.records()) == 12
-        except ValueError as error:
-            assert "UTF-8" in str(error) or "utf-8" in str(error), error
+        decoded = decoded_or_reason(batch)
+        assert decoded == 12 or "utf-8" in str(decoded).lower()
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])

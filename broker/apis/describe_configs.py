@@ -1,0 +1,13 @@
+"""DescribeConfigs: every setting, its value, and where that comes from (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
+
+from minikafka.broker.context import RequestContext
+from minikafka.controller.describe_configs import describe_configs
+from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+
+REQUEST = DescribeConfigsRequest
+VERSIONS = "1-4"
+
+
+async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    """As of this node: other nodes' settings are theirs to tell."""
+    return describe_configs(request, context.node.in_force, context.node.log_levels)
