@@ -51,9 +51,9 @@ class Cluster:
         self._seams = seams
         self._task_group = task_group
         self._bootstrap = parse_addresses(options.bootstrap_servers)
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[tuple[int, str], Connection] = {}
         self._first: Connection | None = None
-        self._connecting: dict[int, anyio.Lock] = {}
+        self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._coordinators: dict[str, int] = {}
         self._refresh_wanted = anyio.Event()
@@ -72,19 +72,22 @@ class Cluster:
         for connection in self._open():
             connection.close()
 
-    def connected(self, node_id: int) -> Connection | None:
+    def connected(self, node_id: int, purpose: str = "") -> Connection | None:
         """The open connection to a broker, if there is one."""
-        connection = self._connections.get(node_id)
+        connection = self._connections.get((node_id, purpose))
         return connection if connection is not None and not connection.closed else None
 
-    async def connection(self, node_id: int) -> Connection:
-        """The connection to a broker, opened if need be.
+    async def connection(self, node_id: int, purpose: str = "") -> Connection:
+        """The connection to a broker, opened if need be; one for each `purpose`.
+
+        A broker answers one request of a connection at a time, so what may wait there (a fetch, a JoinGroup)
+        has a connection of its own.
 
         Raises BrokerNotAvailableError for an unknown broker, NetworkError where it cannot be reached.
         """
-        lock = self._connecting.setdefault(node_id, anyio.Lock())
+        lock = self._connecting.setdefault((node_id, purpose), anyio.Lock())
         async with lock:
-            connection = self.connected(node_id)
+            connection = self.connected(node_id, purpose)
             if connection is not None:
                 return connection
             broker = self.metadata.brokers.get(node_id)
@@ -100,7 +103,7 @@ class Cluster:
                 self.refresh_soon()
                 raise
             self._failures.pop(node_id, None)
-            self._connections[node_id] = connection
+            self._connections[node_id, purpose] = connection
             return connection
 
     async def any_connection(self) -> Connection:
@@ -108,7 +111,9 @@ class Cluster:
 
         Raises NetworkError that names every address that was tried.
         """
-        open_now = self._open()
+        open_now = [one for (_, purpose), one in self._connections.items() if not purpose and not one.closed]
+        if self._first is not None and not self._first.closed:
+            open_now.append(self._first)
         if open_now:
             return min(open_now, key=lambda one: one.in_flight)
         addresses = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
@@ -121,13 +126,22 @@ class Cluster:
                 faults.append(error.message)
         raise NetworkError("; ".join(faults) + "; is a broker running there? (bootstrap_servers)")
 
-    async def request(self, message: Any, node_id: int | None = None, timeout_ms: float | None = None) -> Any:
-        """Ask a broker, any one for `node_id` None, once.
+    async def request(
+        self,
+        message: Any,
+        node_id: int | None = None,
+        *,
+        purpose: str = "",
+        timeout_ms: float | None = None,
+        highest: int | None = None,
+    ) -> Any:
+        """Ask a broker, any one for `node_id` None, once, in version `highest` at most.
 
         Raises NetworkError, BrokerNotAvailableError, UnsupportedVersionError.
         """
-        connection = await (self.any_connection() if node_id is None else self.connection(node_id))
-        return await connection.request(message, timeout_ms=timeout_ms or self._options.request_timeout_ms)
+        connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
+        timeout_ms = timeout_ms or self._options.request_timeout_ms
+        return await connection.request(message, timeout_ms=timeout_ms, highest=highest)
 
     async def retry(
         self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None

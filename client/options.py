@@ -19,7 +19,7 @@ Check = Callable[[Any], "str | None"]
 INT32_MAX = (1 << 31) - 1
 
 
-class InvalidOption(ValueError):  # noqa: N818
+class InvalidOption(ValueError):
     """An argument of Producer, Consumer or Admin that does not exist or has an impossible value."""
 
 

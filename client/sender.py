@@ -239,7 +239,8 @@ class Sender:
         self.pump()
 
     async def _identify(self) -> None:
-        response = await self._cluster.request(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1))
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1)
+        response = await self._cluster.request(request)
         if response.error_code:
             raise error_for(response.error_code, "no producer id was given out")
         self._accumulator.identity = ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -30,11 +30,12 @@ Blobs = list[bytes | None]
 class Columns:
     """The records of some batches of one partition, in order, column by column.
 
-    `offsets`, `timestamps` (ms) and `headers` (None: no record has any) are there at once; `keys()` and
-    `values()` cut theirs out of the batches' bytes when called.
+    `offsets`, `timestamps` (ms), `timestamp_types` (0 CreateTime, 1 LogAppendTime; None: 0 for all) and `headers`
+    (None: no record has any) are there at once; `keys()` and `values()` cut theirs out of the batches' bytes
+    when called.
     """
 
-    __slots__ = ("headers", "keys", "offsets", "timestamps", "values")
+    __slots__ = ("headers", "keys", "offsets", "timestamp_types", "timestamps", "values")
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class Columns:
         keys: Callable[[], Blobs],
         values: Callable[[], Blobs],
         headers: list[Headers] | None,
+        timestamp_types: list[int] | None = None,
     ) -> None:
         self.offsets = offsets
         self.timestamps = timestamps
         self.keys = keys
         self.values = values
         self.headers = headers
+        self.timestamp_types = timestamp_types
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -70,7 +73,15 @@ def decode_columns(batches: Sequence[Batch], *, max_size_bytes: int = MAX_SIZE_B
     records = [record for batch in batches for record in batch.records(max_size_bytes=max_size_bytes)]
     columns = map(list, zip(*records, strict=True)) if records else ([], [], [], [], [])
     offsets, timestamps, keys, values, headers = columns
-    return Columns(offsets, timestamps, lambda: keys, lambda: values, headers if any(headers) else None)
+    types = [batch.timestamp_type for batch in batches for _ in range(batch.record_count)]
+    return Columns(
+        offsets,
+        timestamps,
+        lambda: keys,
+        lambda: values,
+        headers if any(headers) else None,
+        types if any(types) else None,
+    )
 
 
 def encode_columns(

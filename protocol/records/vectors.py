@@ -54,13 +54,15 @@ def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
     if not np.array_equal(after, np.array(ends, np.int64)):
         raise CorruptRecords("a record does not end where its length says")
     _check_deltas(deltas, batches, counts)
-    offsets = deltas + np.repeat([batch.base_offset for batch in batches], counts)
+    offsets = deltas + np.repeat(np.array([batch.base_offset for batch in batches], np.int64), counts)
+    types = [batch.timestamp_type for batch in batches]
     return Columns(
         offsets.tolist(),
         _timestamps(late, batches, counts).tolist(),
         lambda: _cut(data, key_starts, key_ends),
         lambda: _cut(data, value_starts, value_ends),
         headers,
+        np.repeat(types, counts).tolist() if any(types) else None,
     )
 
 

@@ -77,6 +77,8 @@ def test_decoding_many_batches_agrees(
             stamp_log_append_time(data, start, 77)
     whole = list(batches(data))
     assert column_records(whole) == loop_records(whole)
+    types = [batch.timestamp_type for batch in whole for _ in range(batch.record_count)]
+    assert (decode_columns(whole).timestamp_types or [0] * len(types)) == types
 
 
 def test_columns_are_there_one_by_one() -> None:
