@@ -14,7 +14,7 @@ from minikafka.broker.context import Disconnect, RequestContext
 from minikafka.protocol.apis import api_of
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
-from minikafka.protocol.message import decode
+from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 if TYPE_CHECKING:
@@ -91,13 +91,25 @@ class Dispatcher:
                 return self._unsupported_api_versions(header, route)
             raise Disconnect(f"version {header.api_version} of {route.request.__name__} is not supported")
         request: Any = decode(route.request, header.api_version, frame, body_offset)
-        response = await self._handle(route, request, header, connection)
-        return response_parts(response, header.api_version, header.correlation_id) if response else []
+        context = self._context(header, connection)
+        try:
+            response = await self._handle(route, request, context)
+            return response_parts(response, header.api_version, header.correlation_id) if response else []
+        except (Disconnect, MalformedMessage):
+            raise
+        except Exception as error:
+            # A bug of ours: it must cost this connection and no other, and it must be heard of.
+            log.exception("a request failed", api=route.request.__name__, client=context.client_id)
+            raise Disconnect(f"{route.request.__name__} failed: {error!r}") from error
 
-    async def _handle(
-        self, route: Route, request: Any, header: RequestHeader, connection: "Connection"
-    ) -> Any:
-        context = RequestContext(
+    async def _handle(self, route: Route, request: Any, context: RequestContext) -> Any:
+        try:
+            return await route.handle(request, context)
+        except KafkaError as error:
+            return _refusal(route, error)
+
+    def _context(self, header: RequestHeader, connection: "Connection") -> RequestContext:
+        return RequestContext(
             self._node,
             header.api_version,
             header.client_id or "",
@@ -106,16 +118,6 @@ class Dispatcher:
             connection.transport.local_host,
             connection.transport.local_port,
         )
-        try:
-            return await route.handle(request, context)
-        except KafkaError as error:
-            return _refusal(route, error)
-        except Disconnect:
-            raise
-        except Exception as error:
-            log.exception("a request failed", api=route.request.__name__, client=context.client_id)
-            raise Disconnect(f"{route.request.__name__} failed: {error!r}") from error
-
     def _unsupported_api_versions(self, header: RequestHeader, route: Route) -> list[Any]:
         """KIP-511: the answer that every client can read, in version 0."""
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

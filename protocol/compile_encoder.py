@@ -45,6 +45,8 @@ class _Encoder:
         self.flexible = flexible
         self.run: list[tuple[str, str]] = []
         self.add = "add"
+        self.drops = title.split()[0].endswith("Response")
+        """A response is made for whoever asks: an older version is told less. A request must mean what it says."""
 
     def write(self, cls: Any) -> None:
         """The whole function."""
@@ -71,7 +73,7 @@ class _Encoder:
     def struct(self, cls: Any, value: str, where: str) -> None:
         """All fields of the struct in the variable `value`."""
         for field in fields_of(cls):
-            if self.version not in field.versions and not field.ignorable:
+            if self.version not in field.versions and not field.ignorable and not self.drops:
                 self.refuse(field, f"{value}.{field.name}", where + field.name)
         tagged: list[Field] = []
         for field in fields_of(cls):

@@ -72,15 +72,15 @@ def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tup
 
 
 def find_max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int, int] | None:
-    """The same of the first among the latest records."""
+    """The same of the first among the latest records; where none has a time, of the first of all (time -1)."""
     latest: Segment | None = None
     for index in range(max(0, segments.floor(start_offset)), len(segments)):
         if latest is None or segments[index].latest.timestamp > latest.latest.timestamp:
             latest = segments[index]
-    if latest is None or latest.latest.timestamp < 0:
+    if latest is None:
         return None
     timestamp, offset = latest.latest
-    for header in latest.scan(offset):
+    for header in latest.scan(offset if timestamp >= 0 else start_offset):
         if header.max_timestamp == timestamp:
             for record in latest.batch(header).records():
                 if record.timestamp == timestamp:
