@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_s
 """Topics that belong to the cluster itself (Kafka's ``Topic.INTERNAL_TOPICS``)."""
 
 _NAME_LENGTH_MAX = 249
+_ID = re.compile(r"[a-zA-Z0-9_-]{22}")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -63,10 +63,6 @@ def uuid_from_text(text: str) -> bytes:
     Raises:
         ValueError: if the text does not stand for 16 bytes.
     """
-    try:
-        identifier = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, UnicodeEncodeError) as error:
-        raise ValueError(f"{text!r} is not an id in base64") from error
-    if len(identifier) != 16:
-        raise ValueError(f"{text!r} stands for {len(identifier)} bytes, an id has 16")
-    return identifier
+    if not _ID.fullmatch(text):
+        raise ValueError(f"{text!r} is no id: those are 22 characters of base64 for URLs")
+    return base64.urlsafe_b64decode(text + "==")

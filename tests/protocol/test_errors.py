@@ -1,0 +1,47 @@
+"""Errors as codes and as exceptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.protocol import errors
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import (
+    KafkaError,
+    NotLeaderOrFollowerError,
+    RecordListTooLargeError,
+    UnknownServerError,
+    error_for,
+)
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code])
+def test_every_code_has_an_exception_named_after_it(code: ErrorCode) -> None:
+    error = error_for(code.value)
+    words = code.name.removesuffix("_EXCEPTION").removesuffix("_ERROR").split("_")
+    assert type(error).__name__ == "".join(map(str.capitalize, words)) + "Error"
+    assert getattr(errors, type(error).__name__) is type(error)
+    assert error.code is code
+    assert error.retriable == code.retriable
+    assert str(error) == error.message == code.text
+
+
+def test_a_message_of_its_own() -> None:
+    error = error_for(6, "partition flights-3 moved to node 2")
+    assert isinstance(error, NotLeaderOrFollowerError)
+    assert str(error) == "partition flights-3 moved to node 2"
+    assert error.retriable
+    assert not RecordListTooLargeError().retriable
+
+
+def test_a_code_of_the_future_is_told_as_it_is() -> None:
+    error = error_for(4711)
+    assert type(error) is UnknownServerError
+    assert "4711" in str(error)
+    assert error_for(-1).code == -1
+
+
+def test_success_is_no_error() -> None:
+    with pytest.raises(ValueError, match="success"):
+        error_for(0)
+    assert KafkaError("odd").code is ErrorCode.UNKNOWN_SERVER_ERROR

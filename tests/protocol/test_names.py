@@ -1,0 +1,50 @@
+"""Names of topics, and ids as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.protocol.errors import InvalidTopicError
+from minikafka.protocol.names import TopicPartition, check_topic_name, uuid_from_text, uuid_text
+
+
+@pytest.mark.parametrize("name", ["a", "flights", "a.b_c-D9", "...", "x" * 249, "__consumer_offsets"])
+def test_names_that_kafka_allows(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("x" * 250, f"the length of '{'x' * 250}' is longer than the max allowed length 249"),
+        ("a b", "'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("a\n", "'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+    ],
+)
+def test_names_that_kafka_refuses_and_its_words_for_it(name: str, why: str) -> None:
+    with pytest.raises(InvalidTopicError) as error:
+        check_topic_name(name)
+    assert error.value.message == f"Topic name is invalid: {why}"
+
+
+def test_a_partition_reads_like_its_folder() -> None:
+    assert str(TopicPartition("flights", 7)) == "flights-7"
+    assert sorted([TopicPartition("b", 0), TopicPartition("a", 2)])[0].topic == "a"
+
+
+def test_ids_as_text() -> None:
+    for identifier in (bytes(16), bytes(range(16)), b"\xff" * 16, b"\xfb" * 16):
+        text = uuid_text(identifier)
+        assert len(text) == 22
+        assert uuid_from_text(text) == identifier
+    assert uuid_text(bytes(16)) == "AAAAAAAAAAAAAAAAAAAAAA"
+    assert uuid_text(b"\xfb\xff" * 8) == "-__7__v_-__7__v_-__7_w"
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 23, "+" * 22, "é" * 22, "A" * 20 + "=="])
+def test_text_that_is_no_id(text: str) -> None:
+    with pytest.raises(ValueError, match="id"):
+        uuid_from_text(text)
