@@ -1,0 +1,39 @@
+"""Attacks on a real process: minikafka always, and Apache Kafka, marked `oracle`, to show what may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.clients_raw import check_served, resident_bytes
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, needs_oracle
+
+MIB = 1 << 20
+SETTINGS = {"auto.create.topics.enable": "false"}
+NODES = ["minikafka", pytest.param("kafka", marks=[pytest.mark.oracle, needs_oracle])]
+
+
+@pytest.fixture(scope="session", params=NODES)
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running node that creates no topics by itself, shared by all attacks."""
+    kind = Oracle if request.param == "kafka" else NodeProcess
+    with kind(tmp_path_factory.mktemp("node") / "data", settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def growth_bytes_max(node: ServerProcess) -> int:
+    """How much an attack may leave behind; a JVM's heap grows to its bound whatever happens."""
+    return 600 * MIB if isinstance(node, Oracle) else 32 * MIB
+
+
+@pytest.fixture(autouse=True)
+def unharmed(node: ServerProcess, growth_bytes_max: int) -> Iterator[None]:
+    """After each attack a fresh client is served at once, by the same process, which has not grown."""
+    pid, before = node.pid, resident_bytes(node.pid)
+    yield
+    check_served(node.address)
+    assert node.pid == pid
+    grown = resident_bytes(pid) - before
+    assert grown < growth_bytes_max, f"grew by {grown / MIB:.0f} MiB\n{node.log_tail()}"

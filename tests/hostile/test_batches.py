@@ -1,0 +1,180 @@
+"""Record batches that lie: the sender gets an error, the log stays whole, memory flat."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Callable
+
+import crc32c
+import pytest
+from support.clients import connect, read
+from support.clients_raw import RawConnection
+from support.node import ServerProcess
+
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.compression import Codec, compress
+from minikafka.protocol.records.record import Record
+
+TOPIC = "lies"
+NONE, CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE = 0, 2, 87, 10, 76
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER = 3, 6
+MIB = 1 << 20
+
+CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT, RECORDS_AT = 17, 21, 23, 57, 61
+
+MANY = [Record(offset, 1_700_000_000_000 + offset, b"key", b"value" * 20, ()) for offset in range(100)]
+RECORDS = MANY[:5]
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def topic(node: ServerProcess) -> str:
+    """A topic that takes what is sent, once it is there."""
+    with RawConnection(node.address) as connection:
+        wanted = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+        connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000), 5)
+    while produce(node, encode_batch(RECORDS)) in {UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER}:
+        pass
+    return TOPIC
+
+
+def produce(node: ServerProcess, batch: bytes) -> int:
+    """The partition's error code; the connection must survive."""
+    data = PartitionProduceData(index=0, records=batch)
+    message = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])]
+    )
+    with RawConnection(node.address) as connection:
+        return connection.ask(message, 9).responses[0].partition_responses[0].error_code
+
+
+def end_offset(node: ServerProcess) -> int:
+    ask = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        ],
+    )
+    with RawConnection(node.address) as connection:
+        return connection.ask(ask, 5).topics[0].partitions[0].offset
+
+
+def sealed(batch: bytearray) -> bytes:
+    """The batch with a CRC that fits whatever it says."""
+    struct.pack_into(">I", batch, CRC_AT, crc32c.crc32c(bytes(batch[ATTRIBUTES_AT:])))
+    return bytes(batch)
+
+
+def lying(field: str, position: int, value: int) -> bytes:
+    batch = bytearray(encode_batch(RECORDS))
+    struct.pack_into(field, batch, position, value)
+    return sealed(batch)
+
+
+def with_payload(codec: Codec, payload: bytes, count: int = 5) -> bytes:
+    """A batch of that codec whose records are these bytes."""
+    batch = bytearray(encode_batch(RECORDS)[:RECORDS_AT]) + payload
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">h", batch, ATTRIBUTES_AT, codec)
+    struct.pack_into(">i", batch, LAST_DELTA_AT, count - 1)
+    struct.pack_into(">i", batch, COUNT_AT, count)
+    return sealed(batch)
+
+
+def refused(node: ServerProcess, batch: bytes) -> int:
+    """The error; the log must not have grown."""
+    before = end_offset(node)
+    error = produce(node, batch)
+    assert end_offset(node) == before
+    assert error != NONE
+    return error
+
+
+@pytest.mark.parametrize("position", [CRC_AT, ATTRIBUTES_AT, RECORDS_AT, 150, -1])
+def test_a_batch_with_a_bad_crc_is_corrupt(node: ServerProcess, position: int) -> None:
+    batch = bytearray(encode_batch(RECORDS))
+    batch[position] ^= 1
+    assert refused(node, bytes(batch)) == CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize(
+    ("field", "position", "value"),
+    [
+        (">i", COUNT_AT, 4),
+        (">i", COUNT_AT, 6),
+        (">i", COUNT_AT, 0),
+        (">i", COUNT_AT, -1),
+        (">i", COUNT_AT, 2**31 - 1),
+        (">i", LAST_DELTA_AT, 3),
+        (">i", LAST_DELTA_AT, 2**31 - 1),
+        (">i", LAST_DELTA_AT, -1),
+        (">h", ATTRIBUTES_AT, 0x20),
+    ],
+    ids=["few", "many", "none", "negative", "billions", "delta-few", "delta-billions", "delta-negative", "control"],
+)
+def test_a_batch_that_counts_wrongly_is_refused(node: ServerProcess, field: str, position: int, value: int) -> None:
+    assert refused(node, lying(field, position, value)) in {INVALID_RECORD, CORRUPT_MESSAGE}
+
+
+@pytest.mark.parametrize("length", [0, -1, 48, 2**31 - 1, 60])
+def test_a_batch_that_lies_about_its_length_is_refused(node: ServerProcess, length: int) -> None:
+    refused(node, lying(">i", 8, length))
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec_is_refused(node: ServerProcess, codec: int) -> None:
+    """Apache Kafka ends the connection, for it cannot even say what it was sent."""
+    try:
+        refused(node, lying(">h", ATTRIBUTES_AT, codec))
+    except ConnectionError:
+        pass
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize("how", ["cut", "flipped", "garbage", "empty"])
+def test_corrupt_compressed_data_are_refused(node: ServerProcess, codec: Codec, how: str) -> None:
+    good = encode_batch(MANY, codec=codec)[RECORDS_AT:]
+    flipped = bytearray(good)
+    flipped[len(flipped) // 2] ^= 0xFF
+    garbage = random.Random(1).randbytes(300)
+    payload = {"cut": good[: len(good) // 2], "flipped": flipped, "garbage": garbage, "empty": b""}[how]
+    refused(node, with_payload(codec, bytes(payload), count=100))
+
+
+def one_great_record(size_bytes: int) -> bytes:
+    """One well-formed record with so many zeros for a value."""
+    def varint(number: int) -> bytes:
+        number, out = number << 1, bytearray()
+        while number > 127:
+            out.append(number & 127 | 128)
+            number >>= 7
+        return bytes(out) + bytes([number])
+
+    body = b"\x00\x00\x00\x01" + varint(size_bytes) + bytes(size_bytes) + b"\x00"
+    return varint(len(body)) + body
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.LZ4], ids=lambda codec: codec.name.lower())
+@pytest.mark.parametrize("content", [bytes, one_great_record], ids=["zeros", "well-formed"])
+def test_a_decompression_bomb_does_not_go_off(
+    node: ServerProcess, codec: Codec, content: Callable[[int], bytes]
+) -> None:
+    bomb = compress(codec, content(200 * MIB if codec is not Codec.LZ4 else 100 * MIB))
+    assert len(bomb) < MIB
+    for _ in range(3):
+        produce(node, with_payload(codec, bomb, count=1))
+
+
+def test_what_was_written_before_and_after_is_read(node: ServerProcess) -> None:
+    before = end_offset(node)
+    assert produce(node, encode_batch(RECORDS, codec=Codec.ZSTD)) == NONE
+    with connect("confluent-kafka", node.bootstrap) as client:
+        reader = client.reader(TOPIC)
+        got = read(reader, 5)
+        reader.close()
+        assert client.offsets(TOPIC)[1] == before + 5
+    assert [record.value for record in got[:5]] == [record.value for record in RECORDS]

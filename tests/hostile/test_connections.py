@@ -1,0 +1,102 @@
+"""Connections that only take up room: idle, slow, deaf."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import time
+
+import pytest
+from support.clients_raw import RawConnection, check_served, request, resident_bytes
+from support.node import ServerProcess
+
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.metadata import MetadataRequest
+
+IDLE = 5_000
+IDLE_BYTES_EACH_MAX = 40_000
+MIB = 1 << 20
+
+
+@pytest.fixture
+def many_files() -> None:
+    """Raises the soft limit; skips where the hard one is too low for us and, as it inherits ours, for the node."""
+    needed = 2 * IDLE
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        pytest.skip(f"only {hard} open files are allowed")
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+@pytest.fixture
+def growth_bytes_max(growth_bytes_max: int) -> int:
+    """Five thousand connections may leave some of the room that they took."""
+    return growth_bytes_max + IDLE * IDLE_BYTES_EACH_MAX
+
+
+@pytest.mark.slow
+def test_five_thousand_idle_connections_disturb_nobody(node: ServerProcess, many_files: None) -> None:
+    before = resident_bytes(node.pid)
+    with contextlib.ExitStack() as idle:
+        for number in range(IDLE):
+            idle.enter_context(RawConnection(node.address))
+            if number % 500 == 0:
+                check_served(node.address)
+        check_served(node.address)
+        grown = resident_bytes(node.pid) - before
+        assert grown < IDLE * IDLE_BYTES_EACH_MAX + 200 * MIB, f"{grown / IDLE:.0f} bytes a connection"
+    check_served(node.address)
+
+
+def test_slow_senders_wait_alone(node: ServerProcess) -> None:
+    whole = request(ApiVersionsRequest(), 0)
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(RawConnection(node.address)) for _ in range(100)]
+        for byte in whole[:-1]:
+            for connection in slow:
+                connection.send(bytes([byte]))
+            check_served(node.address)
+        for connection in slow:
+            connection.send(whole[-1:])
+            assert connection.receive_frame()[:4] == whole[8:12], "the slow ones are served in the end"
+
+
+def test_a_frame_may_come_in_any_pieces(node: ServerProcess) -> None:
+    both = request(ApiVersionsRequest(), 0) * 2
+    for cut in range(1, len(both)):
+        with RawConnection(node.address) as connection:
+            connection.send(both[:cut])
+            connection.send(both[cut:])
+            assert connection.receive_frame() == connection.receive_frame()
+
+
+def test_who_asks_without_reading_is_not_served_for_ever(node: ServerProcess) -> None:
+    """What it is owed stays in the socket buffers: the node stops taking its requests."""
+    ask = request(MetadataRequest(topics=None), 9) * 1000
+    before = resident_bytes(node.pid)
+    with contextlib.ExitStack() as stack:
+        deaf = [stack.enter_context(RawConnection(node.address)) for _ in range(20)]
+        for connection in deaf:
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            send_until_blocked(connection.socket, ask)
+        check_served(node.address)
+        assert resident_bytes(node.pid) - before < 200 * MIB
+    check_served(node.address)
+
+
+def send_until_blocked(stream: socket.socket, data: bytes) -> None:
+    """Sends again and again until nothing more is taken for half a second, at most 64 MiB."""
+    stream.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(64 * MIB // len(data)):
+            stream.sendall(data)
+
+
+def test_connections_that_come_and_go_leave_nothing(node: ServerProcess) -> None:
+    began = time.monotonic()
+    for _ in range(2_000):
+        RawConnection(node.address).close()
+        assert time.monotonic() - began < 60
+    check_served(node.address)

@@ -1,0 +1,84 @@
+"""A client without manners: bytes in, bytes out, and frames with their size prefix."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from typing import Any, Self
+
+from minikafka.protocol.apis import api_of
+from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+
+TIMEOUT_S = 10.0
+SERVED_WITHIN_S = 2.0
+
+
+def frame(body: bytes) -> bytes:
+    """The body behind its size."""
+    return struct.pack(">i", len(body)) + body
+
+
+def request(message: Any, version: int, correlation_id: int = 1) -> bytes:
+    """A well-formed request, with its size prefix."""
+    return encode_request(message, version, correlation_id, "raw")
+
+
+class RawConnection:
+    """One TCP connection to a node; every wait is bounded by `timeout_s`."""
+
+    def __init__(self, address: tuple[str, int], *, timeout_s: float = TIMEOUT_S) -> None:
+        self.socket = socket.create_connection(address, timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, data: bytes) -> None:
+        """Raises OSError when the other side has hung up."""
+        self.socket.sendall(data)
+
+    def receive(self, count: int) -> bytes:
+        """Exactly that many bytes; raises ConnectionError when it ends before, TimeoutError when nothing comes."""
+        received = bytearray()
+        while len(received) < count:
+            chunk = self.socket.recv(count - len(received))
+            if not chunk:
+                raise ConnectionError(f"hung up after {len(received)} of {count} bytes")
+            received += chunk
+        return bytes(received)
+
+    def receive_frame(self) -> bytes:
+        """The next response without its size prefix."""
+        [size] = struct.unpack(">i", self.receive(4))
+        return self.receive(size)
+
+    def ask(self, message: Any, version: int) -> Any:
+        """Sends a request and decodes the answer."""
+        self.send(request(message, version))
+        return decode_response(api_of(type(message)).response, version, self.receive_frame())[1]
+
+    def is_hung_up_on(self) -> bool:
+        """Waits for the other side's end of the connection; False when an answer comes instead."""
+        with contextlib.suppress(ConnectionError):
+            return self.socket.recv(1) == b""
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def check_served(address: tuple[str, int]) -> None:
+    """A fresh client gets its ApiVersions within two seconds."""
+    with RawConnection(address, timeout_s=SERVED_WITHIN_S) as fresh:
+        assert fresh.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process has in RAM (Linux)."""
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
