@@ -80,7 +80,8 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
 
 
 def check(conversation: Conversation, node: ServerProcess) -> None:
-    differences = play(conversation, node.address)
+    patience_s = 2.0 if name_of(conversation.path) in later() else 15.0
+    differences = play(conversation, node.address, patience_s)
     told = "\n".join(map(str, differences))
     assert not differences, f"{conversation.title}\n{told}\nthe node's log ends:\n{node.log_tail(20)}"
 

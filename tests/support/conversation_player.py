@@ -106,9 +106,15 @@ class Connection:
         return frame
 
 
-def play(conversation: Conversation, address: tuple[str, int]) -> list[Difference]:
-    """Plays all steps, whatever the node answers; the differences in order."""
-    player = _Player(conversation, address)
+def play(
+    conversation: Conversation, address: tuple[str, int], patience_s: float = ANSWER_TIMEOUT_S
+) -> list[Difference]:
+    """Plays all steps, whatever the node answers; the differences in order.
+
+    Args:
+        patience_s: how long to wait for an answer, and how long to retry for the right one.
+    """
+    player = _Player(conversation, address, patience_s)
     try:
         return player.play()
     finally:
@@ -116,9 +122,10 @@ def play(conversation: Conversation, address: tuple[str, int]) -> list[Differenc
 
 
 class _Player:
-    def __init__(self, conversation: Conversation, address: tuple[str, int]) -> None:
+    def __init__(self, conversation: Conversation, address: tuple[str, int], patience_s: float) -> None:
         self._conversation = conversation
         self._address = address
+        self._patience_s = patience_s
         self._names = Names(f"c{uuid.uuid4().hex[:8]}-")
         self._connections: dict[str, Connection] = {}
         self._last_request: dict[str, Request] = {}
@@ -159,10 +166,10 @@ class _Player:
     def _expect_answer(self, line: int, step: Answer | Closed) -> None:
         request = self._last_request.get(step.connection)
         expected = CLOSED if isinstance(step, Closed) else step.body
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        deadline = time.monotonic() + self._patience_s
         while True:
             mark = self._names.mark()
-            answer = self._answer(step.connection, ANSWER_TIMEOUT_S)
+            answer = self._answer(step.connection, self._patience_s)
             if answer == expected:
                 return
             final = isinstance(answer, str) or time.monotonic() > deadline
