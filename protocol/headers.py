@@ -14,13 +14,26 @@ from typing import Any, TypeVar
 from minikafka.protocol.apis import API_VERSIONS_KEY, APIS, api_of
 from minikafka.protocol.faults import MalformedMessage
 from minikafka.protocol.message import decode, encode_parts
-from minikafka.protocol.schema import declaration_of
+from minikafka.protocol.schema import LATEST, Versions
 from minikafka.protocol.varint import Buffer, read_uvarint, skip_tagged_fields
 
 M = TypeVar("M")
 
 _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
+
+
+def _first_flexible(flexible: Versions) -> int:
+    return flexible.first if flexible.last == LATEST else LATEST + 1
+
+
+_FLEXIBLE_REQUESTS: dict[int, int] = {api.key: _first_flexible(api.flexible) for api in APIS.values()}
+"""From which version on requests with this key have a header with tagged fields."""
+
+_FLEXIBLE_RESPONSES: dict[Any, int] = {
+    api.response: LATEST + 1 if api.key == API_VERSIONS_KEY else _first_flexible(api.flexible) for api in APIS.values()
+}
+"""From which version on responses of this class have a header with tagged fields."""
 
 
 class UnknownApi(MalformedMessage):
@@ -53,13 +66,12 @@ def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """
     try:
         key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
-        api = APIS.get(key)
-        if api is None:
+        first_flexible = _FLEXIBLE_REQUESTS.get(key)
+        if first_flexible is None:
             raise UnknownApi(f"no API has the key {key}")
-        client_id, position = _client_id(frame, _HEAD.size, client_id_size)
-        if version in api.flexible:
-            count, position = read_uvarint(frame, position)
-            position = skip_tagged_fields(count, frame, position, len(frame))
+        client_id, position = _client_id(frame, client_id_size)
+        if version >= first_flexible:
+            position = _skip_tags(frame, position)
     except (struct.error, IndexError):
         raise MalformedMessage(f"a request header, cut short at {len(frame)} bytes") from None
     return RequestHeader(key, version, correlation_id, client_id), position
@@ -75,7 +87,7 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
     name = b"" if client_id is None else client_id.encode()
     name_size = -1 if client_id is None else len(name)
     head = _HEAD.pack(api.key, version, correlation_id, name_size) + name
-    if version in api.flexible:
+    if version >= _FLEXIBLE_REQUESTS[api.key]:
         head += b"\0"
     body = encode_parts(message, version)
     size_bytes = len(head) + sum(map(len, body))
@@ -91,7 +103,7 @@ def response_parts(message: Any, version: int, correlation_id: int) -> list[Any]
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
     """
     parts = encode_parts(message, version)
-    tags = b"\0" if _has_flexible_header(type(message), version) else b""
+    tags = b"\0" if version >= _FLEXIBLE_RESPONSES[type(message)] else b""
     size_bytes = 4 + len(tags) + sum(map(len, parts))
     parts[0] = _SIZE_AND_CORRELATION_ID.pack(size_bytes, correlation_id) + tags + parts[0]
     return parts
@@ -106,16 +118,16 @@ def decode_response(cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
     if len(frame) < 4:
         raise MalformedMessage(f"a response of {len(frame)} bytes has no correlation id")
     position = 4
-    if _has_flexible_header(cls, version):
+    if version >= _FLEXIBLE_RESPONSES[cls]:
         try:
-            count, position = read_uvarint(frame, position)
-            position = skip_tagged_fields(count, frame, position, len(frame))
+            position = _skip_tags(frame, position)
         except IndexError:
             raise MalformedMessage(f"a response header, cut short at {len(frame)} bytes") from None
     return int.from_bytes(frame[:4], "big", signed=True), decode(cls, version, frame, position)
 
 
-def _client_id(frame: Buffer, position: int, size_bytes: int) -> tuple[str | None, int]:
+def _client_id(frame: Buffer, size_bytes: int) -> tuple[str | None, int]:
+    position = _HEAD.size
     if size_bytes < 0:
         return None, position
     end = position + size_bytes
@@ -127,6 +139,9 @@ def _client_id(frame: Buffer, position: int, size_bytes: int) -> tuple[str | Non
         raise MalformedMessage(f"a client id that is not UTF-8: {error}") from None
 
 
-def _has_flexible_header(cls: Any, version: int) -> bool:
-    declaration = declaration_of(cls)
-    return version in declaration.flexible and declaration.key != API_VERSIONS_KEY
+def _skip_tags(frame: Buffer, position: int) -> int:
+    """The end of the tagged fields at `position`; there are none that anybody uses in headers."""
+    if frame[position] == 0:
+        return position + 1
+    count, position = read_uvarint(frame, position)
+    return skip_tagged_fields(count, frame, position, len(frame))
