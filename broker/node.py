@@ -28,6 +28,7 @@ from minikafka.broker.metadata import Address
 from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.producer_ids import ProducerIds
+from minikafka.broker.quorum import Quorum, quorum_of
 from minikafka.broker.server import Server
 from minikafka.controller.controller import Controller
 from minikafka.controller.image import Image
@@ -125,6 +126,10 @@ class Node:
             for one in self.logs.directories
             if one.failure is None
         ]
+
+    def quorum(self) -> Quorum:
+        """The voters of the metadata log."""
+        return quorum_of(self.config, self.controller, self.logs.directories[0], self.now_ms())
 
     # -- life ----------------------------------------------------------------------------------------------------
 

@@ -5,16 +5,8 @@ even after a crash. Source: Kafka's `RPCProducerIdManager`.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
-BLOCK_SIZE = 1000
-
-
-class Block(NamedTuple):
-    """Ids from `first` on, `size` of them."""
-
-    first: int
-    size: int
+from minikafka.controller.decisions.producer_ids import ProducerIds as Block
 
 
 class ProducerIds:
