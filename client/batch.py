@@ -162,6 +162,10 @@ class Delivery:
             raise RuntimeError("the record is still on its way: await the delivery, or flush the producer")
         return self._batch.metadata(self._index)
 
+    async def wait(self) -> None:
+        """Until the record's fate is known, good or bad."""
+        await self._batch.wait()
+
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
         if not self._batch.done:
             yield from self._batch.wait().__await__()

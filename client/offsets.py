@@ -19,6 +19,11 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -156,3 +161,19 @@ def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata]:
                     one.committed_offset, one.metadata or "", one.committed_leader_epoch
                 )
     return found
+
+
+def commit_request(group_id: str, places: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+    """Commit from outside the group; a member adds who it is."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, place in places.items():
+        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=place.offset,
+                committed_leader_epoch=place.leader_epoch,
+                committed_metadata=place.metadata,
+            )
+        )
+    return OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))

@@ -143,6 +143,14 @@ class Producer(ClusterClient):
             await checkpoint()
         return deliveries
 
+    def value_bytes(self, value: Any) -> bytes | None:
+        """A value as it is sent. Raises TypeError."""
+        return value if type(value) is bytes else _blob(value, self._options.value_serializer, "value")
+
+    def key_bytes(self, key: Any) -> bytes | None:
+        """A key as it is sent. Raises TypeError."""
+        return key if type(key) is bytes or key is None else _blob(key, self._options.key_serializer, "key")
+
     async def flush(self) -> None:
         """Send what is queued without lingering, and wait until the fate of all of it is known.
 
@@ -169,9 +177,9 @@ class Producer(ClusterClient):
     ) -> Delivery:
         options = self._options
         if type(value) is not bytes:
-            value = _blob(value, options.value_serializer, "value")
-        if type(key) is not bytes and key is not None:
-            key = _blob(key, options.key_serializer, "key")
+            value = self.value_bytes(value)
+        if type(key) is not bytes:
+            key = self.key_bytes(key)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
         if headers:
             headers = tuple(headers)

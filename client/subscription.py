@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.cluster import Cluster
 from minikafka.client.fetcher import Fetcher
 from minikafka.client.group import Group
-from minikafka.client.offsets import OffsetAndMetadata
+from minikafka.client.offsets import OffsetAndMetadata, commit_request
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.seams import Seams
 from minikafka.protocol.errors import (
@@ -26,11 +26,6 @@ from minikafka.protocol.errors import (
     NotCoordinatorError,
     UnknownTopicOrPartitionError,
     error_for,
-)
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from minikafka.protocol.names import TopicPartition
 
@@ -225,7 +220,7 @@ class Subscriptions:
 
     async def _commit(self, places: dict[TopicPartition, OffsetAndMetadata], group: Group | None) -> None:
         group_id = self._options.group_id or ""
-        request = OffsetCommitRequest(group_id=group_id, topics=_commit_topics(places))
+        request = commit_request(group_id, places)
         if group is not None:
             request.generation_id_or_member_epoch = group.membership.generation
             request.member_id = group.membership.member_id
@@ -263,18 +258,3 @@ class Subscriptions:
             await self.commit(news, group)
         except KafkaError as error:
             _logger.warning("automatic commit of group %r failed: %s", self._options.group_id, error)
-
-
-def _commit_topics(places: Mapping[TopicPartition, OffsetAndMetadata]) -> list[OffsetCommitRequestTopic]:
-    topics: dict[str, OffsetCommitRequestTopic] = {}
-    for tp, place in places.items():
-        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
-        topic.partitions.append(
-            OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=place.offset,
-                committed_leader_epoch=place.leader_epoch,
-                committed_metadata=place.metadata,
-            )
-        )
-    return list(topics.values())
