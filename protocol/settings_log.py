@@ -69,7 +69,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.flush.scheduler.interval.ms", LONG, LONG_MAX, None, HIGH, READ_ONLY,
             "How often it is checked whether a log has to be flushed.", acted_on=True),
     Setting("log.flush.start.offset.checkpoint.interval.ms", INT, 60_000, at_least(0), HIGH, READ_ONLY,
-            "How often log start offsets are written to disk.", acted_on=True),
+            "How often log start offsets are written to disk."),
     Setting("log.index.interval.bytes", INT, 4_096, at_least(0), MEDIUM, CLUSTER_WIDE,
             "Bytes of records between two entries of the offset index.", acted_on=True),
     Setting("log.index.size.max.bytes", INT, 10_485_760, at_least(4), MEDIUM, CLUSTER_WIDE,
