@@ -25,7 +25,7 @@ _SPECIAL = re.compile(r"([:=#!\\])")
 _ESCAPED = r"\\\1"
 
 
-class BrokenCheckpoint(ValueError):  # noqa: N818
+class BrokenCheckpoint(ValueError):
     """The file is there, but does not hold what it should."""
 
 

@@ -14,7 +14,10 @@ class LogConfig:
     """
 
     cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
     compression_type: str = "producer"
+    compression_zstd_level: int = 3
     delete_retention_ms: int = 86_400_000
     file_delete_delay_ms: int = 60_000
     flush_messages: int = _LONG_MAX
@@ -42,6 +45,11 @@ class LogConfig:
         their default."""
         found = {one.name: settings.get(one.name.replace("_", ".")) for one in fields(cls)}
         return cls(**{name: value for name, value in found.items() if value is not None})  # type: ignore[arg-type]
+
+    @property
+    def only_compacts(self) -> bool:
+        """Whether records must not be deleted by their place, as the cleaner keeps the last of each key."""
+        return "compact" in self.cleanup_policy and not self.deletes
 
     @property
     def deletes(self) -> bool:

@@ -21,7 +21,7 @@ from minikafka.storage.log import Log
 Offsets = dict[TopicPartition, int]
 
 
-class WrongDirectory(ValueError):  # noqa: N818
+class WrongDirectory(ValueError):
     """The directory belongs to another node or another cluster."""
 
 

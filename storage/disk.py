@@ -114,6 +114,10 @@ class Disk(Protocol):
         """Keep other processes from this file's directory. Raises BlockingIOError where one is there."""
         ...
 
+    def unlock_all(self) -> None:
+        """Give back all locks."""
+        ...
+
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         """Call `function` where it may block: in a worker thread. Cancellation waits for it to end."""
         ...
@@ -358,7 +362,6 @@ class RealDisk:
         self._locks.append(fd)  # Held until the process ends or `unlock_all`.
 
     def unlock_all(self) -> None:
-        """Give back all locks."""
         while self._locks:
             os.close(self._locks.pop())
 

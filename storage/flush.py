@@ -27,7 +27,9 @@ class Flush:
         segments = log.segments
         first = max(0, segments.floor(log.recovery_point))
         until = segments.floor(max(offset - 1, segments.bases[0])) + 1
-        self._files = [file for index in range(first, until) for file in segments[index].files]
+        found = [*log.touched, *(segments[index] for index in range(first, until))]
+        log.touched = []
+        self._files = [file for segment in found for file in segment.files]
         self._paths = [*log.snapshots.unsynced, *log.unsynced_paths]
         log.snapshots.unsynced, log.unsynced_paths = [], []
         if log.epochs.unsynced:

@@ -122,6 +122,11 @@ class _Index:
             return max(low, last + 1), high
         return max(low, first + 1), min(high, last)
 
+    def _whole(self) -> bytes:
+        """The file, but for a cut entry."""
+        size = self.file.size_bytes
+        return self.file.pread(0, size - size % self._layout.size)
+
     def truncate_to_count(self, count: int) -> None:
         """Keep the first `count` entries."""
         self.count = count
@@ -202,16 +207,13 @@ class OffsetIndex(_Index):
 
     def trusted_count(self, recovery_point: int) -> int:
         """How many entries lie before the recovery point, in a file that a crash may have left with room
-        (zeros) or unsynced entries behind them."""
-        low, high = 0, self.file.size_bytes // _OFFSET_ENTRY.size
-        while low < high:
-            middle = (low + high) // 2
-            relative, position = _OFFSET_ENTRY.unpack(self.file.pread(middle * 8, 8))
-            if position > 0 and 0 <= relative < recovery_point - self.base_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        (zeros) or torn entries behind them."""
+        count, last = 0, (-1, 0)
+        for entry in _OFFSET_ENTRY.iter_unpack(self._whole()):
+            if not (entry[0] > last[0] and entry[1] > last[1] and entry[0] < recovery_point - self.base_offset):
+                break
+            count, last = count + 1, entry
+        return count
 
 
 class TimeIndex(_Index):
@@ -259,12 +261,9 @@ class TimeIndex(_Index):
 
     def trusted_count(self, last_offset: int) -> int:
         """How many entries speak of offsets up to `last_offset`; see `OffsetIndex.trusted_count`."""
-        low, high = 0, self.file.size_bytes // _TIME_ENTRY.size
-        while low < high:
-            middle = (low + high) // 2
-            timestamp, relative = _TIME_ENTRY.unpack(self.file.pread(middle * 12, 12))
-            if (timestamp > 0 or relative > 0) and 0 <= relative <= last_offset - self.base_offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        count, last = 0, (-1, -1)
+        for entry in _TIME_ENTRY.iter_unpack(self._whole()):
+            if not (entry[0] > last[0] and entry[1] > last[1] and entry[1] <= last_offset - self.base_offset):
+                break
+            count, last = count + 1, entry
+        return count

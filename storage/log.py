@@ -90,6 +90,7 @@ class Log:
         self.last_flush_ms = clock()
         self.directory_unsynced = not loaded.report.clean or loaded.created
         self.unsynced_paths: list[str] = []
+        self.touched: list[Segment] = []  # Changed below the recovery point: rolled, or cut.
         self.truncations = 0
         self._now_ms = clock
         self._random = random
@@ -275,6 +276,7 @@ class Log:
             if base == active.base_offset:
                 return
             active.seal()
+            self.touched.append(active)
             if self._sizes_known is not None:
                 self._sizes_known += active.size_bytes
             new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self._now_ms())
@@ -398,7 +400,9 @@ class Log:
     def _begin_flush(self, offset: int) -> Flush | None:
         if self.failure is not None:
             raise self.offline()
-        if offset <= self.recovery_point and not self.unsynced_paths and not self.directory_unsynced:
+        if offset <= self.recovery_point and not (
+            self.unsynced_paths or self.directory_unsynced or self.touched
+        ):
             return None
         try:
             return Flush(self, offset)
@@ -431,10 +435,14 @@ class Log:
         """
         return self._guarded(delete_old_segments, self, high_watermark)
 
-    def forget_sizes(self) -> None:
-        """Segments came or went."""
+    def drop(self, segments: list[Segment]) -> None:
+        """Delete segments that were taken out, last first: a crash must not leave a gap."""
+        for segment in reversed(segments):
+            if segment in self.touched:
+                self.touched.remove(segment)
+            self.doom(segment.mark_deleted())
+        self.directory_unsynced = self._dirty = True
         self._sizes_known = None
-        self._dirty = True
 
     def doom(self, paths: list[str]) -> None:
         """Remove files after `file.delete.delay.ms`."""

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 _SECTOR_SIZE = 512
 
 
-class PowerLoss(Exception):  # noqa: N818
+class PowerLoss(Exception):
     """The power went off in the middle of an operation (`MemoryDisk.lose_power_after`)."""
 
 
@@ -61,8 +61,8 @@ class _Content:
             pending = []
         elif choice == 2:
             pending = pending[: random.randint(0, len(pending))]
-            if pending and pending[-1][1] is not None:
-                position, data = pending[-1]
+            position, data = pending[-1] if pending else (0, None)
+            if data is not None:
                 pending[-1] = (position, data[: random.randint(0, len(data))])
         elif choice == 3:
             pending = [part for write in pending for part in _sectors(write, random)]

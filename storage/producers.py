@@ -35,7 +35,7 @@ _HEAD = struct.Struct(">hIi")
 _ENTRY = struct.Struct(">qhiqiqiq")
 
 
-class CorruptSnapshot(ValueError):  # noqa: N818
+class CorruptSnapshot(ValueError):
     """The bytes are no producer snapshot; whoever loads falls back to an older one."""
 
 

@@ -41,7 +41,7 @@ _SEARCH_SIZE = 64 << 20
 _CLEANED, _SWAP, _TEMPORARY = ".cleaned", ".swap", ".tmp"
 
 
-class CorruptLog(Exception):  # noqa: N818
+class CorruptLog(Exception):
     """Synced data of a log is damaged; it is not opened, and its files are as they were found."""
 
     def __init__(self, topic_partition: TopicPartition, path: str, offset: int, reason: str) -> None:
@@ -92,7 +92,7 @@ class Loader:
     segments: Segments = field(init=False)
     epochs: LeaderEpochs = field(init=False)
     snapshots: ProducerSnapshots = field(init=False)
-    _scanned: int = field(init=False, default=0)
+    _epoch: int = field(init=False, default=-1)
 
     def load(self, *, clean: bool) -> None:
         """Raises CorruptLog and OSError."""
@@ -196,27 +196,34 @@ class Loader:
     def _recover(self) -> None:
         self.report.clean = False
         index = max(0, self.segments.floor(self.recovery_point))
-        self.end_offset = self.segments.bases[index]
-        first = True
+        if index and self.segments.bases[index] == self.recovery_point:
+            self.segments[index - 1].reseal(self.recovery_point)
+        first = index
         while index < len(self.segments):
             segment = self.segments[index]
-            if segment.base_offset < self.end_offset:
-                self._bad(index, 0, f"its offsets overlap, {self.end_offset} was to come next")
+            if index > first and self._misfits(segment.base_offset):
+                reason = f"the next segment begins at {segment.base_offset}, not at {self.end_offset}"
+                self._end_log(index - 1, self.segments[index - 1].size_bytes, reason)
                 break
             self.end_offset = segment.base_offset
             segment.open_unchecked()
-            start = self._trusted(segment) if first else self._distrust(segment)
-            first = False
+            start = self._trusted(segment) if index == first else self._distrust(segment)
             position, reason = self._scan(segment, start)
             self.report.scanned_bytes += position - start
             if reason:
-                self._bad(index, position, reason)
+                self._end_log(index, position, reason)
                 break
             self._finish(segment, last=index == len(self.segments) - 1)
             index += 1
         if self.end_offset < self.recovery_point:
             gone = f"offsets {self.end_offset} to {self.recovery_point - 1} are gone, which had been synced"
             self.report.damage = self.report.damage or gone
+
+    def _misfits(self, base_offset: int) -> bool:
+        """Whether a segment cannot follow at the log's end so far. Only the cleaner leaves gaps."""
+        return base_offset < self.end_offset or (
+            base_offset > self.end_offset and "compact" not in self.config.cleanup_policy
+        )
 
     def _trusted(self, segment: Segment) -> int:
         """Begin with the segment that holds the recovery point: where to scan from, with the producers as
@@ -265,12 +272,16 @@ class Loader:
     def _check(self, segment: Segment, batch: Batch) -> None:
         if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
             raise CorruptRecords(f"offset {batch.base_offset} where {self.end_offset} was to come next")
+        if 0 <= batch.leader_epoch < self._epoch:
+            # What a truncation cut off and a crash brought back, behind what was written in its place.
+            raise CorruptRecords(f"leader epoch {batch.leader_epoch} behind {self._epoch}")
         if batch.last_offset - segment.base_offset > OFFSET_DELTA_MAX or not segment.holds(batch.last_offset):
             raise CorruptRecords(f"offset {batch.last_offset} is not one of this segment")
 
     def _take_in(self, segment: Segment, position: int, batch: Batch) -> None:
         self.end_offset = batch.next_offset
         segment.enter([_header_of(batch, position)])
+        self._epoch = max(self._epoch, batch.leader_epoch)
         self._assign_epoch(batch.leader_epoch, batch.base_offset)
         if batch.producer_id >= 0:
             take_in_producer(self.producers, segment, batch)
@@ -281,20 +292,23 @@ class Loader:
         if last:
             segment.activate(now_ms=self.now_ms)
 
-    def _bad(self, index: int, position: int, reason: str) -> None:
-        """End the log before the bad batch at `position` of a segment."""
+    def _end_log(self, index: int, position: int, reason: str) -> None:
+        """Let the log end at a position of a segment, before a bad batch."""
         segment = self.segments[index]
         if self.end_offset < self.recovery_point:
             raise self._corrupt(segment, self.end_offset, f"{reason} (at byte {position})")
-        rest = segment.log.size_bytes - position
-        self.report.cut_bytes += rest
-        later = [segment for segment in self.segments.take(index + 1, len(self.segments)) if segment.size]
+        self.report.cut_bytes += segment.log.size_bytes - position
+        rest = self.segments.take(index + 1, len(self.segments))
+        later = [one for one in rest if one.size]
         if later or valid_batch_after(segment, position, self.end_offset):
             self.report.damage = (
                 f"{segment.path} is bad at byte {position} ({reason}), with valid batches behind; the log now"
                 f" ends at offset {self.end_offset}, the rest is kept in files named {DAMAGED}"
             )
             self._set_aside(segment, position, later)
+        for one in rest:
+            one.mark_deleted()
+        tidy(self.disk, self.directory)
         segment.cut(position)
         self._finish(segment, last=True)
 
@@ -307,9 +321,7 @@ class Loader:
         copy.sync()
         copy.close()
         for one in later:
-            one.close()
             self.disk.rename(one.path, one.path + DAMAGED)
-        tidy(self.disk, self.directory)
 
     def _corrupt(self, segment: Segment, offset: int, reason: str) -> CorruptLog:
         return CorruptLog(self.topic_partition, segment.path, offset, reason)

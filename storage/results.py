@@ -5,7 +5,7 @@ from typing import NamedTuple
 from minikafka.protocol.errors import OffsetOutOfRangeError
 
 
-class OffsetOutOfRange(OffsetOutOfRangeError):  # noqa: N818
+class OffsetOutOfRange(OffsetOutOfRangeError):
     """An offset before the log's start or behind its end; both are attributes."""
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
@@ -14,7 +14,7 @@ class OffsetOutOfRange(OffsetOutOfRangeError):  # noqa: N818
         self.end_offset = end_offset
 
 
-class UnexpectedOffset(ValueError):  # noqa: N818
+class UnexpectedOffset(ValueError):
     """A replicated batch begins before the end of the log (Kafka's `UnexpectedAppendOffsetException`)."""
 
 

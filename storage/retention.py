@@ -71,11 +71,10 @@ def delete_first(log: "Log", count: int) -> None:
     if count == len(log.segments):
         log.roll()
     advance_start(log, log.segments.bases[count])
+    # First first: here a gap would be one between what goes and what stays.
     for segment in log.segments.take(0, count):
-        log.doom(segment.mark_deleted())
+        log.drop([segment])
     log.doom(log.snapshots.mark_deleted_below(log.segments.bases[0]))
-    log.directory_unsynced = True
-    log.forget_sizes()
 
 
 def advance_start(log: "Log", offset: int) -> bool:

@@ -34,7 +34,7 @@ class Place(NamedTuple):
     size_bytes: int
 
 
-class MisplacedBatches(ValueError):  # noqa: N818
+class MisplacedBatches(ValueError):
     """A segment holds batches that do not belong under its name, or none where some should be."""
 
 
@@ -111,6 +111,11 @@ class Segment:
         self.is_full = offsets.is_full or times.is_full
 
     @property
+    def path(self) -> str:
+        """Of the log file."""
+        return self.prefix + ".log"
+
+    @property
     def log(self) -> File:
         """The batches. Raises MisplacedBatches."""
         if self._log is None:
@@ -175,7 +180,9 @@ class Segment:
         times.truncate_to_count(times.file.size_bytes // 12)
         if offsets.count and not (0 < offsets.last.position < size and self.holds(offsets.last.offset)):
             return None
-        if times.count and not self.holds(times.last.offset):
+        if times.count and not (
+            self.holds(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp
+        ):
             return None
         first = None if times.count else next(headers(self.log, 0, size), None)
         return None if first is not None and first.max_timestamp >= 0 else (offsets, times)
@@ -211,6 +218,8 @@ class Segment:
             self.clear_indexes()
             return 0
         times.truncate_to_count(times.trusted_count(last.offset))
+        while times.count and not self._agrees(times.last):
+            times.truncate_to_count(times.count - 1)  # Torn: 512 is no multiple of an entry's size.
         self.set_latest(times.last)
         self.bytes_since_entry = 0
         return last.position
@@ -221,6 +230,17 @@ class Segment:
         self.enter(headers(self.log, 0, self.log.size_bytes))
         self.seal()
         return indexes
+
+    def reseal(self, recovery_point: int) -> None:
+        """After a crash: bring a segment in order that ends at the recovery point, where the next one begins.
+        Its batches were synced; its sealing was perhaps not, nor its having been cut there."""
+        start = self.trust_indexes(recovery_point)
+        for header in headers(self.log, start, self.log.size_bytes):
+            if header.last_offset >= recovery_point:
+                self.cut(header.position)
+                break
+            self.enter([header])
+        self.seal()
 
     def enter(self, found: Iterable[Header]) -> None:
         """Enter batches that already lie in the log into the indexes, in order."""
@@ -351,8 +371,14 @@ class Segment:
 
     def _agrees(self, entry: TimestampOffset) -> bool:
         """Whether a time index entry names a batch that has its timestamp."""
-        header = next(self.scan(entry.offset), None)
-        return header is not None and header.max_timestamp == entry.timestamp
+        try:
+            place = self._search(entry.offset, self.offsets.lookup(entry.offset))
+        except MisplacedBatches:
+            return False
+        header = None if place is None else next(headers(self.log, place.position, self.size_bytes), None)
+        if header is None or header.last_offset != entry.offset:
+            return False
+        return header.max_timestamp == entry.timestamp
 
     def seal(self) -> None:
         """Close the indexes off, as when the segment is rolled: a last time index entry, and no more room."""

@@ -22,17 +22,15 @@ def truncate_to(log: "Log", offset: int) -> bool:
         return True
     log.lower_recovery_point(offset)
     keep = log.segments.floor(offset) + 1
-    for segment in reversed(log.segments.take(keep, len(log.segments))):
-        log.doom(segment.mark_deleted())
+    log.drop(log.segments.take(keep, len(log.segments)))
     log.active = log.segments[-1]
     log.active.truncate_to(offset)
+    log.touched.append(log.active)
     log.active.activate(now_ms=log.clock_ms())
     log.end_offset = offset
     log.start_offset = min(log.start_offset, offset)
     log.epochs.truncate_from_end(offset)
     _rebuild_producers(log)
-    log.directory_unsynced = True
-    log.forget_sizes()
     return True
 
 
@@ -48,8 +46,7 @@ def _rebuild_producers(log: "Log") -> None:
 def truncate_fully(log: "Log", offset: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
-    for segment in reversed(log.segments.take(0, len(log.segments))):
-        log.doom(segment.mark_deleted())
+    log.drop(log.segments.take(0, len(log.segments)))
     log.segments.append(
         Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.clock_ms())
     )
@@ -59,5 +56,3 @@ def truncate_fully(log: "Log", offset: int) -> None:
     log.epochs.clear()
     log.producers.clear(offset)
     log.snapshots.restart(offset)
-    log.directory_unsynced = True
-    log.forget_sizes()

@@ -113,25 +113,25 @@ def check_indexes(log: Log) -> None:
         offsets, times = segment.offsets.entries, segment.times.entries
         latest, since, position = (-1, segment.base_offset), 0, 0
         expected: list[tuple[int, int]] = []
-        timestamps: list[tuple[int, int]] = []
+        marked, maxima = set[tuple[int, int]](), set[tuple[int, int]]()
         for batch in batches(segment.log.pread(0, segment.log.size_bytes)):
             if batch.max_timestamp > latest[0]:
                 latest = (batch.max_timestamp, batch.last_offset)
+                maxima.add((latest[0], latest[1] - segment.base_offset))
             if since > segment.config.index_interval_bytes:
                 expected.append((batch.last_offset - segment.base_offset, position))
-                timestamps.append((latest[0], latest[1] - segment.base_offset))
+                marked.add((latest[0], latest[1] - segment.base_offset))
                 since = 0
             since += batch.size_bytes
             position += batch.size_bytes
         assert position == segment.log.size_bytes
+        assert segment.latest == latest
+        assert set(offsets) <= set(expected)
+        assert times == sorted(set(times))
+        assert set(times) <= maxima, "an entry that no scan would find"
         if not segment.is_full:
             assert offsets == expected
-        assert set(offsets) <= set(expected)
-        assert segment.latest == latest
-        assert [entry for entry in times if entry not in timestamps] in (
-            [],
-            [(latest[0], latest[1] - segment.base_offset)],
-        )
+            assert marked <= set(times)
 
 
 def scan_segments(log: Log) -> Segments:

@@ -1,0 +1,249 @@
+"""Power cuts at every operation, and at seeded ones by the thousand, on a disk that tears what was not synced.
+
+After each the log must open, hold everything that was synced, in order and unchanged, hold nothing that was never
+written, and its indexes must be those of a full scan. Any failure is a seed.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support.logs import (
+    DIRECTORY,
+    PARTITION,
+    SMALL,
+    Clock,
+    append,
+    check_indexes,
+    make_batch,
+    memory_disk,
+    open_log,
+    read_all,
+    read_batches,
+)
+
+from minikafka.protocol.records.batch import batches
+from minikafka.storage.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
+from minikafka.storage.disk import MemoryDisk
+from minikafka.storage.log import Log
+from minikafka.storage.memory_disk import PowerLoss
+
+CHECKPOINT = f"/data/{RECOVERY_POINTS}"
+
+
+class Life:
+    """A log under a scripted load, and what may be expected of it after a crash.
+
+    Attributes:
+        written: every value ever appended at an offset; after a truncation there may be several.
+        synced: the values that must survive.
+    """
+
+    def __init__(self, disk: MemoryDisk, random: Random) -> None:
+        self.disk = disk
+        self.random = random
+        self.written: dict[int, set[bytes]] = {}
+        self.current: dict[int, bytes] = {}
+        self.synced: dict[int, bytes] = {}
+        self.start_max = 0
+        self.log: Log | None = None
+        self.clock = Clock()
+        self.number = 0
+
+    def open(self, *, clean: bool = False) -> Log:
+        point = read_offsets(self.disk, CHECKPOINT).get(PARTITION, 0)
+        self.log = open_log(
+            self.disk, clean=clean, recovery_point=point, now_ms=self.clock, on_truncation=self.checkpoint
+        )
+        return self.log
+
+    def checkpoint(self, log: Log) -> None:
+        write_offsets(self.disk, CHECKPOINT, {PARTITION: log.recovery_point})
+
+    def step(self) -> None:
+        log = self.log
+        assert log is not None
+        what = self.random.choices(
+            ["append", "flush", "roll", "truncate", "retention", "checkpoint"], [60, 12, 6, 5, 4, 6]
+        )[0]
+        getattr(self, what)(log)
+
+    def append(self, log: Log) -> None:
+        count = self.random.randint(1, 4)
+        values = [f"{self.number}:{index}".encode() * self.random.randint(1, 40) for index in range(count)]
+        self.number += 1
+        options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": log.end_offset & 0xFFFF}
+        for index, value in enumerate(values):
+            self.written.setdefault(log.end_offset + index, set()).add(value)
+        appended = append(
+            log, *values, timestamp=self.clock.ms, leader_epoch=self.number // 20,
+            **(options if self.random.random() < 0.5 else {}),
+        )  # fmt: skip
+        self.clock.ms += self.random.randint(0, 50)
+        for index, value in enumerate(values):
+            self.current[appended.first_offset + index] = value
+
+    def flush(self, log: Log) -> None:
+        log.flush()
+        self.synced = {offset: value for offset, value in self.current.items() if offset < log.recovery_point}
+
+    def roll(self, log: Log) -> None:
+        log.roll()
+
+    def truncate(self, log: Log) -> None:
+        found = read_batches(log)
+        offset = self.random.choice(found).base_offset if found else log.end_offset
+        self.synced = {one: value for one, value in self.synced.items() if one < offset}
+        self.current = {one: value for one, value in self.current.items() if one < offset}
+        log.truncate_to(offset)
+
+    def retention(self, log: Log) -> None:
+        offset = self.random.randint(log.start_offset, log.end_offset)
+        self.start_max = max(self.start_max, offset)
+        log.advance_start_offset(offset)
+        log.delete_old_segments(log.end_offset)
+
+    def verify(self) -> None:
+        """The log that was opened after a crash."""
+        log = self.log
+        assert log is not None
+        found = dict(read_all(log))
+        for offset, value in found.items():
+            assert value in self.written[offset], f"offset {offset} holds what nobody wrote"
+        for offset, value in self.synced.items():
+            if offset >= self.start_max:
+                assert found.get(offset) == value, f"synced offset {offset} is gone or wrong"
+        assert sorted(found) == list(range(log.start_offset, log.end_offset))
+        assert not log.report.damage or "kept in files" in log.report.damage
+        check_indexes(log)
+        self.current = found
+        self.written = {offset: {value} for offset, value in found.items()}
+
+
+def run(seed: object, *, steps: int = 40, crash_after: int | None = None) -> int:
+    """One life with crashes; how many operations it took to the first."""
+    random = Random(str(seed))
+    disk = memory_disk(seed)
+    life = Life(disk, random)
+    life.open()
+    before = sum(disk.calls.values())
+    disk.lose_power_after(random.randint(0, 300) if crash_after is None else crash_after)
+    try:
+        for _ in range(steps):
+            life.step()
+    except PowerLoss:
+        pass
+    operations = sum(disk.calls.values()) - before
+    for _ in range(2):  # Recovery may itself lose its power.
+        disk.crash()
+        disk.lose_power_after(random.randint(0, 60) if random.random() < 0.3 else 10**9)
+        try:
+            life.open()
+            break
+        except PowerLoss:
+            continue
+    else:
+        disk.crash()
+        life.open()
+    disk.lose_power_after(10**9)
+    life.verify()
+    for _ in range(5):
+        life.step()
+    assert life.log is not None
+    life.log.close()
+    life.checkpoint(life.log)
+    life.open(clean=True)
+    assert life.log.report.clean
+    assert dict(read_all(life.log)) == {
+        offset: value for offset, value in life.current.items() if offset >= life.log.start_offset
+    }
+    check_indexes(life.log)
+    return operations
+
+
+@pytest.mark.parametrize("block", range(25))
+def test_two_and_a_half_thousand_seeded_lives(block: int) -> None:
+    for seed in range(block * 100, block * 100 + 100):
+        try:
+            run(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@pytest.mark.parametrize("seed", ["rolls", "flushes", "truncations"])
+def test_a_power_cut_at_every_single_operation(seed: str) -> None:
+    for crash_after in range(120):
+        try:
+            run(seed, crash_after=crash_after)
+        except Exception as error:
+            raise AssertionError(f"{seed}, cut after {crash_after} operations: {error}") from error
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_acknowledged_with_a_flush_each_nothing_is_ever_lost(seed: int) -> None:
+    """flush.messages=1: what was acknowledged after its flush is there, whatever the crash kept of the rest."""
+    random = Random(seed)
+    disk = memory_disk(f"acks {seed}")
+    log = open_log(disk)
+    acknowledged: list[tuple[int, bytes]] = []
+    disk.lose_power_after(random.randint(0, 150))
+    try:
+        for number in range(60):
+            appended = append(log, f"record {number}".encode() * random.randint(1, 60))
+            log.flush()
+            write_offsets(disk, CHECKPOINT, {PARTITION: log.recovery_point})
+            acknowledged.append((appended.first_offset, b""))
+    except PowerLoss:
+        pass
+    disk.crash()
+    log = open_log(disk, recovery_point=read_offsets(disk, CHECKPOINT).get(PARTITION, 0))
+    assert log.end_offset >= len(acknowledged)
+    assert not log.report.damage
+    check_indexes(log)
+
+
+@pytest.mark.parametrize("size", range(1, 62))
+def test_a_batch_cut_at_any_byte_of_its_header_is_cut_off(size: int) -> None:
+    """What a crash leaves of the last write, from one byte to a header without records."""
+    disk = memory_disk()
+    log = open_log(disk)
+    for number in range(5):
+        append(log, b"%d" % number * 30)
+    log.close(clean=False)
+    torn = make_batch([b"torn" * 20])
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.append(bytes(torn[:size]))
+    log = open_log(disk)
+    assert [offset for offset, _ in read_all(log)] == [0, 1, 2, 3, 4]
+    assert (log.report.cut_bytes, log.report.damage) == (size, "")
+    assert append(log, b"next").first_offset == 5
+
+
+def test_zeros_and_garbage_behind_the_end_are_cut_off() -> None:
+    for tail in (bytes(5000), b"\xff" * 5000, Random(1).randbytes(5000)):
+        disk = memory_disk()
+        log = open_log(disk)
+        append(log, b"kept")
+        log.close(clean=False)
+        disk.open(f"{DIRECTORY}/{0:020d}.log").append(tail)
+        log = open_log(disk)
+        assert read_all(log) == [(0, b"kept")]
+        assert log.report.cut_bytes == 5000
+        assert list(batches(log.read(0, max_bytes=9999).read()))  # type: ignore[union-attr]
+
+
+def test_only_what_is_past_the_recovery_point_is_read_again() -> None:
+    disk = memory_disk()
+    log = open_log(disk, config=SMALL)
+    for number in range(200):
+        append(log, b"%d" % number * 20)
+    log.flush()
+    point, size = log.recovery_point, log.size_bytes
+    for number in range(3):
+        append(log, b"%d" % number * 20)
+    log.close(clean=False)
+    log = open_log(disk, recovery_point=point)
+    assert 0 < log.report.scanned_bytes < log.size_bytes - size + 2 * SMALL.index_interval_bytes
+    assert log.end_offset == 203
+    check_indexes(log)
