@@ -81,7 +81,7 @@ def test_kio_reads_and_writes_the_same(cls: Any, version: int) -> None:
     read, write = kio_serial.entity_reader(theirs), kio_serial.entity_writer(theirs)
 
     @settings(
-        max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=5, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(messages(cls, version, special))
     def check(original: Any) -> None:
