@@ -15,7 +15,6 @@ from minikafka.protocol.settings import (
     GROUP_SETTINGS,
     NODE_SETTINGS,
     TOPIC_SETTINGS,
-    Setting,
     SettingValue,
     node_synonyms,
 )
@@ -101,7 +100,7 @@ class InForce:
             return NODE_SETTINGS[name].parse(texts[name]) if name in texts else self.static.default(name)
 
         values = {
-            name: node(setting.synonym) if setting.synonym else _kafkas_default(setting)
+            name: node(setting.synonym) if setting.synonym else setting.kafkas_default
             for name, setting in TOPIC_SETTINGS.items()
         }
         values["retention.ms"] = _unlimited_as_minus_one(_first_ms(node, _RETENTION))
@@ -132,15 +131,11 @@ class InForce:
         """The values of all settings of a group."""
         node, given = self.node(), self.image.config(ResourceType.GROUP, name)
         values = {
-            key: node[setting.synonym] if setting.synonym else _kafkas_default(setting)
+            key: node[setting.synonym] if setting.synonym else setting.kafkas_default
             for key, setting in GROUP_SETTINGS.items()
         }
         own = {key: GROUP_SETTINGS[key].parse(text) for key, text in given.items() if key in GROUP_SETTINGS}
         return {**values, **own}
-
-
-def _kafkas_default(setting: Setting) -> SettingValue:
-    return None if setting.default_text is None else setting.parse(setting.default_text)
 
 
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000

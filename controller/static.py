@@ -27,9 +27,11 @@ class StaticSettings:
         return self.own_defaults[name] if name in self.own_defaults else NODE_SETTINGS[name].default_text
 
     def default(self, name: str) -> SettingValue:
-        """The default of a known setting."""
-        text = self.default_text(name)
-        return None if text is None else NODE_SETTINGS[name].parse(text)
+        """The default of a known setting; null where Kafka has none."""
+        setting = NODE_SETTINGS[name]
+        if name in self.own_defaults:
+            return setting.parse(self.own_defaults[name])
+        return setting.kafkas_default
 
     def value(self, name: str) -> SettingValue:
         """What the node was started with: given or default."""

@@ -137,6 +137,11 @@ class Setting:
                 return str(value)
 
     @property
+    def kafkas_default(self) -> SettingValue:
+        """Kafka's default, parsed; null where it is required."""
+        return None if isinstance(self.default, _Required) else self.default
+
+    @property
     def default_text(self) -> str | None:
         """Kafka's default as text; None where it is null or required."""
         return None if isinstance(self.default, _Required) else self.render(self.default)

@@ -15,6 +15,7 @@ from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
     PolicyViolationError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.messages.create_partitions import (
@@ -29,6 +30,9 @@ __all__ = ["decide"]
 
 def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
     """The new partitions of the topics that can grow, as many as fit into one batch."""
+    if request.timeout_ms <= 0:
+        timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
+        return Decision([], CreatePartitionsResponse(results=timed_out))
     counts = Counter(topic.name for topic in request.topics)
     twice = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, twice) for name in counts if counts[name] > 1]

@@ -22,6 +22,7 @@ from minikafka.protocol.errors import (
     InvalidTopicError,
     KafkaError,
     PolicyViolationError,
+    RequestTimedOutError,
     TopicAlreadyExistsError,
 )
 from minikafka.protocol.messages.create_topics import (
@@ -36,12 +37,15 @@ from minikafka.protocol.names import check_topic_name
 __all__ = ["decide"]
 
 METADATA_TOPIC = "__cluster_metadata"
+TIMED_OUT = RequestTimedOutError()
 FROM_NODE = -1
 """A number of partitions or replicas that stands for the node's default."""
 
 
 def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
     """The topics that can be created, and for each of the others the first thing that is wrong."""
+    if request.timeout_ms <= 0:
+        return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
     refused, wanted = _refuse_names(request.topics)
     try:
         _check_count(wanted, context)

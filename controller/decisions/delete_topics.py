@@ -11,6 +11,7 @@ from minikafka.controller.records import RemoveTopic
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
+    RequestTimedOutError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
@@ -36,6 +37,8 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.static.value("delete.topic.enable"):
         return Decision([], DeleteTopicsResponse(responses=_disabled(asked, context.version)))
+    if request.timeout_ms <= 0:
+        return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
     counts = Counter(asked)
     results = [_result(*one, _malformed(one, counts)) for one in counts if _malformed(one, counts)]
     found, missing = _find(image, [one for one in counts if not _malformed(one, counts)])
