@@ -31,6 +31,7 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NO_EPOCH = -1
 EMPTY = b""
 CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
+CODECS_OWN_LEVEL = -1
 LEVELS = {
     Codec.GZIP: "compression_gzip_level",
     Codec.LZ4: "compression_lz4_level",
@@ -131,6 +132,14 @@ class Partition:
                 raise UnknownLeaderEpochError(f"{self} knows no epoch {current_leader_epoch} yet")
         if not self.is_leader:
             raise NotLeaderOrFollowerError(f"the leader of {self} is node {self.leader_id}")
+
+    def check_follower(self, node_id: int) -> None:
+        """Only a follower may fetch as one; nobody is believed who merely says so (CVE-2018-1288).
+
+        Raises:
+            NotLeaderOrFollowerError: The node is no follower of this partition.
+        """
+        raise NotLeaderOrFollowerError(f"node {node_id} is no follower of {self}")
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -299,7 +308,7 @@ class Partition:
 def rules_of(config: LogConfig) -> Rules:
     """The part of a topic's settings that decides what may be appended."""
     codec = CODECS.get(config.compression_type)
-    level = getattr(config, LEVELS[codec]) if codec in LEVELS else None
+    level: int | None = getattr(config, LEVELS[codec]) if codec in LEVELS else None
     return Rules(
         max_message_bytes=config.max_message_bytes,
         log_append_time=config.message_timestamp_type == "LogAppendTime",
@@ -307,5 +316,5 @@ def rules_of(config: LogConfig) -> Rules:
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         compacted="compact" in config.cleanup_policy,
         codec=codec,
-        codec_level=level,
+        codec_level=None if level == CODECS_OWN_LEVEL else level,
     )

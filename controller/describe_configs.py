@@ -4,6 +4,7 @@ Pure: the image and what the node was started with in, the answer out (KIP-133, 
 versions lack is dropped when the answer is encoded. Source: `ConfigHelper`.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from minikafka.controller.in_force import ALL_BROKERS, ConfigSource, InForce, ResourceType
@@ -31,6 +32,9 @@ from minikafka.protocol.settings import (
 )
 
 __all__ = ["describe_configs"]
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+"""As Java reads one: no blanks."""
 
 Entry = DescribeConfigsResourceResult
 Synonyms = list[DescribeConfigsSynonym]
@@ -154,10 +158,9 @@ def _loggers(name: str, in_force: InForce, log_levels: Mapping[str, str]) -> lis
 
 def _check_node_id(name: str, in_force: InForce, also: str) -> None:
     """A node tells only its own settings."""
-    try:
-        node_id = int(name)
-    except ValueError:
-        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}") from None
+    if not _INTEGER.fullmatch(name):
+        raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
+    node_id = int(name)
     if node_id != in_force.static.node_id:
         raise InvalidRequestError(
             f"Unexpected broker id, expected {in_force.static.node_id}{also}, but received {name}"

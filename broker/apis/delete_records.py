@@ -18,7 +18,7 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext) -> Dele
     """Each partition for itself; of one that is named twice the last counts."""
     response = DeleteRecordsResponse()
     wanted: dict[str, dict[int, int]] = {}
-    for topic in request.topics:
+    for topic in (topic for topic in request.topics if topic.partitions):
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
     for name, offsets in wanted.items():
@@ -33,7 +33,7 @@ def _delete(topic: str, index: int, offset: int, context: RequestContext) -> Del
         if topic in INTERNAL_TOPICS:
             raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
         partition = context.node.partitions.find(topic, index)
-        if not partition.log.config.deletes:
+        if partition.log.config.only_compacts:
             raise PolicyViolationError(
                 f"Records of partition {partition} can not be deleted due to the configured policy"
             )

@@ -9,6 +9,7 @@ from minikafka.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from minikafka.protocol.names import check_topic_name
 
 REQUEST = DescribeProducersRequest
 VERSIONS = "0"
@@ -26,6 +27,7 @@ async def handle(request: DescribeProducersRequest, context: RequestContext) -> 
 def _producers(topic: str, index: int, context: RequestContext) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
+        check_topic_name(topic)
         partition = context.node.partitions.find(topic, index)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message

@@ -23,10 +23,10 @@ async def handle(
     """Topics in order of their names, cut after so many partitions; the cursor says where the next page begins."""
     image = context.node.image
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        return _refuse(request)
     names = sorted({topic.name for topic in request.topics} or image.topics)
     if cursor is not None:
+        if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
+            return _refuse(request)
         names = [name for name in names if name >= cursor.topic_name]
     limit_max = context.node.config.number("max.request.partition.size.limit")
     limit = min(max(request.response_partition_limit, 1), limit_max)

@@ -24,6 +24,7 @@ from minikafka.protocol.messages.fetch import (
 REQUEST = FetchRequest
 VERSIONS = "4-18"
 
+VERSION_WITH_SESSIONS = 7
 VERSION_BY_ID = 13
 NIL = bytes(16)
 
@@ -61,7 +62,7 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
     if session is not None:
         _answer_changes(session, answers, response, by_id)
         return response
-    if request.session_epoch == INITIAL_EPOCH and asked:
+    if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.node.now_ms())
         response.session_id = opened.id if opened else 0
     for cached, answer in answers.partitions:
@@ -116,12 +117,15 @@ async def _read_enough(
 
 def _read_all(request: FetchRequest, wanted: Iterable[CachedPartition], context: RequestContext) -> Answers:
     answers = Answers()
+    replica_id = max(request.replica_id, request.replica_state.replica_id)
     budget = min(request.max_bytes, context.node.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
         answers.partitions.append((cached, answer))
         try:
             partition = _find(cached, context)
+            if replica_id >= 0:
+                partition.check_follower(replica_id)
             found = partition.read(
                 cached.fetch_offset,
                 max_bytes=min(cached.max_bytes, budget),

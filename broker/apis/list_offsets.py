@@ -30,14 +30,16 @@ VERSION_MAX = 2**15
 async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Each partition for itself; one that is named twice is INVALID_REQUEST."""
     named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    return ListOffsetsResponse(topics=[_topic(topic, request, context, named) for topic in request.topics])
+    return ListOffsetsResponse(
+        topics=[_topic(topic, request, context, named) for topic in request.topics if topic.partitions]
+    )
 
 
 def _topic(
     topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, named: Counter[tuple[str, int]]
 ) -> ListOffsetsTopicResponse:
     answer = ListOffsetsTopicResponse(name=topic.name)
-    for asked in topic.partitions:
+    for asked in {asked.partition_index: asked for asked in topic.partitions}.values():
         answered = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
         answer.partitions.append(answered)
         try:

@@ -3,7 +3,7 @@
 """
 
 from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import CLUSTER_OPERATIONS, brokers, topic_answer
+from minikafka.broker.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, brokers, topic_answer
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.metadata import (
@@ -38,7 +38,8 @@ async def handle(request: MetadataRequest, context: RequestContext) -> MetadataR
     if request.topics is None or (context.version == 0 and not request.topics):
         names = list(node.image.topics)
     elif any(topic.topic_id != NIL for topic in request.topics):
-        response.topics = [_by_id(topic, request, context) for topic in request.topics if topic.topic_id != NIL]
+        ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
+        response.topics = [_by_id(topic_id, request, context) for topic_id in ids]
         return response
     else:
         names = list(dict.fromkeys(topic.name or "" for topic in request.topics))
@@ -64,10 +65,10 @@ def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _by_id(asked: MetadataRequestTopic, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
-    topic = context.node.image.topics_by_id.get(asked.topic_id)
+def _by_id(topic_id: bytes, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
+    topic = context.node.image.topics_by_id.get(topic_id)
     if topic is None:
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
+        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     operations = request.include_topic_authorized_operations
     return topic_answer(topic, context.node.image, operations=operations)
 
@@ -77,11 +78,14 @@ def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> Me
     if topic is not None:
         operations = request.include_topic_authorized_operations
         return topic_answer(topic, context.node.image, operations=operations)
+    answer = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     try:
         check_topic_name(name)
     except InvalidTopicError as error:
-        return MetadataResponseTopic(error_code=error.code, name=name)
-    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
+        answer.error_code = error.code
+    if request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = TOPIC_OPERATIONS
+    return answer
 
 
 async def _create_missing(names: list[str], context: RequestContext) -> None:

@@ -2,6 +2,8 @@
 librdkafka stops compressing where they are missing (KAFKA-18659).
 """
 
+from collections.abc import Iterable
+
 from minikafka.broker.context import Disconnect, RequestContext
 from minikafka.broker.partition import Partition, Written
 from minikafka.broker.validation import RejectedRecords, produced_batch
@@ -52,9 +54,8 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
     """
     response = ProduceResponse()
     pending: Pending = []
-    for topic in request.topic_data:
-        if topic.partition_data:
-            response.responses.append(_produce_to(topic, request, context, pending))
+    for topic in _merged(request.topic_data):
+        response.responses.append(_produce_to(topic, request, context, pending))
     if request.acks == 0:
         _hang_up_on_failure(response)
         return None
@@ -64,12 +65,26 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
     return response
 
 
+def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
+    """One entry a topic, those without partitions left out; of a partition that is named twice the last counts.
+
+    As in Kafka, where all of a request meets in a map.
+    """
+    merged: dict[tuple[str, bytes], TopicProduceData] = {}
+    for topic in topics:
+        known = merged.setdefault((topic.name, topic.topic_id), topic) if topic.partition_data else topic
+        if known is not topic:
+            known.partition_data += topic.partition_data
+    for topic in merged.values():
+        topic.partition_data = list({data.index: data for data in topic.partition_data}.values())
+    return merged.values()
+
+
 def _produce_to(
     topic: TopicProduceData, request: ProduceRequest, context: RequestContext, pending: Pending
 ) -> TopicProduceResponse:
-    # Of a partition that is named twice the last counts, as in Kafka, where they meet in a map.
     answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-    for data in {data.index: data for data in topic.partition_data}.values():
+    for data in topic.partition_data:
         answered = PartitionProduceResponse(index=data.index)
         answer.partition_responses.append(answered)
         try:
