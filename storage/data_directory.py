@@ -30,6 +30,7 @@ class DataDirectory:
 
     Attributes:
         logs: the open ones in here.
+        corrupt: partitions whose logs stay closed.
         clean: it was shut down cleanly.
         failure: why it is offline, None while it is not.
         directory_id: from `meta.properties`, as text.
@@ -38,6 +39,7 @@ class DataDirectory:
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
+        self.corrupt: set[TopicPartition] = set()
         self.clean = False
         self.broker_epoch = -1
         self.failure: Exception | None = None

@@ -107,6 +107,7 @@ class LogManager:
                 self._open(directory, key, None)
             except CorruptLog as error:
                 self.corrupt[key] = error
+                directory.corrupt.add(key)
                 self._logger.critical("log is corrupt and stays closed", partition=str(key), problem=str(error))
 
     def _open(
@@ -178,6 +179,7 @@ class LogManager:
         self.corrupt.pop(key, None)
         for directory in self.directories:
             directory.logs.pop(key, None)
+            directory.corrupt.discard(key)
             path = f"{directory.path}/{key}"
             if directory.failure is None and self._disk.exists(path):
                 doomed = f"{directory.path}/{self._deleted_name(key)}"
@@ -292,7 +294,8 @@ class LogManager:
         """Flush and close every log, write the checkpoints and, last, in each directory where all went well,
         the marker of a clean shutdown."""
         for directory in self.directories:
-            well = directory.failure is None
+            # With a marker the next start would believe a log that this one found corrupt.
+            well = directory.failure is None and not directory.corrupt
             for log in list(directory.logs.values()):
                 try:
                     log.close(clean=True)

@@ -1,0 +1,305 @@
+"""Files damaged between stop and start: what was acknowledged is there or its loss is told, never silently cut.
+
+The menu: a bit flipped in the first, a middle and the last batch, in each index, snapshot and checkpoint; tails cut
+by 1 to 61 bytes; files deleted; two segments swapped; stale copies of checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.logs import PARTITION, SMALL, Clock, append, append_marker, check_indexes, read_all
+
+from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.records.control import ControlType
+from minikafka.storage.checkpoint import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.logs import LogManager
+from minikafka.storage.recovery import CorruptLog
+
+COUNT = 60
+Rows = list[tuple[int, bytes]]
+
+
+class Node:
+    """A node's storage, stopped and started over one directory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.log_path = path / str(PARTITION)
+        self.clock = Clock()
+        self.manager = self.start()
+
+    def start(self) -> LogManager:
+        self.manager = LogManager(
+            RealDisk(),
+            [str(self.path)],
+            now_ms=self.clock,
+            random=Random(1),
+            config_of=lambda topic: SMALL,
+            node_id=1,
+            cluster_id="c",
+        )
+        self.manager.load()
+        return self.manager
+
+    def stop(self, *, clean: bool) -> None:
+        if clean:
+            self.manager.close({})
+        else:
+            for log in self.manager.logs.values():
+                log.close(clean=False)
+            self.manager._disk.unlock_all()
+
+    def fill(self) -> Rows:
+        """Idempotent, transactional and plain records over several segments; returns what reads."""
+        log = self.manager.create(PARTITION, topic_id=bytes(range(16)))
+        for number in range(COUNT):
+            options = {"producer_id": 4, "producer_epoch": 0, "base_sequence": number} if number % 3 else {}
+            append(log, b"value %d " % number * 15, timestamp=self.clock.ms + number, **options)
+            if number % 20 == 10:
+                append(log, b"open", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
+                append_marker(log, ControlType.ABORT, producer_id=9)
+        return read_all(log)
+
+    @property
+    def segments(self) -> list[Path]:
+        return sorted(self.log_path.glob("*.log"))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path / "data")
+
+
+def flip(path: Path, position: int, bit: int = 3) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def batch_positions(path: Path) -> list[int]:
+    data, found, at = path.read_bytes(), [], 0
+    while at < len(data):
+        found.append(at)
+        at += int.from_bytes(data[at + 8 : at + 12], "big") + 12
+    return found
+
+
+@pytest.mark.parametrize("which", ["first", "middle", "last"])
+@pytest.mark.parametrize("field", [8, 11, 16, 17, 22, 30, 50, 61, 70])
+def test_a_flipped_bit_in_what_a_flush_did_not_cover_is_cut_and_told(
+    node: Node, which: str, field: int
+) -> None:
+    """After a crash; the bad batch is past the recovery point. Valid batches behind it are set aside."""
+    rows = node.fill()
+    node.stop(clean=False)
+    assert len(node.segments) > 2
+    segment = node.segments[{"first": 0, "middle": len(node.segments) // 2, "last": -1}[which]]
+    positions = batch_positions(segment)
+    position = positions[-1 if which == "last" else len(positions) // 2]
+    flip(segment, position + field)
+    log = node.start().logs[PARTITION]
+    found = read_all(log)
+    assert found == rows[: len(found)]
+    assert found[-1][0] >= int(segment.stem) - 1
+    assert bool(log.report.damage) is (which != "last")
+    kept = list(node.log_path.glob("*.damaged"))
+    assert bool(kept) is (which != "last")
+    check_indexes(log)
+    append(log, b"goes on")
+    assert read_all(log)[-1][1] == b"goes on"
+
+
+def test_what_is_set_aside_is_all_that_was_cut(node: Node) -> None:
+    node.fill()
+    node.stop(clean=False)
+    segments = node.segments
+    before = b"".join(path.read_bytes() for path in segments)
+    flip(segments[1], 30)
+    damaged = before[: len(segments[0].read_bytes()) + 30] + b"?" + before[len(segments[0].read_bytes()) + 31 :]
+    node.start()
+    names = sorted([*node.log_path.glob("*.log"), *node.log_path.glob("*.damaged")])
+    after = b"".join(path.read_bytes() for path in names if path.stat().st_size)
+    assert len(after) == len(damaged)
+    assert [index for index in range(len(after)) if after[index] != before[index]] == [
+        len(segments[0].read_bytes()) + 30
+    ]
+
+
+@pytest.mark.parametrize("field", [8, 16, 17, 22, 61, 70])
+def test_a_flipped_bit_in_synced_data_keeps_the_log_closed(node: Node, field: int) -> None:
+    """Below the recovery point: corruption, not a torn write. Nothing is cut; the operator is told."""
+    node.fill()
+    log = node.manager.logs[PARTITION]
+    log.flush()
+    node.manager.write_checkpoints()
+    node.stop(clean=False)
+    segment = node.segments[-1]
+    flip(segment, batch_positions(segment)[-1] + field)
+    size = segment.stat().st_size
+    manager = node.start()
+    assert PARTITION not in manager.logs
+    assert isinstance(manager.corrupt[PARTITION], CorruptLog)
+    assert segment.stat().st_size == size
+    with pytest.raises(CorruptLog, match="corrupt at offset"):
+        manager.create(PARTITION)
+    manager.close({})
+    manager = node.start()
+    assert PARTITION in manager.corrupt, "its recovery point is not forgotten"
+    node.stop(clean=False)
+    (node.path / RECOVERY_POINTS).unlink()
+    (node.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    assert PARTITION in node.start().logs, "without a recovery point the loss is accepted"
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 11, 12, 16, 17, 21, 22, 27, 40, 57, 60, 61, 100])
+def test_a_cleanly_closed_log_that_lost_its_tail_is_told_from_a_whole_one(node: Node, size: int) -> None:
+    node.fill()
+    node.stop(clean=True)
+    segment = node.segments[-1]
+    segment.write_bytes(segment.read_bytes()[:-size])
+    assert PARTITION in node.start().corrupt
+
+
+def test_a_log_that_lost_whole_batches_opens_and_tells(node: Node) -> None:
+    rows = node.fill()
+    node.stop(clean=True)
+    segment = node.segments[-1]
+    segment.write_bytes(segment.read_bytes()[: batch_positions(segment)[-1]])
+    log = node.start().logs[PARTITION]
+    assert "are gone, which had been synced" in log.report.damage
+    assert read_all(log) == rows[:-1]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("tail", [bytes(700), b"\xa5" * 700])
+def test_garbage_behind_the_end_is_cut_off(node: Node, clean: bool, tail: bytes) -> None:
+    rows = node.fill()
+    node.stop(clean=clean)
+    segment = node.segments[-1]
+    segment.write_bytes(segment.read_bytes() + tail)
+    log = node.start().logs[PARTITION]
+    assert read_all(log) == rows
+    assert log.report.cut_bytes == len(tail)
+
+
+def flip_all(pattern: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        for found in path.glob(pattern):
+            for position in range(0, found.stat().st_size, 5):
+                flip(found, position, position % 8)
+
+    return damage
+
+
+def delete_all(pattern: str) -> Callable[[Path], None]:
+    return lambda path: [found.unlink() for found in path.glob(pattern)] and None
+
+
+def cut_all(pattern: str) -> Callable[[Path], None]:
+    return lambda path: [found.write_bytes(found.read_bytes()[:-5]) for found in path.glob(pattern)] and None
+
+
+def empty_all(pattern: str) -> Callable[[Path], None]:
+    return lambda path: [found.write_bytes(b"") for found in path.glob(pattern)] and None
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"])
+@pytest.mark.parametrize("damage", [flip_all, delete_all, cut_all, empty_all])
+def test_whatever_happens_to_a_cache_the_records_are_there(
+    node: Node, damage: Callable[[str], Callable[[Path], None]], pattern: str, clean: bool
+) -> None:
+    rows = node.fill()
+    producers = node.manager.logs[PARTITION].producers.encode_snapshot()
+    epochs = node.manager.logs[PARTITION].epochs.entries
+    node.stop(clean=clean)
+    damage(pattern)(node.log_path)
+    log = node.start().logs[PARTITION]
+    assert read_all(log) == rows
+    assert not log.report.damage
+    for offset, _ in rows:
+        assert read_all(log, offset)[0][0] == offset
+    assert log.producers.encode_snapshot() == producers
+    assert log.epochs.entries == epochs
+    assert len(log.aborted_transactions(0, log.end_offset)) == 3
+    if not (clean and damage in (cut_all, empty_all) and pattern == "*.timeindex"):
+        first_ms = node.clock.ms
+        for number in (0, 17, 33, COUNT - 1):
+            found = log.offset_for_timestamp(first_ms + number)
+            assert found is not None
+            assert found[0] == first_ms + number
+
+
+@pytest.mark.parametrize("name", ["recovery-point-offset-checkpoint", "replication-offset-checkpoint",
+                                  "log-start-offset-checkpoint", ".kafka_cleanshutdown"])  # fmt: skip
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"garbage\n", b"0\n99\n", None])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_broken_checkpoint_never_costs_a_record(
+    node: Node, name: str, content: bytes | None, clean: bool
+) -> None:
+    rows = node.fill()
+    node.manager.write_checkpoints({PARTITION: COUNT})
+    node.stop(clean=clean)
+    path = node.path / name
+    if content is None:
+        path.unlink(missing_ok=True)
+    elif path.exists():
+        path.write_bytes(content)
+    log = node.start().logs[PARTITION]
+    assert read_all(log) == rows
+
+
+def test_a_stale_recovery_point_only_costs_time(node: Node) -> None:
+    rows = node.fill()
+    node.manager.logs[PARTITION].flush()
+    node.manager.write_checkpoints()
+    stale = (node.path / RECOVERY_POINTS).read_bytes()
+    append(node.manager.logs[PARTITION], b"one more")
+    node.stop(clean=True)
+    (node.path / RECOVERY_POINTS).write_bytes(stale)
+    log = node.start().logs[PARTITION]
+    assert read_all(log)[:-1] == rows
+    node.stop(clean=False)
+    (node.path / RECOVERY_POINTS).write_bytes(stale)
+    assert len(read_all(node.start().logs[PARTITION])) == len(rows) + 1
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_two_swapped_segments_are_noticed(node: Node, clean: bool) -> None:
+    node.fill()
+    node.stop(clean=clean)
+    one, other = node.segments[0], node.segments[1]
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    manager = node.start()
+    if clean:  # Opening looks at the last segment only; reading tells.
+        with pytest.raises(KafkaStorageError, match="begins with offset"):
+            read_all(manager.logs[PARTITION])
+    else:
+        log = manager.logs[PARTITION]
+        assert log.report.damage
+        assert read_all(log) == []
+        assert len(list(node.log_path.glob("*.damaged"))) >= 2
+
+
+def test_a_missing_segment_in_the_middle_is_told_after_a_crash(node: Node) -> None:
+    rows = node.fill()
+    node.stop(clean=False)
+    node.segments[1].unlink()
+    log = node.start().logs[PARTITION]
+    assert "the next segment begins at" in log.report.damage
+    assert read_all(log) == rows[: len(read_all(log))]
+
+
+def test_a_directory_of_another_node_is_refused(node: Node) -> None:
+    node.stop(clean=True)
+    path = node.path / "meta.properties"
+    path.write_text(path.read_text().replace("node.id=1", "node.id=2"))
+    with pytest.raises(ValueError, match=r"belongs to node\.id 2, not 1"):
+        node.start()
