@@ -5,8 +5,8 @@ Kafka's own (`ProduceRequest.validateRecords`, then `UnifiedLog.analyzeAndValida
 because a request that is wrong in two ways must get the same answer here and there.
 
 Records are walked, never built: a batch whose counts or lengths lie would poison every consumer that reads it later.
-A step of that walk costs most of a microsecond, so of a large batch only the first `WALKED_RECORDS_MAX` records are
-looked at, which finds every producer that writes another format than it claims; its CRC vouches for the rest. Where a
+A step of that walk costs most of a microsecond, so of a large batch that is not compressed only the first
+`WALKED_RECORDS_MAX` records are looked at, which finds every producer that writes another format than it claims. Where a
 topic's settings concern single records (compaction, a bound on their age), all of them are.
 """
 
@@ -117,7 +117,8 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     _check_envelope(batch, rules)
     _check_header(batch)
     payload = _payload(batch)
-    walked = _walk(payload, batch.record_count, NO_BOUND if rules.compacted else WALKED_RECORDS_MAX)
+    bound = WALKED_RECORDS_MAX if batch.codec is Codec.NONE and not rules.compacted else NO_BOUND
+    walked = _walk(payload, batch.record_count, bound)
     if (walked.null_keys and rules.compacted) or _times_suspicious(batch, walked, rules, now_ms):
         _reject_bad_records(batch, rules, now_ms)
     if rules.codec is not None and rules.codec is not batch.codec:
@@ -125,7 +126,7 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     if rules.log_append_time:
         return _restamped(batch, timestamp_type=LOG_APPEND_TIME, max_timestamp=now_ms)
     max_timestamp = batch.max_timestamp
-    if batch.record_count <= WALKED_RECORDS_MAX:
+    if batch.record_count <= bound:
         max_timestamp = batch.base_timestamp + walked.max_timestamp_delta
     if batch.timestamp_type or batch.max_timestamp != max_timestamp:
         return _restamped(batch, timestamp_type=CREATE_TIME, max_timestamp=max_timestamp)

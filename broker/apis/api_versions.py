@@ -3,6 +3,7 @@
 import re
 
 from minikafka.broker.context import RequestContext
+from minikafka.controller.decisions.update_features import FEATURES
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.api_versions import (
     ApiVersion,
@@ -14,8 +15,6 @@ from minikafka.protocol.messages.api_versions import (
 
 REQUEST = ApiVersionsRequest
 VERSIONS = "0-4"
-
-SUPPORTED_FEATURES: dict[str, tuple[int, int]] = {}
 
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 VERSION_WITH_CLIENT_SOFTWARE = 3
@@ -37,7 +36,7 @@ async def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVer
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            for name, (lowest, highest, _) in FEATURES.items()
         ],
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)

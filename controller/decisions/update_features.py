@@ -18,16 +18,12 @@ __all__ = ["FEATURES", "METADATA_VERSION", "decide"]
 
 METADATA_VERSION = "metadata.version"
 
-FEATURES: dict[str, tuple[int, int, int]] = {
-    "eligible.leader.replicas.version": (0, 1, 1),
-    "group.version": (0, 1, 1),
-    "kraft.version": (0, 1, 0),
-    METADATA_VERSION: (7, 30, 30),
-    "share.version": (0, 1, 1),
-    "streams.version": (0, 1, 1),
-    "transaction.version": (0, 2, 2),
-}
-"""Name: lowest and highest level that a node can, and the level of a new cluster; as in Apache Kafka 4.3."""
+FEATURES: dict[str, tuple[int, int, int]] = {METADATA_VERSION: (7, 30, 30)}
+"""Name: lowest and highest level that a node can, and the level of a new cluster.
+
+Levels are those of Apache Kafka 4.3. Its other features (group.version, transaction.version …) join the table when what
+they promise is there: clients act on them.
+"""
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
