@@ -1,20 +1,26 @@
-"""Kafka's own command line tools, unchanged, against minikafka; and against Apache Kafka, which shows the tests right.
+"""Kafka's own command line tools, unchanged, against minikafka.
 
-Each call starts a JVM, about a second.
+Each call starts a JVM, about a second. So only minikafka is asked by default; with `PROVE_TOOLS=1` in the environment
+the same tests run against Apache Kafka too, which is to be done whenever one is changed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.node import ServerProcess
-from support.oracle import needs_oracle, run_tool, tool
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, needs_oracle, run_tool, tool
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.slow]
+
+
+NODES = ["minikafka", "kafka"] if os.environ.get("PROVE_TOOLS") else ["minikafka"]
 
 
 class Tools:
@@ -31,6 +37,13 @@ class Tools:
         done = run_tool(name, *self._place, *arguments)
         assert done.returncode != 0, done.stdout
         return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module", params=NODES)
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    data_dir = tmp_path_factory.mktemp("tools") / "data"
+    with Oracle(data_dir) if request.param == "kafka" else NodeProcess(data_dir) as running:
+        yield running
 
 
 @pytest.fixture

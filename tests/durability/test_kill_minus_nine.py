@@ -18,8 +18,13 @@ from typing import Any
 
 import pytest
 from support.clients import connect, read
+from support.clients_logs import check_indexes, scan, segments
 from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.log import Log, LogConfig
 
 TOPIC = "ledger"
 PARTITIONS = 3
@@ -27,6 +32,7 @@ RECORDS_A_TICK = 40
 TICK_S = 0.01
 SETTLE_S = 60
 UP_MS_MAX = 900
+SEGMENT_BYTES = 1 << 20
 
 Offset = int
 Value = bytes
@@ -175,14 +181,33 @@ def read_back(bootstrap: str) -> dict[int, list[Value]]:
     return found
 
 
-def survive(node: ServerProcess, load: type[Load], *, kills: int, seed: int) -> None:
+def survive(node: ServerProcess, load: type[Load], *, kills: int, seed: int) -> dict[int, list[Value]]:
+    """Returns what is in the topic after all that."""
     with connect("confluent-kafka", node.bootstrap) as client:
-        client.create_topic(TOPIC, partitions=PARTITIONS, settings={"segment.bytes": str(1 << 20)})
+        client.create_topic(TOPIC, partitions=PARTITIONS, settings={"segment.bytes": str(SEGMENT_BYTES)})
     with load(node.bootstrap) as ledger:
         kill_again_and_again(node, kills, seed)
-    assert wrongs(ledger, read_back(node.bootstrap)) == [], f"seed {seed}"
+    found = read_back(node.bootstrap)
+    assert wrongs(ledger, found) == [], f"seed {seed}"
     assert ledger.unanswered() == 0
     assert all(len(values) > kills for values in ledger.sent.values()), "there was no load"
+    return found
+
+
+def check_recovery(directory: Path, partition: int, count: int) -> None:
+    """The log opens as after a crash, and the indexes, rebuilt from nothing too, agree with a full scan."""
+    for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")][::2]:
+        path.unlink()
+    log = Log.open(
+        *(RealDisk(), str(directory), TopicPartition(TOPIC, partition), LogConfig(segment_bytes=SEGMENT_BYTES)),
+        now_ms=lambda: time.time_ns() // 1_000_000,
+        clean=False,
+    )
+    assert (log.start_offset, log.end_offset) == (0, count)
+    log.close()
+    for path in segments(directory):
+        check_indexes(path)
+    assert scan(segments(directory)[-1])[-1].last_offset + 1 == count
 
 
 @pytest.fixture
@@ -196,7 +221,10 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 def test_nothing_acknowledged_is_lost_and_nothing_doubled(
     node: NodeProcess, load: type[Load], kills: int, seed: int
 ) -> None:
-    survive(node, load, kills=kills, seed=seed)
+    found = survive(node, load, kills=kills, seed=seed)
+    node.kill()
+    for partition, values in found.items():
+        check_recovery(node.data_dir / f"{TOPIC}-{partition}", partition, len(values))
 
 
 @pytest.mark.slow
