@@ -5,7 +5,6 @@ Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 
 from collections.abc import Collection, Mapping
 
-from minikafka.controller.image import Image
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
 from minikafka.protocol.settings import NODE_SETTINGS, InvalidSetting, listener_base_name
 from minikafka.protocol.settings_schema import PER_BROKER
@@ -78,24 +77,20 @@ def _refuse(problem: str, names: list[str]) -> None:
 
 
 MIN_ISR = "min.insync.replicas"
-ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 
 
 def check_min_isr(
     current: Mapping[str, str],
     wanted: Mapping[str, str],
     altered: Collection[str],
-    image: Image,
     *,
     per_broker: bool,
 ) -> None:
-    """With eligible leader replicas (KIP-966) min.insync.replicas is the cluster's alone, and always set.
+    """min.insync.replicas is the cluster's alone, and always set: as in Kafka since eligible leader replicas (KIP-966).
 
     Raises:
         InvalidConfigError: where it would be a node's own, or go.
     """
-    if image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) < 1:
-        return
     if per_broker and MIN_ISR in altered:
         raise InvalidConfigError("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
     if not per_broker and MIN_ISR in current and MIN_ISR not in wanted:

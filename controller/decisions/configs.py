@@ -135,7 +135,7 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
         case ResourceType.BROKER:
             broker_settings.check(wanted, per_broker=bool(name))
             altered = {operation.name for operation in alteration.operations}
-            broker_settings.check_min_isr(current, wanted, altered, image, per_broker=bool(name))
+            broker_settings.check_min_isr(current, wanted, altered, per_broker=bool(name))
         case ResourceType.TOPIC:
             _check_topic(name, wanted, image)
         case ResourceType.GROUP:

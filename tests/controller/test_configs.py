@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support.images import applied, cluster, context, decided, name_of, static, with_topic
+from support.images import cluster, context, decided, name_of, static, with_topic
 
 from minikafka.controller.decisions import alter_configs, incremental_alter_configs
 from minikafka.controller.image import Image
@@ -232,11 +232,3 @@ def test_bounds_of_groups_come_from_the_node() -> None:
     assert alter(a_cluster(), GROUP, "g", change, node=wide) == "INVALID_CONFIG"  # below the heartbeat's interval
     faster = ("consumer.heartbeat.interval.ms", SET, "1000")
     assert alter(a_cluster(), GROUP, "g", change, faster, node=wide) == "NONE"
-
-
-def test_without_eligible_leader_replicas_min_insync_replicas_is_a_setting_like_others() -> None:
-    image = a_cluster()
-    del image.features["eligible.leader.replicas.version"]
-    assert alter(image, BROKER, "1", ("min.insync.replicas", SET, "2")) == "NONE"
-    assert alter(image, BROKER, "", ("min.insync.replicas", DELETE, None)) == "NONE"
-    assert applied([], image).config(BROKER, "") == {}
