@@ -5,9 +5,10 @@ back to *queued* for another try. A `Lane` is one partition's row of batches. Wh
 sent in the order in which they were opened; times are seconds on the caller's clock.
 
 Idempotence. A batch gets its sequence numbers when it is first sent and keeps them in every retry. While a batch is
-being retried nothing else of its lane is in flight. When the broker has lost or refused what came before
-(KIP-360), or a batch was given up after it had got its numbers, the lane waits until nothing is in flight, takes
-a raised producer epoch and numbers everything that waits from 0 again.
+being retried nothing else of its lane is in flight. When the broker finds that numbers are missing before the oldest
+batch of a lane, or has forgotten the producer, the lane waits until nothing is in flight, takes a raised producer epoch
+and numbers everything that waits from 0 again (KIP-360). Only then: a batch whose fate is unknown may well be in the
+log, and under new numbers the broker would not know it again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minikafka.client.backoff import Backoff
-from minikafka.client.batch import BATCH_OVERHEAD_BYTES, PendingBatch
+from minikafka.client.batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, PendingBatch
 from minikafka.client.options import ProducerOptions
 from minikafka.protocol.errors import (
     DuplicateSequenceNumberError,
@@ -33,7 +34,6 @@ from minikafka.protocol.errors import (
 
 RECORD_OVERHEAD_BYTES = 21
 """What a record's lengths, time and offset take at most (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
-_SEQUENCE_COUNT = 1 << 31
 _EPOCH_MAX = (1 << 15) - 1
 _LOST_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 
@@ -181,7 +181,7 @@ class Accumulator:
             assert lane.identity is not None
             batch.base_sequence = lane.next_sequence
             batch.producer_id, batch.producer_epoch = lane.identity.producer_id, lane.identity.epoch
-            lane.next_sequence = (lane.next_sequence + len(batch.values)) % _SEQUENCE_COUNT
+            lane.next_sequence = (lane.next_sequence + len(batch.values)) % SEQUENCE_COUNT
 
     def _restart(self, lane: Lane) -> None:
         """Number everything that waits from 0, in a new epoch (KIP-360)."""
@@ -217,7 +217,7 @@ class Accumulator:
             batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000
             lane.put_back(batch)
         else:
-            self._give_up(lane, batch, error)
+            self._give_up(batch, error)
 
     def _may_retry(self, lane: Lane, batch: PendingBatch, error: KafkaError) -> bool:
         if self._options.enable_idempotence and isinstance(error, _LOST_STATE):
@@ -229,9 +229,8 @@ class Accumulator:
             return True
         return error.retriable
 
-    def _give_up(self, lane: Lane, batch: PendingBatch, error: KafkaError) -> None:
-        if batch.base_sequence >= 0:
-            lane.reset_wanted = True  # Its numbers are missing to the broker.
+    def _give_up(self, batch: PendingBatch, error: KafkaError) -> None:
+        """If the broker misses its sequence numbers, it says so of the next batch; if it has them, all is well."""
         self._finish(batch)
         batch.fail(error)
 
@@ -239,8 +238,6 @@ class Accumulator:
         """Two halves in place of a batch that the broker finds too large."""
         for half in reversed(batch.split()):
             lane.put_back(half)
-        if batch.base_sequence >= 0:
-            lane.reset_wanted = True
         self.used_bytes += BATCH_OVERHEAD_BYTES
 
     def _landed(self, batch: PendingBatch) -> Lane:
@@ -261,10 +258,10 @@ class Accumulator:
                 lane.close_open()
             for batch in [one for one in lane.queue if one.deadline <= now]:
                 lane.queue.remove(batch)
-                self._give_up(lane, batch, self._too_late(batch))
+                self._give_up(batch, self._too_late(batch))
             for batch in lane.in_flight:
                 if batch.deadline <= now and not batch.done:
-                    self._give_up(lane, batch, self._too_late(batch))
+                    self._give_up(batch, self._too_late(batch))
 
     def _too_late(self, batch: PendingBatch) -> KafkaError:
         return RequestTimedOutError(

@@ -16,6 +16,10 @@ BATCH_OVERHEAD_BYTES = 61
 """A batch's header."""
 
 
+SEQUENCE_COUNT = 1 << 31
+"""Sequence numbers follow 2^31-1 with 0."""
+
+
 class RecordMetadata(NamedTuple):
     """Where a record lies now; `offset` is -1 where the broker did not say (acks=0, or a repeated delivery)."""
 
@@ -106,7 +110,7 @@ class PendingBatch:
         return RecordMetadata(self.topic, self.partition, offset, timestamp)
 
     def split(self) -> list[PendingBatch]:
-        """Two batches with the same records; this one is done when both are."""
+        """Two batches with the same records and sequence numbers; this one is done when both are."""
         middle = len(self.values) // 2
         body_bytes = self.size_bytes - BATCH_OVERHEAD_BYTES
         first_bytes = body_bytes * middle // len(self.values)
@@ -123,6 +127,9 @@ class PendingBatch:
         half.headers = {n - start: one for n, one in self.headers.items() if start <= n < end}
         half.callbacks = [(n - start, one) for n, one in self.callbacks if start <= n < end]
         half.size_bytes += body_bytes
+        if self.base_sequence >= 0:
+            half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
+            half.base_sequence = (self.base_sequence + start) % SEQUENCE_COUNT
         half.waiters.append(self._half_done)
         self.halves.append(half)
 

@@ -1,0 +1,46 @@
+"""Every async test runs under asyncio and under trio; those that need a broker against ours and, if there, Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+from support.node import NodeProcess
+from support.oracle import Oracle, why_absent
+
+hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.load_profile("any-machine")
+SETTINGS = {"num.partitions": 1, "group.initial.rebalance.delay.ms": 0, "offsets.topic.replication.factor": 1}
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def minikafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with NodeProcess(tmp_path_factory.mktemp("minikafka") / "data", settings=SETTINGS) as node:
+        yield node.bootstrap
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    reason = why_absent()
+    if reason:
+        pytest.skip(reason)
+    with Oracle(tmp_path_factory.mktemp("kafka") / "data", settings=SETTINGS) as node:
+        yield node.bootstrap
+
+
+@pytest.fixture(params=["minikafka", pytest.param("kafka", marks=pytest.mark.oracle)])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of a running broker; each test uses topics and groups of its own there."""
+    return str(request.getfixturevalue(f"{request.param}_bootstrap"))
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses; also good for a group."""
+    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)

@@ -1,0 +1,70 @@
+"""Arguments: what is wrong is said, with the name, the value and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minikafka.client import Admin, Consumer, InvalidOption, Producer
+from minikafka.client.options import ClientOptions, ConsumerOptions, ProducerOptions, make, parse_addresses
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "said"),
+    [
+        (Producer, {"linger": 5}, "Producer has no argument 'linger'; did you mean linger_ms?"),
+        (Producer, {"batch.size": 5}, "did you mean batch_size?"),
+        (Producer, {"xyzzy": 5}, "it takes acks, "),
+        (Producer, {"acks": 2}, r"acks=2\): must be one of 'all', -1, 0, 1"),
+        (Producer, {"linger_ms": -1}, "a whole number from 0 to"),
+        (Producer, {"linger_ms": 1.5}, "a whole number"),
+        (Producer, {"linger_ms": True}, "a whole number"),
+        (Producer, {"compression_type": "zip"}, "'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
+        (Producer, {"delivery_timeout_ms": 1000}, "linger_ms . request_timeout_ms, that is 30005"),
+        (Producer, {"acks": 1, "enable_idempotence": True}, "acks=1.*impossible with enable_idempotence"),
+        (Producer, {"retries": 0, "enable_idempotence": True}, "retries=0"),
+        (Producer, {"partitioner": "murmur2"}, "something that can be called, or None"),
+        (Producer, {"security_protocol": "SSL"}, "one of 'PLAINTEXT'"),
+        (Consumer, {"auto_offset_reset": "first"}, "'earliest', 'latest', 'none'"),
+        (Consumer, {"group_instance_id": "a"}, "needs a group_id"),
+        (Consumer, {"group_id": ""}, "a string that is not empty"),
+        (Consumer, {"heartbeat_interval_ms": 60_000}, "less than session_timeout_ms"),
+        (Consumer, {"partition_assignment_strategy": ["fair"]}, "'range', 'roundrobin', 'cooperative-sticky'"),
+        (Admin, {"bootstrap_servers": "localhost"}, "'localhost' is not HOST:PORT"),
+        (Admin, {"bootstrap_servers": []}, "no address"),
+        (Admin, {"acks": 1}, "Admin has no argument 'acks'"),
+    ],
+)
+def test_wrong_arguments_are_explained(kind: Any, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidOption, match=said):
+        kind(**arguments)
+
+
+def test_addresses() -> None:
+    assert parse_addresses("a:1, b:2,") == [("a", 1), ("b", 2)]
+    assert parse_addresses(["[::1]:9092"]) == [("::1", 9092)]
+    for bad in ("a", ":1", "a:0", "a:65536", "a:b", ""):
+        with pytest.raises(ValueError, match=r"HOST:PORT|no address"):
+            parse_addresses(bad)
+
+
+def test_weaker_acks_turn_idempotence_off_as_in_kafka() -> None:
+    options = make(ProducerOptions, {"acks": 1}, "Producer")
+    assert (options.enable_idempotence, options.required_acks) == (False, 1)
+    assert make(ProducerOptions, {}, "Producer").enable_idempotence
+
+
+@pytest.mark.parametrize("kind", [ClientOptions, ProducerOptions, ConsumerOptions])
+def test_every_default_passes_its_own_check(kind: type[ClientOptions]) -> None:
+    make(kind, kind.defaults(), "Client")
+
+
+@pytest.mark.anyio
+async def test_a_client_that_was_not_entered_says_so() -> None:
+    with pytest.raises(RuntimeError, match="use it inside `async with Producer"):
+        await Producer().send("t", b"")
+    with pytest.raises(RuntimeError, match="use it inside `async with Consumer"):
+        await Consumer().poll()
+    with pytest.raises(RuntimeError, match="use it inside `async with Admin"):
+        await Admin().list_topics()
