@@ -17,13 +17,24 @@ import structlog
 import trio
 
 from minikafka.broker.config import ConfigError, NodeConfig, load_config
-from minikafka.broker.config_properties import read_properties
+from minikafka.broker.config_properties import PropertiesError, read_properties
 from minikafka.broker.config_rules import Problem
 from minikafka.broker.node import Node
+from minikafka.controller.records import UnreadableRecord
+from minikafka.storage.checkpoint import BrokenCheckpoint
+from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import RealDisk
+from minikafka.storage.recovery import CorruptLog
 
 GARBAGE_COLLECTION_THRESHOLD = 50_000
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
+
+
+class CannotStart(Exception):
+    """In words for whoever started the node: what is wrong, and where."""
+
+
+UNFIT_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
 
 
 def run(
@@ -39,16 +50,25 @@ def run(
     """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
 
     Raises:
-        ConfigError: The settings are wrong; all that is wrong with them is in its text.
+        CannotStart: The settings are wrong (all that is wrong with them is in its text), or the data is another
+            node's, damaged, or of a newer minikafka.
         OSError: A port or a directory cannot be had.
     """
     log_to_stderr(log_level)
-    settings = configure(
-        node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
-    )
+    try:
+        settings = configure(
+            node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
+        )
+    except (ConfigError, PropertiesError) as error:
+        raise CannotStart(str(error)) from error
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
-    trio.run(_serve, settings)
+    try:
+        trio.run(_serve, settings)
+    except UNFIT_DATA as error:
+        raise CannotStart(str(error)) from error
+    except BaseExceptionGroup as group:
+        raise _first_of(group) from group
 
 
 def configure(
@@ -78,17 +98,24 @@ def configure(
     return load_config(properties=properties, environment=os.environ, settings=given)
 
 
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong in the end: nurseries wrap it once for each room that it passed through."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 async def _serve(config: NodeConfig) -> None:
     node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random())
-    async with trio.open_nursery() as nursery:
-        ready = await nursery.start(node.run)
-        print(f"ready {ready}", flush=True)
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            ready = await nursery.start(node.run)
+            print(f"ready {ready}", flush=True)
             async for number in signals:
                 structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)
                 break
-        await node.stop()
-        nursery.cancel_scope.cancel()
+            node.stop()
 
 
 def wall_clock_ms() -> int:

@@ -234,6 +234,6 @@ class Node:
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
         )
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Have `run` end, cleanly; returns at once."""
         self._stopping.set()

@@ -6,8 +6,8 @@ because a request that is wrong in two ways must get the same answer here and th
 
 Records are walked, never built: a batch whose counts or lengths lie would poison every consumer that reads it later.
 A step of that walk costs most of a microsecond, so of a large batch that is not compressed only the first
-`WALKED_RECORDS_MAX` records are looked at, which finds every producer that writes another format than it claims. Where a
-topic's settings concern single records (compaction, a bound on their age), all of them are.
+`WALKED_RECORDS_MAX` records are looked at, which finds every producer that writes another format than it claims. Where
+a topic's settings concern single records (compaction, a bound on their age), all of them are.
 """
 
 from dataclasses import dataclass, field

@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo(f"minikafka: {error}", err=True)
         sys.exit(1)
     except OSError as error:
-        click.echo(f"minikafka: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", err=True)
+        where = f" ({error.filename})" if error.filename else ""
+        click.echo(f"minikafka: {error.strerror or error}{where}", err=True)
         sys.exit(1)
 
 

@@ -41,8 +41,7 @@ def server(
       minikafka server --port 9092 --data-dir /tmp/kafka
       minikafka server --config server.properties --set log.retention.ms=3600000
     """
-    from minikafka.broker.config import ConfigError
-    from minikafka.broker.main import run
+    from minikafka.broker.main import CannotStart, run
 
     try:
         run(
@@ -54,5 +53,5 @@ def server(
             overrides=overrides,
             log_level=log_level,
         )
-    except ConfigError as error:
+    except CannotStart as error:
         raise click.ClickException(str(error)) from error

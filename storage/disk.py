@@ -356,9 +356,9 @@ class RealDisk:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             os.close(fd)
-            raise
+            raise BlockingIOError(error.errno, "in use by another process; stop it first", path) from error
         self._locks.append(fd)  # Held until the process ends or `unlock_all`.
 
     def unlock_all(self) -> None:
