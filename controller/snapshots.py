@@ -43,8 +43,8 @@ def records_of(image: Image) -> Iterator[Record]:
     if image.next_producer_id:
         yield ProducerIdsRecord(node_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for entity, quotas in sorted(image.quotas.items(), key=str):
-        for key, value in sorted(quotas.items()):
-            yield ClientQuotaRecord(entity, key, value)
+        for key, limit in sorted(quotas.items()):
+            yield ClientQuotaRecord(entity, key, limit)
     for _, credential in sorted(image.scram.items()):
         yield credential
 

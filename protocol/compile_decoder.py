@@ -101,7 +101,7 @@ class _Decoder:
         else:
             variable = self.source.variable("d")
             self.source.line(f"{variable} = {attribute} = new({self.source.give_class(field.struct)})")
-            for inner in fields_of(field.struct):  # type: ignore[arg-type]
+            for inner in fields_of(field.struct):
                 self.default(inner, f"{variable}.{inner.name}")
 
     def tagged_fields(self, fields: list[Field], target: str, where: str) -> None:

@@ -246,6 +246,6 @@ def _differs(field: Field, value: str) -> str:
     if field.is_array:
         return f"{value} is None or len({value})"
     if field.default is IMPLIED:
-        inner = (f"({_differs(part, f'{value}.{part.name}')})" for part in fields_of(field.struct))  # type: ignore[arg-type]
+        inner = (f"({_differs(part, f'{value}.{part.name}')})" for part in fields_of(field.struct))
         return " or ".join(inner)
     return f"{value} != {field.default!r}"

@@ -209,7 +209,7 @@ def _repr(self: Any) -> str:
     """Only what differs from its default, so that a big message can be read."""
     told = (
         f"{item.name}={getattr(self, item.name)!r}"
-        for item in fields_of(type(self))
+        for item in fields_of(self.__class__)
         if getattr(self, item.name) != default_of(item)
     )
     return f"{type(self).__name__}({', '.join(told)})"

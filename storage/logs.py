@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 import structlog
@@ -305,7 +306,7 @@ class LogManager:
             self._on(directory, directory.write_start_offsets)
             self._on(directory, directory.prepare_high_watermarks(high_watermarks))
             if well:
-                self._on(directory, lambda directory=directory: directory.write_marker(broker_epoch))
+                self._on(directory, partial(directory.write_marker, broker_epoch))
             directory.logs.clear()
         self.logs.clear()
         self._disk.unlock_all()

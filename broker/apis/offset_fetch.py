@@ -31,10 +31,12 @@ async def handle(request: OffsetFetchRequest, context: RequestContext) -> Offset
     if context.version >= MANY_FROM:
         groups = [await _fetch(group, request, context) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
-    topics = request.topics and [
-        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-        for topic in request.topics
-    ]
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
     group = await _fetch(OffsetFetchRequestGroup(group_id=request.group_id, topics=topics), request, context)
     return _one_group(group, request, context.version)
 

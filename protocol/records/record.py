@@ -21,7 +21,7 @@ _TABLE_SIZE = 1 << 13
 _WIDE_TIMESTAMP = 1 << 62
 
 
-class CorruptRecords(ValueError):  # noqa: N818
+class CorruptRecords(ValueError):
     """The bytes do not hold what they claim to hold (the sender's or the disk's fault, never ours)."""
 
 
@@ -194,9 +194,10 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
     return [_wrapped(record) for record in records] if wide else records
 
 
-def _null(length: int, what: str) -> None:
-    if length != -1:
-        raise CorruptRecords(f"a {what} of {length} bytes")
+def _null(length: int, what: str) -> bytes | None:
+    if length == -1:
+        return None
+    raise CorruptRecords(f"a {what} of {length} bytes")
 
 
 def _wrapped(record: Record) -> Record:

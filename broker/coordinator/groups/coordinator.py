@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
@@ -204,9 +205,7 @@ class GroupCoordinator:
             by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():
-            results += await self._ask_partition(
-                partition, _deleting(names), lambda error, names=names: _not_deleted(names, error)
-            )
+            results += await self._ask_partition(partition, _deleting(names), partial(_not_deleted, names))
         return results
 
     # -- asking --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | N
         kinds = GroupMetadataKey, GroupMetadataValue
     else:
         return None
-    known = decode(kinds[0], version, key, 2)
+    known: Any = decode(kinds[0], version, key, 2)
     return known, None if value is None else decode(kinds[1], _version(value), value, 2)
 
 
