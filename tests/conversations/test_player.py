@@ -9,7 +9,7 @@ import pytest
 from support.conversation import Answer, Closed, HangUp, NotAStepError, RawBytes, Request, Silence, Wait, read
 from support.conversation_batches import decode_batches, encode_batches
 from support.conversation_names import NOW, TIME_OF_RUN, Names
-from support.conversation_values import comparable, to_message
+from support.conversation_values import comparable, in_one_order, to_message
 
 from minikafka.protocol.messages.fetch import FetchResponse
 from minikafka.protocol.messages.join_group import JoinGroupResponse
@@ -124,6 +124,13 @@ def test_defaults_and_what_is_for_people_are_left_out_and_arrays_put_in_order() 
         "protocol_name": None,
         "members": [{"metadata": "1"}, {"member_id": "b", "metadata": "2"}, {"member_id": "a", "metadata": "3"}],
     }
+
+
+def test_the_order_of_an_array_does_not_count_but_that_of_records_does() -> None:
+    one, other = {"topic_id": "$topic_id.1"}, {"topic_id": "11111111-1111-1111-1111-111111111111"}
+    assert in_one_order({"topics": [one, other]}) == in_one_order({"topics": [other, one]})
+    batches_ = [{"base_offset": 0}, {"base_offset": 1}]
+    assert in_one_order({"records": batches_}) != in_one_order({"records": batches_[::-1]})
 
 
 def test_a_field_that_the_version_lacks_is_refused() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from minikafka.protocol.headers import decode_response, encode_request
 from support.conversation import Answer, Closed, Conversation, HangUp, RawBytes, Request, Silence, Step, Wait
 from support.conversation_names import Names
-from support.conversation_values import API_BY_NAME, comparable, spell_out, to_message
+from support.conversation_values import API_BY_NAME, comparable, in_one_order, spell_out, to_message
 
 CLIENT_ID = "conversation"
 ANSWER_TIMEOUT_S = 15.0
@@ -170,7 +170,7 @@ class _Player:
         while True:
             mark = self._names.mark()
             answer = self._answer(step.connection, self._patience_s)
-            if answer == expected:
+            if in_one_order(answer) == in_one_order(expected):
                 return
             final = isinstance(answer, str) or time.monotonic() > deadline
             if final or request is None or not request.retried:
