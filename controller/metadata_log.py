@@ -11,6 +11,7 @@ fail with another leader.
         leader epoch 2)
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -93,7 +94,7 @@ class LocalLog:
             CorruptLog, OSError: as `Log.open`.
         """
         path = f"{directory}/{METADATA}"
-        disk.make_directory(path)
+        _make_durably(disk, path)
         disk.lock(f"{path}/.lock")
         snapshots = sorted(name for name in disk.list(path) if _SNAPSHOT.fullmatch(name))
         start = _offset_of(snapshots[-1]) if snapshots else 0
@@ -180,6 +181,16 @@ class LocalLog:
     def close(self) -> None:
         """Close the files."""
         self._log.close(clean=True)
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    """Make a directory and its parents so that their names outlive the power."""
+    missing = [path]
+    while (parent := posixpath.dirname(missing[-1])) and not disk.exists(parent):
+        missing.append(parent)
+    disk.make_directory(path)
+    for made in missing:
+        disk.sync_directory(posixpath.dirname(made) or ".")
 
 
 _SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")

@@ -1,0 +1,54 @@
+"""Controllers on a disk in memory, with a clock that jumps, for tests."""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, TypeVar
+
+import trio
+import trio.testing
+
+from minikafka.controller.controller import Controller
+from minikafka.controller.static import StaticSettings
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.storage.memory_disk import MemoryDisk
+
+ENDPOINTS = (("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+START_MS = 1_700_000_000_000
+Result = TypeVar("Result")
+
+
+def started(disk: MemoryDisk, *, node_id: int = 1, seed: int = 0, **given: str) -> Controller:
+    """A controller that has read what is on the disk; settings have underscores for points."""
+    texts = {name.replace("_", "."): text for name, text in given.items()}
+    static = StaticSettings(node_id, {"node.id": str(node_id), "log.dirs": "/data", **texts})
+    return Controller(static, disk=disk, now_ms=lambda: START_MS, random=Random(seed))
+
+
+def with_controller(
+    disk: MemoryDisk, use: Callable[[Controller], Awaitable[Result]], **given: Any
+) -> tuple[Controller, Result]:
+    """Start, register, use, stop and close a controller."""
+
+    async def main() -> tuple[Controller, Result]:
+        controller = started(disk, **given)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(controller.run)
+            await controller.register(ENDPOINTS)
+            result = await use(controller)
+            nursery.cancel_scope.cancel()
+        controller.close()
+        return controller, result
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def creation(*names: str, partitions: int = 1) -> CreateTopicsRequest:
+    """A request for topics with one replica."""
+    topics = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics)
+
+
+async def create(controller: Controller, *names: str, partitions: int = 1) -> list[int]:
+    """Create topics; returns the error codes."""
+    response = await controller.handle(creation(*names, partitions=partitions), 7)
+    return [result.error_code for result in response.topics]
