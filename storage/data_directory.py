@@ -107,11 +107,11 @@ class DataDirectory:
 
     def forget(self, key: TopicPartition) -> None:
         """A new log begins under this name: what was written down for an older one must not be believed."""
-        old = [self.recovery_points.pop(key, 0), self.start_offsets.pop(key, 0)]
-        self.high_watermarks.pop(key, None)
-        if old[0]:
+        for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks):
+            offsets.pop(key, None)
+        if key in self._written.get(checkpoint.RECOVERY_POINTS, {}):
             self.write_recovery_points()
-        if old[1]:
+        if key in self._written.get(checkpoint.LOG_START_OFFSETS, {}):
             self.write_start_offsets()
 
     def write_recovery_points(self) -> None:

@@ -8,6 +8,7 @@ that moves the recovery point syncs the file first. A file that is broken or gon
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from minikafka.storage import checkpoint
@@ -33,12 +34,14 @@ class LeaderEpochs:
     Attributes:
         latest: the latest epoch, None where there is none.
         unsynced: the file was written since it was last synced.
+        failed: makes of an OSError what is raised instead; the log goes offline here.
     """
 
     def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
         self._disk = disk
         self.path = path
         self.unsynced = False
+        self.failed: Callable[[Exception], Exception] = lambda error: error
         self.latest: int | None = None
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -125,5 +128,8 @@ class LeaderEpochs:
         self.latest = self._epochs[-1] if self._epochs else None
 
     def _write(self) -> None:
-        checkpoint.write_epochs(self._disk, self.path, self.entries, sync=False)
+        try:
+            checkpoint.write_epochs(self._disk, self.path, self.entries, sync=False)
+        except OSError as error:
+            raise self.failed(error) from error
         self.unsynced = True

@@ -100,6 +100,7 @@ class Log:
         self._dirty = not loaded.report.clean or loaded.created
         self._sizes_known: int | None = None
         self.producers.history = self._producer_history
+        self.epochs.failed = self.fail
         self._set_jitter()
 
     @classmethod

@@ -13,7 +13,6 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log import Log
 from minikafka.storage.results import Appended
-from minikafka.storage.segments import Segments
 
 PARTITION = TopicPartition("flights", 0)
 DIRECTORY = "/data/flights-0"
@@ -60,7 +59,13 @@ def append_bytes(log: Log, data: bytearray, *, leader_epoch: int = 0, **options:
 
 
 def append_marker(
-    log: Log, kind: ControlType, *, producer_id: int, producer_epoch: int = 0, coordinator_epoch: int = 0
+    log: Log,
+    kind: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int = 0,
+    coordinator_epoch: int = 0,
+    leader_epoch: int = 0,
 ) -> Appended:
     """End a transaction."""
     marker = encode_end_transaction(
@@ -69,7 +74,7 @@ def append_marker(
         producer_epoch=producer_epoch,
         timestamp=1_700_000_000_000,
     )
-    return append_bytes(log, bytearray(marker))
+    return append_bytes(log, bytearray(marker), leader_epoch=leader_epoch)
 
 
 def parse(data: bytes | bytearray) -> Batch:
@@ -132,8 +137,3 @@ def check_indexes(log: Log) -> None:
         if not segment.is_full:
             assert offsets == expected
             assert marked <= set(times)
-
-
-def scan_segments(log: Log) -> Segments:
-    """The log's segments, opened anew."""
-    return Segments(log.disk, log.directory, log.config, list(log.segments.bases))

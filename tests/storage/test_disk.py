@@ -1,0 +1,217 @@
+"""Both disks keep the same promises; the one in memory also breaks as it is told."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from random import Random
+
+import pytest
+import trio
+from support.logs import memory_disk
+
+from minikafka.storage.disk import Disk, FileSlice, MemoryDisk, RealDisk
+from minikafka.storage.memory_disk import PowerLoss
+
+
+@pytest.fixture(params=["real", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
+    if request.param == "real":
+        return RealDisk(), str(tmp_path)
+    return memory_disk(), "/data"
+
+
+def test_a_file_grows_at_its_end_and_reads_anywhere(place: tuple[Disk, str]) -> None:
+    disk, at = place
+    file = disk.open(f"{at}/a", create=True)
+    assert file.append(b"one") == 0
+    assert file.append(b"two", bytearray(b"three"), memoryview(b"four")) == 3
+    assert file.size_bytes == disk.file_size(f"{at}/a") == 15
+    assert file.pread(3, 8) == b"twothree"
+    assert file.pread(13, 100) == b"ur"
+    assert file.pread(99, 1) == b""
+    file.pwrite(1, b"NE")
+    file.truncate(6)
+    file.sync()
+    assert disk.read_bytes(f"{at}/a") == b"oNEtwo"
+    file.truncate(8)
+    file.append(b"!")
+    assert disk.open(f"{at}/a").pread(0, 99) == b"oNEtwo\0\0!"
+
+
+def test_a_closed_file_opens_itself_again(place: tuple[Disk, str]) -> None:
+    disk, at = place
+    file = disk.open(f"{at}/a", create=True)
+    file.append(b"x")
+    file.close()
+    file.close()
+    file.append(b"y")
+    disk.rename(f"{at}/a", f"{at}/b")
+    file.path = f"{at}/b"
+    file.close()
+    assert file.pread(0, 9) == b"xy"
+
+
+def test_names(place: tuple[Disk, str]) -> None:
+    disk, at = place
+    disk.make_directory(f"{at}/one/two")
+    disk.make_directory(f"{at}/one/two")
+    disk.write_atomically(f"{at}/one/file", b"1")
+    disk.write_atomically(f"{at}/one/file", b"2", sync=False)
+    assert disk.list(f"{at}/one") == ["file", "two"]
+    assert disk.read_bytes(f"{at}/one/file") == b"2"
+    assert disk.is_directory(f"{at}/one/two")
+    assert not disk.is_directory(f"{at}/one/file")
+    disk.rename(f"{at}/one", f"{at}/uno")
+    assert disk.exists(f"{at}/uno/file")
+    assert not disk.exists(f"{at}/one")
+    disk.sync_file(f"{at}/uno/file")
+    disk.sync_directory(f"{at}/uno")
+    disk.remove(f"{at}/uno/file")
+    disk.remove_tree(f"{at}/uno")
+    assert disk.list(at) == []
+    assert disk.free_bytes(at) <= disk.total_bytes(at)
+    assert disk.modified_ms(at) > 0 if isinstance(disk, RealDisk) else True
+
+
+def test_what_is_not_there_is_an_oserror(place: tuple[Disk, str]) -> None:
+    disk, at = place
+    for attempt in (
+        lambda: disk.open(f"{at}/none"),
+        lambda: disk.file_size(f"{at}/none"),
+        lambda: disk.list(f"{at}/none"),
+        lambda: disk.remove(f"{at}/none"),
+        lambda: disk.rename(f"{at}/none", f"{at}/other"),
+        lambda: disk.read_bytes(f"{at}/none"),
+        lambda: disk.open(f"{at}/none/file", create=True),
+        lambda: disk.sync_directory(f"{at}/none"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            attempt()
+
+
+def test_a_slice_reads_its_part_and_tells_when_it_is_gone(place: tuple[Disk, str]) -> None:
+    disk, at = place
+    file = disk.open(f"{at}/a", create=True)
+    file.append(b"0123456789")
+    part = FileSlice(file, 3, 4)
+    assert (len(part), part.read()) == (4, b"3456")
+    file.truncate(5)
+    with pytest.raises(OSError, match="2 bytes are gone"):
+        part.read()
+
+
+def test_functions_run_elsewhere(place: tuple[Disk, str]) -> None:
+    disk, _ = place
+    assert trio.run(disk.run, divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        trio.run(disk.run, divmod, 7, 0)
+
+
+def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=8)
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(50)]
+    held = files[5]
+    held.hold()
+    descriptor = held.fileno()
+    for turn in range(3):
+        for number, file in enumerate(files):
+            file.append(b"%d," % number)
+            assert disk._open_count <= 9
+        assert held.fileno() == descriptor, turn
+    held.close()
+    assert held.fileno() == descriptor, "held past close"
+    held.release()
+    for number, file in enumerate(files):
+        assert file.pread(0, 99) == b"%d," % number * 3
+        file.close()
+    assert disk._open_count == 0
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    first, second = RealDisk(), RealDisk()
+    first.lock(f"{tmp_path}/.lock")
+    with pytest.raises(BlockingIOError):
+        second.lock(f"{tmp_path}/.lock")
+    first.unlock_all()
+    second.lock(f"{tmp_path}/.lock")
+    second.unlock_all()
+
+
+def test_synced_bytes_and_names_survive_every_crash() -> None:
+    for seed in range(200):
+        disk = MemoryDisk(Random(seed))
+        disk.make_directory("/d")
+        disk.sync_directory("/")
+        file = disk.open("/d/a", create=True)
+        file.append(b"x" * 1000)
+        file.sync()
+        disk.sync_directory("/d")
+        file.append(b"y" * 3000)
+        disk.open("/d/b", create=True).append(b"z")
+        disk.crash()
+        data = disk.read_bytes("/d/a")
+        assert data[:1000] == b"x" * 1000
+        assert set(data[1000:]) <= {0, ord("y")}
+        with pytest.raises(OSError, match="power"):
+            file.append(b"late")
+
+
+def test_a_crash_may_lose_tear_blank_and_reorder_what_was_not_synced() -> None:
+    seen: set[str] = set()
+    for seed in range(300):
+        disk = MemoryDisk(Random(seed))
+        disk.make_directory("/d")
+        disk.sync_directory("/")
+        file = disk.open("/d/a", create=True)
+        disk.sync_directory("/d")
+        for letter in (b"1", b"2", b"3"):
+            file.append(letter * 700)
+        disk.crash()
+        data = disk.read_bytes("/d/a")
+        kinds = "".join(sorted({chr(byte) for byte in data})).replace("\0", "0")
+        seen.add(kinds if len(data) % 700 == 0 else f"torn {kinds}")
+    assert {"", "12", "123", "0123", "023", "013", "torn 1", "torn 12"} <= seen
+
+
+def test_a_failed_sync_marks_pages_clean_that_are_lost_at_the_next_crash() -> None:
+    disk = MemoryDisk(Random(4))
+    disk.make_directory("/d")
+    disk.sync_directory("/")
+    file = disk.open("/d/a", create=True)
+    disk.sync_directory("/d")
+    file.append(b"lost")
+    disk.fail("sync", code=errno.EIO)
+    with pytest.raises(OSError, match="ordered fault"):
+        file.sync()
+    file.append(b"kept")
+    file.sync()
+    assert file.pread(0, 9) == b"lostkept"
+    disk.crash()
+    assert disk.read_bytes("/d/a") == b"\0\0\0\0kept"
+
+
+def test_faults_strike_when_and_where_they_were_ordered() -> None:
+    disk = memory_disk()
+    disk.fail("write", skip=1, times=2, path="/data/a", code=errno.ENOSPC)
+    other, file = disk.open("/data/b", create=True), disk.open("/data/a", create=True)
+    file.append(b"1")
+    other.append(b"1")
+    for _ in range(2):
+        with pytest.raises(OSError, match="ordered"):
+            file.append(b"2")
+    file.append(b"3")
+    disk.room_bytes = 2
+    with pytest.raises(OSError, match="No space"):
+        file.append(b"456")
+    assert file.pread(0, 9) == b"1345"
+
+
+def test_the_power_goes_off_after_so_many_operations() -> None:
+    disk = memory_disk()
+    file = disk.open("/data/a", create=True)
+    disk.lose_power_after(2)
+    file.append(b"1")
+    file.append(b"2")
+    with pytest.raises(PowerLoss):
+        file.append(b"3")

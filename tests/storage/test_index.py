@@ -1,0 +1,116 @@
+"""Sparse indexes against lists of the same entries."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.logs import memory_disk
+
+from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+
+BASE = 1000
+GAPS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9000)), max_size=300)
+
+
+def offset_index(capacity_bytes: int = 1 << 16) -> OffsetIndex:
+    file = memory_disk().open("/data/index", create=True)
+    return OffsetIndex(file, BASE, count=0, capacity_bytes=capacity_bytes)
+
+
+def time_index(capacity_bytes: int = 1 << 16) -> TimeIndex:
+    file = memory_disk().open("/data/timeindex", create=True)
+    return TimeIndex(file, BASE, count=0, capacity_bytes=capacity_bytes)
+
+
+def grown(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found, offset, position = [], BASE, 0
+    for offset_gap, position_gap in gaps:
+        offset, position = offset + offset_gap, position + position_gap
+        found.append((offset, position))
+    return found
+
+
+@given(GAPS, st.lists(st.integers(BASE - 5, BASE + 20_000), min_size=1, max_size=30))
+def test_offset_lookups(gaps: list[tuple[int, int]], asked: list[int]) -> None:
+    entries = grown(gaps)
+    index = offset_index()
+    for entry in entries:
+        index.append([entry])
+    offsets, positions = [one[0] for one in entries], [one[1] for one in entries]
+    for offset in [*asked, *offsets[::7]]:
+        slot = bisect_right(offsets, offset) - 1
+        assert index.slot_of(offset) == slot
+        assert index.lookup(offset) == (entries[slot] if slot >= 0 else (BASE, 0))
+        position = (offset - BASE) * 50
+        slot = bisect_left(positions, position)
+        assert index.first_at_position(position) == (entries[slot] if slot < len(entries) else None)
+    index.truncate_to(asked[0])
+    assert index.count == bisect_left(offsets, asked[0])
+    assert index.last == (entries[index.count - 1] if index.count else (BASE, 0))
+
+
+@given(GAPS, st.lists(st.integers(-5, 20_000), min_size=1, max_size=30))
+def test_time_lookups(gaps: list[tuple[int, int]], asked: list[int]) -> None:
+    entries = [(position, offset) for offset, position in grown(gaps)]
+    index = time_index()
+    index.append(entries)
+    index.append(entries)  # Nothing is later than what is there, so nothing is added.
+    times, offsets = [one[0] for one in entries], [one[1] for one in entries]
+    for timestamp in [*asked, *times[::7]]:
+        slot = bisect_right(times, timestamp) - 1
+        assert index.lookup(timestamp) == (entries[slot] if slot >= 0 else (-1, BASE))
+    index.truncate_to(BASE + asked[0])
+    assert index.count == bisect_left(offsets, BASE + asked[0])
+
+
+def test_the_bytes_are_kafkas() -> None:
+    offsets, times = offset_index(), time_index()
+    offsets.append([(BASE + 5, 4200), (BASE + 300, 8400)])
+    times.append([(1_700_000_000_000, BASE + 5)])
+    offsets.trim()
+    times.trim()
+    assert offsets.file.pread(0, 99).hex() == "00000005000010680000012c000020d0"
+    assert times.file.pread(0, 99).hex() == "0000018bcfe5680000000005"
+
+
+def test_room_is_made_once_and_given_back() -> None:
+    index = offset_index(capacity_bytes=1003)
+    assert index.capacity == 125
+    index.append([(BASE + 1, 1)])
+    assert index.file.size_bytes == 1000
+    index.trim()
+    assert index.file.size_bytes == 8
+    index.reserve()
+    assert index.file.pread(8, 2000) == bytes(992)
+
+
+def test_indexes_are_full_at_their_capacity_and_times_one_before() -> None:
+    offsets, times = offset_index(16), time_index(24)
+    assert not offsets.is_full
+    offsets.append([(BASE + 1, 1), (BASE + 2, 2)])
+    assert offsets.is_full
+    assert not times.is_full
+    times.append([(1, BASE)])
+    assert times.is_full
+
+
+def test_only_the_whole_growing_beginning_below_the_recovery_point_is_trusted() -> None:
+    index = offset_index(800)
+    index.append([(BASE + 10 * number, 100 * number) for number in range(1, 50)])
+    assert index.trusted_count(BASE + 205) == 20
+    assert index.trusted_count(BASE + 10_000) == 49
+    index.file.pwrite(8 * 12, bytes(8))
+    assert index.trusted_count(BASE + 10_000) == 12
+    times = time_index(1200)
+    times.append([(10 * number, BASE + number) for number in range(1, 50)])
+    assert times.trusted_count(BASE + 20) == 20
+    times.file.pwrite(12 * 7, bytes(12))
+    assert times.trusted_count(BASE + 20) == 7
+
+
+def test_an_empty_index_points_to_the_beginning() -> None:
+    assert offset_index().lookup(BASE + 7) == OffsetPosition(BASE, 0)
+    assert time_index().lookup(7) == TimestampOffset(-1, BASE)
+    assert offset_index().first_at_position(0) is None
