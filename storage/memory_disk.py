@@ -8,12 +8,10 @@ the device, so that a later sync succeeds without them (Rebello et al., USENIX A
 """
 
 import errno
-import random as random_module
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from random import Random
 from typing import TypeVar
-
-import trio
 
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
@@ -53,7 +51,7 @@ class _Content:
             _apply(self.durable, position, data)
         self.pending.clear()
 
-    def crash(self, random: random_module.Random) -> None:
+    def crash(self, random: Random) -> None:
         """Decide what of the pending writes has reached the device; that is the file from now on."""
         choice = random.randrange(5)
         pending = self.pending
@@ -83,7 +81,7 @@ def _apply(target: bytearray, position: int, data: bytes | None) -> None:
         target[position : position + len(data)] = data
 
 
-def _sectors(write: tuple[int, bytes | None], random: random_module.Random) -> list[tuple[int, bytes | None]]:
+def _sectors(write: tuple[int, bytes | None], random: Random) -> list[tuple[int, bytes | None]]:
     position, data = write
     if data is None:
         return [write]
@@ -122,7 +120,7 @@ class _Directory:
             _change(self.durable, new, old, what)
         self.pending.clear()
 
-    def crash(self, random: random_module.Random) -> None:
+    def crash(self, random: Random) -> None:
         for new, old, what in self.pending[: random.randint(0, len(self.pending))]:
             _change(self.durable, new, old, what)
         self.entries = dict(self.durable)
@@ -243,13 +241,13 @@ class MemoryDisk:
     Attributes:
         calls: how often each kind of operation was called (`open`, `read`, `write`, `sync`, `list`, …).
         room_bytes: what may still be written until the disk is full.
-        sync_delay_s: how long `run` sleeps first (in trio's clock): a slow disk.
+        pause: awaited by `run` first, if there is one: a slow disk.
     """
 
     def __init__(
-        self, random: random_module.Random | None = None, *, now_ms: Callable[[], int] = lambda: 0
+        self, random: Random | None = None, *, now_ms: Callable[[], int] = lambda: 0
     ) -> None:
-        self._random = random or random_module.Random(0)
+        self._random = random or Random(0)
         self._root = _Directory()
         self._faults: list[_Fault] = []
         self._steps_left = -1
@@ -257,7 +255,7 @@ class MemoryDisk:
         self.calls: Counter[str] = Counter()
         self.generation = 0
         self.room_bytes = 1 << 60
-        self.sync_delay_s = 0.0
+        self.pause: Callable[[], Awaitable[None]] | None = None
 
     def crash(self) -> None:
         """The power is cut and comes back. Files that were open can no longer be used."""
@@ -399,7 +397,8 @@ class MemoryDisk:
         pass
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        await trio.sleep(self.sync_delay_s)
+        if self.pause is not None:
+            await self.pause()
         return function(*args)
 
     def _find(self, path: str) -> _Content | _Directory | None:
