@@ -12,7 +12,6 @@ that a worker thread or a sendfile must not lose is held with `hold`.
 import errno
 import fcntl
 import os
-import shutil
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -304,7 +303,13 @@ class RealDisk:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        shutil.rmtree(path)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self.remove_tree(entry.path)
+                else:
+                    os.unlink(entry.path)
+        os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -18,13 +18,7 @@ from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.checkpoint import (
-    EPOCHS,
-    PARTITION_METADATA,
-    BrokenCheckpoint,
-    read_topic_id,
-    write_topic_id,
-)
+from minikafka.storage.checkpoint import EPOCHS
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk, FileSlice
 from minikafka.storage.flush import Flush
@@ -68,14 +62,13 @@ class Log:
         clock: Callable[[], int],
         *,
         random: Random,
-        topic_id: bytes | None,
         on_failure: "Callable[[Log, Exception], None] | None",
         on_truncation: "Callable[[Log], None] | None",
     ) -> None:
         self.disk = loaded.disk
         self.directory = loaded.directory
         self.topic_partition = loaded.topic_partition
-        self.topic_id = topic_id
+        self.topic_id = loaded.topic_id
         self.config = loaded.config
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
@@ -89,10 +82,10 @@ class Log:
         self.active = self.segments[-1]
         self.last_flush_ms = clock()
         self.directory_unsynced = not loaded.report.clean or loaded.created
-        self.unsynced_paths: list[str] = []
+        self.unsynced_paths = loaded.unsynced_paths
         self.touched: list[Segment] = []  # Changed below the recovery point: rolled, or cut.
         self.truncations = 0
-        self._now_ms = clock
+        self.now_ms = clock
         self._random = random
         self._on_failure = on_failure
         self._on_truncation = on_truncation
@@ -133,36 +126,19 @@ class Log:
                 get to the checkpoint first.
 
         Raises:
-            CorruptLog: synced data is damaged. Nothing has been changed.
+            CorruptLog: synced data is damaged. No batch has been changed.
             OSError: the disk fails.
         """
         disk.make_directory(directory)
         producers = ProducerStates(topic_partition, expiration_ms=producer_expiration_ms)
         loader = Loader(
-            disk, directory, topic_partition, config, now_ms(), recovery_point, log_start_offset, producers
-        )
+            disk, directory, topic_partition, config, now_ms(), recovery_point, log_start_offset, producers,
+            topic_id,
+        )  # fmt: skip
         loader.load(clean=clean)
-        log = cls(
-            loader,
-            now_ms,
-            random=random or Random(0),
-            topic_id=None,
-            on_failure=on_failure,
-            on_truncation=on_truncation,
+        return cls(
+            loader, now_ms, random=random or Random(0), on_failure=on_failure, on_truncation=on_truncation
         )
-        log._load_topic_id(topic_id)
-        return log
-
-    def _load_topic_id(self, given: bytes | None) -> None:
-        path = f"{self.directory}/{PARTITION_METADATA}"
-        try:
-            self.topic_id = read_topic_id(self.disk, path)
-        except BrokenCheckpoint:  # Written without a sync, see below.
-            self.topic_id = None
-        if self.topic_id is None and given is not None:
-            write_topic_id(self.disk, path, given, sync=False)
-            self.topic_id = given
-            self.unsynced_paths.append(path)
 
     @property
     def size_bytes(self) -> int:
@@ -266,7 +242,7 @@ class Log:
             return True
         if first_ms is not None and first_ms >= 0:
             return max_timestamp - first_ms > config.segment_ms - active.jitter_ms
-        return active.age_ms(max_timestamp, self._now_ms) > config.segment_ms - active.jitter_ms
+        return active.age_ms(max_timestamp, self.now_ms) > config.segment_ms - active.jitter_ms
 
     def roll(self, first_offset: int | None = None) -> None:
         """Begin a new segment, at the log's end or at the greater `first_offset`. An empty one at that offset
@@ -280,7 +256,7 @@ class Log:
             self.touched.append(active)
             if self._sizes_known is not None:
                 self._sizes_known += active.size_bytes
-            new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self._now_ms())
+            new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
             self.segments.append(new)
             self.active = new
             self.directory_unsynced = self._dirty = True
@@ -366,7 +342,7 @@ class Log:
             return False
         if self.active.base_offset > self.recovery_point:
             return True
-        return self._now_ms() - self.last_flush_ms >= self.config.flush_ms
+        return self.now_ms() - self.last_flush_ms >= self.config.flush_ms
 
     def flush(self) -> None:
         """Bring everything to the device, and wait for it. Raises KafkaError."""
@@ -387,7 +363,7 @@ class Log:
         Args:
             all_segments: False leaves out the active segment, unless `flush.ms` has passed.
         """
-        overdue = self._now_ms() - self.last_flush_ms >= self.config.flush_ms
+        overdue = self.now_ms() - self.last_flush_ms >= self.config.flush_ms
         flush = self._begin_flush(self.end_offset if all_segments or overdue else self.active.base_offset)
         if flush is not None:
             try:
@@ -411,7 +387,7 @@ class Log:
             raise self.fail(error) from error
 
     def _end_flush(self, flush: Flush) -> None:
-        self.last_flush_ms = self._now_ms()
+        self.last_flush_ms = self.now_ms()
         if flush.truncations == self.truncations and self.failure is None:
             self.recovery_point = max(self.recovery_point, flush.offset)
 
@@ -447,17 +423,17 @@ class Log:
 
     def doom(self, paths: list[str]) -> None:
         """Remove files after `file.delete.delay.ms`."""
-        due_ms = self._now_ms() + self.config.file_delete_delay_ms
+        due_ms = self.now_ms() + self.config.file_delete_delay_ms
         self._doomed += [(due_ms, path) for path in paths]
 
     def remove_doomed(self) -> None:
         """Remove the deleted files whose time has come. Raises KafkaError."""
         if self._doomed:
-            self._doomed = self._guarded(remove_due, self.disk, self._doomed, self._now_ms())
+            self._doomed = self._guarded(remove_due, self.disk, self._doomed, self.now_ms())
 
     def expire_producers(self) -> None:
         """Forget producers that were silent for `producer.id.expiration.ms`."""
-        self.producers.expire(self._now_ms())
+        self.producers.expire(self.now_ms())
 
     def update_config(self, config: LogConfig) -> None:
         """Take over changed settings."""
@@ -504,6 +480,3 @@ class Log:
             self.recovery_point = offset
             if self._on_truncation is not None:
                 self._on_truncation(self)
-
-    def clock_ms(self) -> int:
-        return self._now_ms()

@@ -17,7 +17,14 @@ from dataclasses import dataclass, field
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.checkpoint import EPOCHS, BrokenCheckpoint, read_epochs
+from minikafka.storage.checkpoint import (
+    EPOCHS,
+    PARTITION_METADATA,
+    BrokenCheckpoint,
+    read_epochs,
+    read_topic_id,
+    write_topic_id,
+)
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.epochs import LeaderEpochs
@@ -76,6 +83,8 @@ class Loader:
     Attributes:
         recovery_point: all before it was synced.
         start_offset: of the log, from its checkpoint.
+        topic_id: written down for a new log; of an old one the file's counts.
+        unsynced_paths: small files that the next flush must sync.
     """
 
     disk: Disk
@@ -86,8 +95,10 @@ class Loader:
     recovery_point: int
     start_offset: int
     producers: ProducerStates
+    topic_id: bytes | None
     end_offset: int = 0
     created: bool = False
+    unsynced_paths: list[str] = field(default_factory=list[str])
     report: Recovery = field(default_factory=Recovery)
     segments: Segments = field(init=False)
     epochs: LeaderEpochs = field(init=False)
@@ -121,6 +132,18 @@ class Loader:
         if self.report.clean:
             replay(self, self.end_offset)
         self.snapshots.take(self.producers)
+        self._load_topic_id()
+
+    def _load_topic_id(self) -> None:
+        path = f"{self.directory}/{PARTITION_METADATA}"
+        try:
+            found = read_topic_id(self.disk, path)
+        except BrokenCheckpoint:  # It was written without a sync, see below.
+            found = None
+        if found is None and self.topic_id is not None:
+            write_topic_id(self.disk, path, self.topic_id, sync=False)
+            self.unsynced_paths.append(path)
+        self.topic_id = found or self.topic_id
 
     def _load_epochs(self) -> None:
         path = f"{self.directory}/{EPOCHS}"

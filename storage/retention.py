@@ -41,7 +41,7 @@ def _beyond_size(log: "Log") -> Breach:
 
 
 def _beyond_time(log: "Log") -> Breach:
-    now_ms = log.clock_ms()
+    now_ms = log.now_ms()
 
     def breach(segment: Segment) -> bool:
         latest_ms = segment.latest.timestamp

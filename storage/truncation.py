@@ -26,7 +26,7 @@ def truncate_to(log: "Log", offset: int) -> bool:
     log.active = log.segments[-1]
     log.active.truncate_to(offset)
     log.touched.append(log.active)
-    log.active.activate(now_ms=log.clock_ms())
+    log.active.activate(now_ms=log.now_ms())
     log.end_offset = offset
     log.start_offset = min(log.start_offset, offset)
     log.epochs.truncate_from_end(offset)
@@ -37,7 +37,7 @@ def truncate_to(log: "Log", offset: int) -> bool:
 def _rebuild_producers(log: "Log") -> None:
     if len(log.producers) or log.snapshots.offsets:
         log.snapshots.load(
-            log.producers, start_offset=log.start_offset, end_offset=log.end_offset, now_ms=log.clock_ms()
+            log.producers, start_offset=log.start_offset, end_offset=log.end_offset, now_ms=log.now_ms()
         )
         replay_headers(log.producers, log.segments, log.end_offset)
     log.producers.end_offset = log.end_offset
@@ -48,7 +48,7 @@ def truncate_fully(log: "Log", offset: int) -> None:
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     log.drop(log.segments.take(0, len(log.segments)))
     log.segments.append(
-        Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.clock_ms())
+        Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms())
     )
     log.active = log.segments[-1]
     log.start_offset = log.end_offset = offset

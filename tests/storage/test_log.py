@@ -213,7 +213,7 @@ def test_rolled_segments_are_flushed_behind_the_writers_back() -> None:
 
 def test_a_flush_that_was_overtaken_by_a_truncation_promises_nothing() -> None:
     log = filled(30)
-    log.disk.sync_delay_s = 0.001  # type: ignore[attr-defined]
+    log.disk.pause = lambda: trio.sleep(0.001)  # type: ignore[attr-defined]
 
     async def flush_and_truncate() -> None:
         async with trio.open_nursery() as nursery:
