@@ -1,0 +1,141 @@
+"""What the commands that talk to brokers share: where those are, `name=value` pairs, options handed on to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from minikafka.client.options import ClientOptions
+    from minikafka.client.producer import Producer
+    from minikafka.client.consumer import Consumer
+
+F = TypeVar("F", bound=Callable[..., Any])
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CONNECT_TIMEOUT_MS = 3_000
+"""Whoever sits before a terminal wants to hear soon that nobody listens there; clients try for 10 s."""
+FIND_TOPIC_TIMEOUT_MS = 2_000
+"""How long a topic may take to be created by the broker, or to become known to it."""
+
+
+def client_options(function: F) -> F:
+    """`--bootstrap-server`, as every client command has it."""
+    return click.option(
+        "--bootstrap-server",
+        "-b",
+        envvar="MINIKAFKA_BOOTSTRAP_SERVER",
+        default="127.0.0.1:9092",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT",
+        callback=_checked_addresses,
+        help="Brokers to begin with, several with commas.",
+    )(function)
+
+
+def _checked_addresses(context: click.Context, option: click.Parameter, value: str) -> str:
+    from minikafka.client.options import parse_addresses
+
+    try:
+        parse_addresses(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write it like 127.0.0.1:9092") from None
+    return value
+
+
+class NameValue(click.ParamType):
+    """`name=value`, as a pair."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, rest = value.partition("=")
+        if not equals or not name.strip():
+            self.fail(f"{value!r} is not name=value", param, ctx)
+        return name.strip(), rest
+
+
+class Escaped(click.ParamType):
+    """Text in which \\n, \\t, \\r, \\0, \\\\ and \\xHH stand for what they usually do; comes as bytes."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        from minikafka.cli.template import unescape
+
+        try:
+            return unescape(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def handed_on(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Arguments for a client from `--option` pairs: names with dots or underscores, values of the option's type.
+
+    Raises click.UsageError for an option that only code can give, such as a serializer. Names that are not known
+    stay as they are: the client itself refuses them, saying which it takes.
+    """
+    from dataclasses import fields
+
+    types = {item.name: str(item.type) for item in fields(kind)}
+    arguments: dict[str, Any] = {}
+    for name, text in pairs:
+        name = name.replace(".", "_").replace("-", "_")
+        if "Callable" in types.get(name, ""):
+            raise click.UsageError(f"--option {name}: a function cannot be given on the command line")
+        arguments[name] = _value(types.get(name, "str"), text)
+    return arguments
+
+
+def _value(annotation: str, text: str) -> Any:
+    """Text as the option's type; what does not fit stays text, and the client says what is allowed."""
+    if annotation == "bool":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if "int" in annotation and text.removeprefix("-").isdecimal():
+        return int(text)
+    if annotation.startswith("Sequence"):
+        return [part.strip() for part in text.split(",")]
+    return text
+
+
+def client_arguments(
+    kind: type[ClientOptions], bootstrap_server: str, pairs: Sequence[tuple[str, str]] = (), **arguments: Any
+) -> dict[str, Any]:
+    """All of a client's arguments: `pairs` of the user's win over ours; those that are None are left out."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    ours = {"bootstrap_servers": bootstrap_server, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
+    return {"client_id": "minikafka-cli", **ours, **given, **handed_on(kind, pairs)}
+
+
+async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: str) -> int:
+    """A topic's number of partitions.
+
+    Raises click.ClickException that says what to do where there is no such topic, KafkaError for anything else.
+    """
+    from minikafka.protocol.errors import UnknownTopicOrPartitionError
+
+    try:
+        return len((await client.cluster.topic(name, FIND_TOPIC_TIMEOUT_MS)).partitions)
+    except UnknownTopicOrPartitionError:
+        raise no_topic(name, bootstrap_server) from None
+
+
+def no_topic(name: str, bootstrap_server: str) -> click.ClickException:
+    """A topic that is not there."""
+    return click.ClickException(
+        f"there is no topic {name!r} at {bootstrap_server}: "
+        f"`minikafka topics list` shows what there is, `minikafka topics create {name}` makes it"
+    )
+
+
+def check_partition(topic: str, count: int, partition: int) -> None:
+    """Raise click.ClickException where a topic of `count` partitions does not have this one."""
+    if not 0 <= partition < count:
+        has = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+        raise click.ClickException(f"topic {topic!r} has no partition {partition}: it has {has}")

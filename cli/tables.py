@@ -1,0 +1,32 @@
+"""Aligned tables for terminals and for `grep`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: str = "") -> list[str]:
+    """Lines of a table: titles in capitals, two blanks between columns, columns of numbers to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    columns = list(zip(*[[title.upper() for title in titles], *texts], strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numeric = [bool(rows) and all(isinstance(row[place], int) for row in rows) for place in range(len(titles))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        ]
+        return (indent + "  ".join(padded)).rstrip()
+
+    return [line(cells) for cells in zip(*columns, strict=True)]
+
+
+def numbers(values: Sequence[int]) -> str:
+    """A list of node ids, `-` for an empty one."""
+    return ",".join(map(str, values)) or "-"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `2,000 records`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

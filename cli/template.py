@@ -1,0 +1,138 @@
+"""How a record becomes a line: templates with kcat's letters, and JSON. Pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minikafka.client import ConsumerRecord
+    from minikafka.protocol.records.record import Headers
+
+Render = Callable[["ConsumerRecord"], bytes]
+Field = Callable[["ConsumerRecord", bytes], bytes]
+"""Takes a record and what stands for null."""
+
+_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_TOKEN = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.?)|([^\\]+)", re.DOTALL)
+_PART = re.compile(rb"%(.?)|([^%]+)", re.DOTALL)
+
+
+def unescape(text: str) -> bytes:
+    r"""Text with \n, \t, \r, \0, \\ and \xHH as bytes. Raises ValueError for another letter behind a backslash."""
+    parts: list[bytes] = []
+    for code, letter, plain in _TOKEN.findall(text):
+        if code:
+            parts.append(bytes.fromhex(code))
+        elif plain:
+            parts.append(plain.encode(errors="surrogateescape"))
+        elif letter in _ESCAPES:
+            parts.append(_ESCAPES[letter])
+        else:
+            raise ValueError(rf"unknown escape \{letter}; known are \n \t \r \0 \\ and \xHH")
+    return b"".join(parts)
+
+
+def headers_text(headers: Headers, null: bytes) -> bytes:
+    """`name=value,name=value`, as kcat's %h."""
+    return b",".join(name.encode() + b"=" + (null if value is None else value) for name, value in headers)
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """A record's time like 2026-01-31T12:00:00.250Z; `-` where it has none that a calendar knows."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return "-" if timestamp_ms < 0 else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _number(value: int) -> bytes:
+    return str(value).encode()
+
+
+def _size(value: bytes | None) -> bytes:
+    return b"-1" if value is None else _number(len(value))
+
+
+def _value(record: ConsumerRecord, null: bytes) -> bytes:
+    return null if record.value is None else record.value
+
+
+FIELDS: dict[str, tuple[str, Field]] = {
+    "t": ("topic", lambda record, null: record.topic.encode()),
+    "p": ("partition", lambda record, null: _number(record.partition)),
+    "o": ("offset", lambda record, null: _number(record.offset)),
+    "k": ("key", lambda record, null: null if record.key is None else record.key),
+    "v": ("value", _value),
+    "s": ("value, as in kcat", _value),
+    "h": ("headers: name=value,name=value", lambda record, null: headers_text(record.headers, null)),
+    "T": ("timestamp in ms since 1970", lambda record, null: _number(record.timestamp)),
+    "I": ("timestamp in ISO 8601, UTC", lambda record, null: iso_time(record.timestamp).encode()),
+    "K": ("size of the key in bytes, -1 for null", lambda record, null: _size(record.key)),
+    "S": ("size of the value in bytes, -1 for null", lambda record, null: _size(record.value)),
+}
+"""What a letter behind % stands for, in the order of the help."""
+
+
+def template(text: str, *, null: bytes = b"null") -> Render:
+    """A function that fills in a template such as ``%k\\t%v``.
+
+    Raises ValueError, with what is known, for an unknown letter or escape.
+    """
+    # A percent sign may not come out of an escape, so the template is cut first.
+    parts: list[bytes | Field] = []
+    for letter, plain in _PART.findall(unescape(text)):
+        if plain:
+            parts.append(plain)
+        elif letter == b"%":
+            parts.append(b"%")
+        else:
+            parts.append(_field(letter.decode(errors="replace")))
+
+    def render(record: ConsumerRecord) -> bytes:
+        return b"".join([part if isinstance(part, bytes) else part(record, null) for part in parts])
+
+    return render
+
+
+def _field(letter: str) -> Field:
+    if letter not in FIELDS:
+        known = ", ".join(f"%{name} ({words})" for name, (words, _) in FIELDS.items())
+        raise ValueError(f"unknown letter %{letter}; known are {known} and %% (a percent sign)")
+    return FIELDS[letter][1]
+
+
+def value_line(null: bytes = b"null") -> Render:
+    """The value and nothing else: what is printed without a template."""
+    return lambda record: _value(record, null)
+
+
+def json_line(record: ConsumerRecord) -> bytes:
+    """A record as one JSON object on one line."""
+    return json.dumps(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": json_bytes(record.key),
+            "value": json_bytes(record.value),
+            "headers": [[name, json_bytes(value)] for name, value in record.headers],
+        },
+        ensure_ascii=False,
+    ).encode()
+
+
+def json_bytes(value: bytes | None) -> str | dict[str, str] | None:
+    """Bytes that are UTF-8 as text, others as {"base64": …}."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,288 @@
+"""`minikafka topics`: what topics there are, and changes to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minikafka.cli.options import NameValue, client_arguments, client_options, no_topic
+from minikafka.cli.running import Stop, run
+from minikafka.cli.tables import counted, numbers, table
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin, ConfigEntry, KafkaError
+    from minikafka.client.metadata import Partition, Topic
+
+SET_BY = {1: "topic", 2: "broker", 3: "cluster", 4: "server file", 5: "default"}
+"""Where a setting comes from, by its number in Kafka's protocol (`ConfigSource`)."""
+
+config_option = click.option(
+    "--config", "configs", multiple=True, type=NameValue(), help="A topic's setting by Kafka's name; repeatable."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="For machines: one JSON array.")
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, alter and delete topics.
+
+    Example: minikafka topics create flights --partitions 6
+    """
+
+
+@topics.command()
+@client_options
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), help="How many; the broker's num.partitions if not said.")
+@click.option("--replication-factor", type=click.IntRange(1), help="Copies of each; the broker's default if not said.")
+@config_option
+@click.option("--if-not-exists", is_flag=True, help="It is no error that the topic is there already.")
+def create(
+    bootstrap_server: str,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+) -> None:
+    """Create a topic.
+
+    \b
+    Examples:
+      minikafka topics create flights --partitions 6 --config retention.ms=3600000
+      minikafka topics create flights --if-not-exists
+    """
+    from minikafka.protocol.errors import TopicAlreadyExistsError
+
+    async def work(admin: Admin) -> None:
+        try:
+            await admin.create_topic(
+                name,
+                partitions=partitions or -1,
+                replication_factor=replication_factor or -1,
+                configs=dict(configs),
+            )
+        except TopicAlreadyExistsError:
+            if not if_not_exists:
+                raise
+            click.echo(f"Topic {name} is there already.")
+        else:
+            click.echo(f"Created topic {name}.")
+
+    with_admin(bootstrap_server, work)
+
+
+@topics.command("list")
+@client_options
+@click.option("--internal", is_flag=True, help="The cluster's own topics too, such as __consumer_offsets.")
+@json_option
+def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
+    """List all topics.
+
+    \b
+    Examples:
+      minikafka topics list
+      minikafka topics list --internal --json
+    """
+
+    async def work(admin: Admin) -> None:
+        found = [one for one in (await described(admin, None)).values() if internal or not one.is_internal]
+        if as_json:
+            click.echo(json.dumps([summary(topic) for topic in found]))
+        elif found:
+            rows = [[one.name, len(one.partitions), replication_factor_of(one)] for one in found]
+            click.echo("\n".join(table(("topic", "partitions", "replicas"), rows)))
+
+    with_admin(bootstrap_server, work)
+
+
+@topics.command()
+@client_options
+@click.argument("names", nargs=-1)
+@json_option
+def describe(bootstrap_server: str, names: tuple[str, ...], as_json: bool) -> None:
+    """Show partitions (leader, replicas, those in sync) and every setting that is not at its default.
+
+    Without a NAME all topics but the cluster's own.
+
+    \b
+    Examples:
+      minikafka topics describe flights
+      minikafka topics describe --json
+    """
+
+    async def work(admin: Admin) -> None:
+        found = await described(admin, names or None)
+        missing = [name for name in names if name not in found]
+        chosen = [one for one in found.values() if names or not one.is_internal]
+        settings = {one.name: await differing(admin, one.name) for one in chosen}
+        if as_json:
+            click.echo(json.dumps([details(one, settings[one.name]) for one in chosen]))
+        else:
+            click.echo("\n\n".join("\n".join(description(one, settings[one.name])) for one in chosen))
+        if missing:
+            raise no_topic(missing[0], bootstrap_server)
+
+    with_admin(bootstrap_server, work)
+
+
+@topics.command()
+@client_options
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(1), help="The new number; it can only grow.")
+@config_option
+@click.option("--delete-config", "deleted", multiple=True, metavar="name", help="Back to the default; repeatable.")
+def alter(
+    bootstrap_server: str,
+    name: str,
+    partitions: int | None,
+    configs: tuple[tuple[str, str], ...],
+    deleted: tuple[str, ...],
+) -> None:
+    """Give a topic more partitions or other settings.
+
+    \b
+    Examples:
+      minikafka topics alter flights --partitions 12
+      minikafka topics alter flights --config retention.ms=60000 --delete-config segment.bytes
+    """
+    from minikafka.protocol.errors import UnknownTopicOrPartitionError
+
+    if not (partitions or configs or deleted):
+        raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
+
+    async def work(admin: Admin) -> None:
+        try:
+            if configs or deleted:
+                await admin.alter_configs("topic", name, set=dict(configs), delete=deleted)
+                click.echo(f"Altered {counted(len(configs) + len(deleted), 'setting')} of topic {name}.")
+            if partitions:
+                await admin.create_partitions(name, partitions)
+                click.echo(f"Topic {name} has {counted(partitions, 'partition')} now.")
+        except UnknownTopicOrPartitionError:
+            raise no_topic(name, bootstrap_server) from None
+
+    with_admin(bootstrap_server, work)
+
+
+@topics.command()
+@client_options
+@click.argument("names", nargs=-1, required=True)
+@click.option("--if-exists", is_flag=True, help="It is no error that a topic is not there.")
+def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> None:
+    """Delete topics, with all their records.
+
+    \b
+    Examples:
+      minikafka topics delete flights
+      minikafka topics delete flights weather --if-exists
+    """
+    from minikafka.protocol.errors import UnknownTopicOrPartitionError
+
+    async def work(admin: Admin) -> None:
+        results: Mapping[str, KafkaError | None] = await admin.delete_topics(names)
+        faults: list[str] = []
+        for name, error in results.items():
+            missing = isinstance(error, UnknownTopicOrPartitionError)
+            if error is None:
+                click.echo(f"Deleted topic {name}.")
+            elif not (missing and if_exists):
+                faults.append(no_topic(name, bootstrap_server).message if missing else str(error))
+        if faults:
+            raise click.ClickException("\n".join(faults))
+
+    with_admin(bootstrap_server, work)
+
+
+def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Run `work` with an administrator that is connected."""
+    from minikafka.client import Admin
+    from minikafka.client.options import AdminOptions
+
+    async def connected(stop: Stop) -> None:
+        with stop.interruptible():
+            async with Admin(**client_arguments(AdminOptions, bootstrap_server)) as admin:
+                await work(admin)
+
+    run(connected)
+
+
+async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topic]:
+    """Topics that exist, by name, in order; raises what is wrong with any other but that it is not there."""
+    from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
+
+    found: dict[str, Topic] = {}
+    for name, one in sorted((await admin.describe_topics(names)).items()):
+        if isinstance(one, KafkaError):
+            if not isinstance(one, UnknownTopicOrPartitionError):
+                raise one
+        else:
+            found[name] = one
+    return found
+
+
+async def differing(admin: Admin, name: str) -> list[ConfigEntry]:
+    """A topic's settings that are not at their default, by name."""
+    settings = await admin.describe_configs("topic", name)
+    return sorted((one for one in settings.values() if not one.is_default), key=lambda one: one.name)
+
+
+def description(topic: Topic, settings: Sequence[ConfigEntry]) -> list[str]:
+    """A topic in words."""
+    from minikafka.protocol.names import uuid_text
+
+    kind = ", internal" if topic.is_internal else ""
+    partitions = [
+        [one.index, one.leader if one.leader >= 0 else "none", numbers(one.replicas), numbers(one.in_sync_replicas)]
+        for one in topic.partitions
+    ]
+    lines = [f"{topic.name} (id {uuid_text(topic.topic_id)}, {counted(len(topic.partitions), 'partition')}{kind})"]
+    lines += table(("partition", "leader", "replicas", "in sync"), partitions, indent="  ")
+    if settings:
+        rows = [[one.name, shown(one), SET_BY.get(one.source, "?")] for one in settings]
+        lines += ["", *table(("setting", "value", "set by"), rows, indent="  ")]
+    return lines
+
+
+def shown(setting: ConfigEntry) -> str:
+    """A setting's value; secrets have none to show."""
+    return "(hidden)" if setting.sensitive else repr(setting.value) if not setting.value else setting.value
+
+
+def summary(topic: Topic) -> dict[str, Any]:
+    """A topic in the list, for machines."""
+    from minikafka.protocol.names import uuid_text
+
+    return {
+        "name": topic.name,
+        "id": uuid_text(topic.topic_id),
+        "partitions": len(topic.partitions),
+        "replication_factor": replication_factor_of(topic),
+        "internal": topic.is_internal,
+    }
+
+
+def details(topic: Topic, settings: Sequence[ConfigEntry]) -> dict[str, Any]:
+    """All about a topic, for machines."""
+    partitions = [partition_details(one) for one in topic.partitions]
+    return {**summary(topic), "partitions": partitions, "configs": {one.name: one.value for one in settings}}
+
+
+def partition_details(partition: Partition) -> dict[str, Any]:
+    """A partition, for machines; leader -1 where there is none."""
+    return {
+        "partition": partition.index,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "in_sync_replicas": list(partition.in_sync_replicas),
+        "offline_replicas": list(partition.offline_replicas),
+    }
+
+
+def replication_factor_of(topic: Topic) -> int:
+    """How many copies its first partition has, which is what it was created with."""
+    return len(topic.partitions[0].replicas) if topic.partitions else 0
