@@ -8,7 +8,8 @@ Idempotence. A batch gets its sequence numbers when it is first sent and keeps t
 being retried nothing else of its lane is in flight. When the broker finds that numbers are missing before the oldest
 batch of a lane, or has forgotten the producer, the lane waits until nothing is in flight, takes a raised producer epoch
 and numbers everything that waits from 0 again (KIP-360). Only then: a batch whose fate is unknown may well be in the
-log, and under new numbers the broker would not know it again.
+log, and under new numbers the broker would not know it again. The first batch of an epoch goes alone, as a broker that
+knows nothing of a producer takes any number for its first: the second batch, should the first be refused.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Lane:
     """One partition's batches, oldest first."""
 
     __slots__ = (
-        "identity", "in_flight", "next_sequence", "open", "partition", "queue", "reset_wanted", "topic",
+        "established", "identity", "in_flight", "next_sequence", "open", "partition", "queue", "reset_wanted",
+        "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -62,6 +64,7 @@ class Lane:
         self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
         self.reset_wanted = False
+        self.established = False
 
     @property
     def is_empty(self) -> bool:
@@ -164,8 +167,9 @@ class Accumulator:
         if not lane.queue or lane.reset_wanted or (self._options.enable_idempotence and self.identity is None):
             return None
         batch = lane.queue[0]
-        retrying = batch.attempts > 0 or any(one.attempts > 1 for one in lane.in_flight)
-        if batch.not_before > now or (retrying and lane.in_flight):
+        alone = batch.attempts > 0 or any(one.attempts > 1 for one in lane.in_flight)
+        alone = alone or (self._options.enable_idempotence and not lane.established)
+        if batch.not_before > now or (alone and lane.in_flight):
             return None
         return batch
 
@@ -192,13 +196,15 @@ class Accumulator:
             else:
                 self.identity = None  # The producer asks for a new id.
         lane.identity = None
+        lane.established = False
         lane.next_sequence = 0
         for batch in lane.queue:
             batch.base_sequence = -1
 
     def succeeded(self, batch: PendingBatch, base_offset: int, append_time: int = -1) -> None:
         """The broker has appended the batch."""
-        self._landed(batch)
+        lane = self._landed(batch)
+        lane.established = lane.identity is not None and batch.producer_epoch == lane.identity.epoch
         if not batch.done:
             self._finish(batch)
             batch.succeed(base_offset, append_time)

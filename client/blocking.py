@@ -25,8 +25,7 @@ from functools import partial, wraps
 from typing import Any, Self
 
 import anyio
-from anyio.abc import BlockingPortal
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from minikafka.client import admin as asynchronous_admin
 from minikafka.client import consumer as asynchronous_consumer

@@ -148,8 +148,8 @@ class Cluster:
     ) -> T:
         """`attempt` until it succeeds or fails for good, with growing pauses.
 
-        Raises its last error: the first that is not retriable, or, past `timeout_ms` (default:
-        `default_api_timeout_ms`), RequestTimedOutError caused by the last.
+        Raises the first error that is not retriable or, past `timeout_ms` (default: `default_api_timeout_ms`), one
+        of the last error's class; RequestTimedOutError where nothing was heard at all.
         """
         limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = anyio.current_time() + limit_ms / 1000
@@ -164,7 +164,7 @@ class Cluster:
                     last = error
                 await anyio.sleep(self._backoff.delay_ms(number) / 1000)
                 number += 1
-        kind = NetworkError if isinstance(last, NetworkError) else RequestTimedOutError
+        kind = RequestTimedOutError if last is None else type(last)
         raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no answer'}") from last
 
     async def refresh(self) -> None:
@@ -180,7 +180,6 @@ class Cluster:
             )
             response = await self.request(request)
             self.metadata.apply(response, asked)
-            self._refresh_wanted = anyio.Event()
         self.on_update()
 
     def refresh_soon(self) -> None:
@@ -251,6 +250,7 @@ class Cluster:
         while True:
             with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
                 await self._refresh_wanted.wait()
+            self._refresh_wanted = anyio.Event()
             try:
                 await self.refresh()
                 failures = 0

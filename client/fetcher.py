@@ -203,6 +203,8 @@ class Fetcher:
         """Hand over nothing of this partition. Raises KeyError."""
         self.readings[tp].paused = True
         if self.current is not None and self.current.reading.tp == tp:
+            self.readings[tp].position = self.current.position
+            self.readings[tp].processed = self.current.processed
             self.chunks.appendleft(self.current)
             self.current = None
 

@@ -1,8 +1,15 @@
-"""Sockets under asyncio: a protocol of ours, because anyio's streams cost a task switch and a copy per read."""
+"""Sockets under asyncio: a protocol of ours, because anyio's streams cost a task switch and a copy per read.
+
+What arrives is handled outside of any task, where anyio cannot tell which event loop is running (`asyncio.run`, unlike
+`anyio.run`, does not say): each stream has a context that does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+
+import sniffio
 
 from minikafka.client.seams import Receiver, Stream
 from minikafka.protocol.message import MalformedMessage
@@ -26,6 +33,8 @@ class _Stream(asyncio.BufferedProtocol):
         self._target: memoryview | None = None
         self._transport: asyncio.Transport | None = None
         self._lost = False
+        self._context = contextvars.copy_context()
+        self._context.run(sniffio.current_async_library_cvar.set, "asyncio")
 
     def write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -44,6 +53,12 @@ class _Stream(asyncio.BufferedProtocol):
         return self._scratch if self._target is None else self._target
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._context.run(self._received, nbytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._context.run(self._lose, "it hung up" if exc is None else str(exc))
+
+    def _received(self, nbytes: int) -> None:
         try:
             if self._target is None:
                 for frame in self._receiver.frames.feed(self._scratch[:nbytes]):
@@ -57,9 +72,6 @@ class _Stream(asyncio.BufferedProtocol):
         except MalformedMessage as error:
             self._lose(f"it sent what is no Kafka response ({error})")
             self.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._lose("it hung up" if exc is None else str(exc))
 
     def _lose(self, why: str) -> None:
         if not self._lost:

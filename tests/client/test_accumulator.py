@@ -39,6 +39,15 @@ def add(made: Accumulator, value: bytes, now: float = 0.0, partition: int = 0) -
     return batch
 
 
+def established(**options: Any) -> Accumulator:
+    """One whose lane the broker knows, at sequence 1."""
+    made = accumulator(**options)
+    add(made, b"first")
+    [first] = collect(made, 1.0)
+    made.succeeded(first, 0)
+    return made
+
+
 def collect(made: Accumulator, now: float) -> list[PendingBatch]:
     requests = made.collect(now, lambda topic, partition: 1, lambda node_id: True)
     return [batch for batches in requests.values() for batch in batches]
@@ -51,6 +60,7 @@ def test_a_batch_lingers_until_it_is_full_or_old() -> None:
     assert made.next_time(0.005) == pytest.approx(0.010)
     [batch] = collect(made, 0.010)
     assert batch.values == [b"x" * 50]
+    made.succeeded(batch, 0)
     full = add(made, b"y" * 100, 0.011)
     add(made, b"z" * 100, 0.011)
     assert collect(made, 0.011) == [full]
@@ -83,16 +93,26 @@ def test_partitions_without_leader_or_with_a_busy_one_wait() -> None:
 
 
 def test_sequences_count_records_per_partition() -> None:
-    made = accumulator(linger_ms=0, batch_size=0)
+    made = established(linger_ms=0, batch_size=0)
     for partition in (0, 1, 0, 0):
         add(made, b"x", partition=partition)
     sent = collect(made, 1.0) + collect(made, 1.0) + collect(made, 1.0)
-    assert [(batch.partition, batch.base_sequence) for batch in sent] == [(0, 0), (1, 0), (0, 1), (0, 2)]
+    assert [(batch.partition, batch.base_sequence) for batch in sent] == [(0, 1), (1, 0), (0, 2), (0, 3)]
     assert all((batch.producer_id, batch.producer_epoch) == (7, 0) for batch in sent)
 
 
-def test_a_retry_keeps_its_place_and_its_sequence() -> None:
+def test_the_first_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
     made = accumulator(linger_ms=0, batch_size=0)
+    for value in (b"a", b"b", b"c"):
+        add(made, value)
+    [first] = collect(made, 1.0)
+    assert collect(made, 1.0) == []
+    made.succeeded(first, 0)
+    assert len(collect(made, 1.0) + collect(made, 1.0)) == 2
+
+
+def test_a_retry_keeps_its_place_and_its_sequence() -> None:
+    made = established(linger_ms=0, batch_size=0)
     for value in (b"a", b"b", b"c"):
         add(made, value)
     first, second = collect(made, 1.0) + collect(made, 1.0)
@@ -102,7 +122,7 @@ def test_a_retry_keeps_its_place_and_its_sequence() -> None:
     assert collect(made, 5.0) == [first]
     assert collect(made, 5.0) == []  # nothing else flies while one is retried
     made.succeeded(first, 10)
-    assert (collect(made, 5.0), first.base_sequence, second.base_sequence) == ([second], 0, 1)
+    assert (collect(made, 5.0), first.base_sequence, second.base_sequence) == ([second], 1, 2)
     made.succeeded(second, 11)
     assert collect(made, 5.0)[0].values == [b"c"]
     assert (first.metadata(0).offset, second.metadata(0).offset) == (10, 11)
@@ -135,7 +155,7 @@ def test_retries_end() -> None:
 
 @pytest.mark.parametrize("error", [OutOfOrderSequenceNumberError(), UnknownProducerIdError()])
 def test_lost_producer_state_raises_the_epoch_and_starts_at_zero(error: KafkaError) -> None:
-    made = accumulator(linger_ms=0, batch_size=0)
+    made = established(linger_ms=0, batch_size=0)
     for value in (b"a", b"b", b"c"):
         add(made, value)
     first, second = collect(made, 1.0) + collect(made, 1.0)
@@ -173,7 +193,7 @@ def test_a_fenced_epoch_and_a_spent_one_ask_for_a_new_id() -> None:
 
 
 def test_a_batch_given_up_leaves_no_gap_for_the_next() -> None:
-    made = accumulator(linger_ms=0, batch_size=0)
+    made = established(linger_ms=0, batch_size=0)
     add(made, b"bad")
     add(made, b"good")
     bad, good = collect(made, 1.0) + collect(made, 1.0)

@@ -47,6 +47,9 @@ class ModelBroker:
         for epoch, sequence, size, offset in self.recent:
             if (epoch, sequence, size) == (batch.producer_epoch, batch.base_sequence, count):
                 return offset
+        if self.epoch < 0:
+            self.next_sequence = batch.base_sequence  # Kafka takes any number from a producer it does not know.
+            self.epoch = batch.producer_epoch
         if batch.producer_epoch > self.epoch:
             self.epoch, self.next_sequence, self.recent = batch.producer_epoch, 0, []
         if batch.producer_epoch < self.epoch or batch.base_sequence != self.next_sequence:

@@ -1,0 +1,90 @@
+"""The clients without async: the same results, from plain code and from many threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from minikafka.client import TopicPartition
+from minikafka.client.blocking import Admin, Consumer, Producer
+from minikafka.protocol.errors import InvalidTopicError, RequestTimedOutError, TopicAlreadyExistsError
+
+SCRIPT = """
+import asyncio
+from minikafka.client import Consumer, Producer
+
+async def main():
+    async with Producer(bootstrap_servers="{bootstrap}") as producer:
+        await producer.send("{topic}", b"hello", key=b"world")
+    async with Consumer("{topic}", bootstrap_servers="{bootstrap}", auto_offset_reset="earliest") as consumer:
+        async for record in consumer:
+            print(record.offset, record.key, record.value)
+            break
+
+asyncio.run(main())
+"""
+
+
+def test_send_read_and_administer(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(topic, partitions=2)
+        with pytest.raises(TopicAlreadyExistsError):
+            admin.create_topic(topic)
+        assert topic in admin.list_topics()
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        deliveries = [producer.send(topic, b"%d" % n, partition=n % 2) for n in range(2000)]
+        assert deliveries[-1].result().offset == 999
+        producer.flush()
+        assert all(delivery.done for delivery in deliveries)
+    with Consumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        records = [record for _, record in zip(range(2000), consumer, strict=False)]
+    assert sorted(int(record.value) for record in records) == list(range(2000))
+
+
+def test_positions_are_those_of_the_loop(bootstrap: str, topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(100):
+            producer.send(topic, b"%d" % n)
+    with Consumer(topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        for record in consumer:
+            if record.offset == 41:
+                break
+        assert consumer.position(tp) == 42
+    with Consumer(topic, bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        assert next(iter(consumer)).offset == 42
+        assert next(consumer.batches()).values[0] == b"43"
+
+
+def test_what_goes_wrong_is_raised_by_the_result(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=2000) as producer:
+        with pytest.raises(InvalidTopicError):
+            producer.send("no such name!", b"").result()
+        with pytest.raises(TypeError, match="must be bytes"):
+            producer.send(topic, "text")
+        delivery = producer.send(topic, b"x")
+        with pytest.raises(RequestTimedOutError, match="still on its way"):
+            delivery.result(timeout_ms=10)
+        assert delivery.result().offset == 0
+
+
+def test_many_threads_may_send(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer, ThreadPoolExecutor(8) as threads:
+        results = threads.map(lambda _: producer.send(topic, b"x").result().offset, range(200))
+        assert sorted(results) == list(range(200))
+
+
+def test_closed_clients_say_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match="use it inside `with Producer"):
+        Producer().send("t", b"x")
+    with pytest.raises(RuntimeError, match="use it inside `with Admin"):
+        Admin().list_topics()
+
+
+def test_asyncio_run_in_a_plain_script(bootstrap: str, topic: str) -> None:
+    script = SCRIPT.format(bootstrap=bootstrap, topic=topic)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("0 b'world' b'hello'\n", "")

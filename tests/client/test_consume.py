@@ -1,0 +1,232 @@
+"""Consuming for real: places, seeks, pauses, batches, time, isolation, commits."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from minikafka.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from minikafka.protocol.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+
+pytestmark = pytest.mark.anyio
+NOW = 1_700_000_000_000
+
+
+async def fill(bootstrap: str, topic: str, count: int = 100, partitions: int = 1, **options: object) -> None:
+    """Values "0", "1", … a second apart from NOW on, in turn in each partition."""
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.create_topic(topic, partitions=partitions, configs={"retention.ms": "-1"})
+    async with Producer(bootstrap_servers=bootstrap, **options) as producer:
+        for n in range(count):
+            await producer.send(topic, b"%d" % n, partition=n % partitions, timestamp_ms=NOW + n * 1000)
+
+
+def reader(bootstrap: str, *topics: str, **options: object) -> Consumer:
+    return Consumer(*topics, bootstrap_servers=bootstrap, **{"auto_offset_reset": "earliest", **options})  # type: ignore[arg-type]
+
+
+async def test_positions_follow_the_records(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+    tp = TopicPartition(topic, 0)
+    async with reader(bootstrap, topic) as consumer:
+        assert await consumer.position(tp) == 0
+        async for record in consumer:
+            if record.offset == 41:
+                break
+        assert await consumer.position(tp) == 42
+        async for record in consumer:
+            assert record.offset == 42
+            break
+        assert consumer.lag(tp) == 57
+        assert [record.offset for record in await consumer.poll(5000, max_records=10)] == list(range(43, 53))
+        assert await consumer.position(tp) == 53
+        async for batch in consumer.batches():
+            assert (batch.topic, batch.partition, batch.values[0], len(batch)) == (topic, 0, b"53", 47)
+            break
+        assert await consumer.position(tp) == 100
+        assert await consumer.poll(50) == []
+
+
+async def test_seeking(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+    tp = TopicPartition(topic, 0)
+    async with reader(bootstrap, topic) as consumer:
+        for offset in (50, 3, 99):
+            consumer.seek(tp, offset)
+            assert (await consumer.poll(5000))[0].offset == offset
+        consumer.seek_to_beginning()
+        assert (await consumer.poll(5000))[0].offset == 0
+        await consumer.seek_to_time(NOW + 70_500)
+        assert (await consumer.poll(5000))[0].offset == 71
+        await consumer.seek_to_time(NOW + 700_000)
+        assert await consumer.position(tp) == 100
+        consumer.seek(tp, 10)
+        async for record in consumer:
+            if record.offset == 20:
+                consumer.seek(tp, 5)
+            if record.offset == 5:
+                break
+        with pytest.raises(ValueError, match="not assigned to this consumer"):
+            consumer.seek(TopicPartition("other", 0), 1)
+        with pytest.raises(ValueError, match="0 or more"):
+            consumer.seek(tp, -1)
+
+
+async def test_offsets_can_be_asked_for(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    async with reader(bootstrap, topic) as consumer:
+        assert await consumer.beginning_offsets([first, second]) == {first: 0, second: 0}
+        assert await consumer.end_offsets([first, second]) == {first: 50, second: 50}
+        found = await consumer.offsets_for_times({first: NOW + 10_500, second: NOW + 10_000_000})
+        assert (found[first].offset, found[first].timestamp) == (6, NOW + 12_000)  # type: ignore[union-attr]
+        assert found[second] is None
+
+
+async def test_pausing(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, partitions=2)
+    first = TopicPartition(topic, 0)
+    async with reader(bootstrap, topic) as consumer:
+        async for record in consumer:
+            if (record.partition, record.offset) == (0, 9):
+                consumer.pause(first)
+                break
+        assert consumer.paused() == [first]
+        assert await consumer.position(first) == 10
+        rest = await consumer.poll(200, max_records=1000)
+        assert {record.partition for record in rest} <= {1}
+        assert await consumer.position(first) == 10
+        consumer.resume(first)
+        left: list[int] = []
+        while len(left) < 40:
+            left += [record.offset for record in await consumer.poll(5000) if record.partition == 0]
+        assert left == list(range(10, 50))
+
+
+async def test_a_new_consumer_starts_at_the_end(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+    async with reader(bootstrap, topic, auto_offset_reset="latest") as consumer:
+        assert await consumer.position(TopicPartition(topic, 0)) == 100
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            await producer.send_and_wait(topic, b"new")
+        assert [record.value for record in await consumer.poll(5000)] == [b"new"]
+
+
+async def test_without_a_place_and_without_a_rule_the_user_is_asked(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+    tp = TopicPartition(topic, 0)
+    async with reader(bootstrap, topic, auto_offset_reset="none") as consumer:
+        with pytest.raises(OffsetOutOfRangeError, match="seek to a place, or set auto_offset_reset"):
+            await consumer.poll(5000)
+        consumer.seek(tp, 98)
+        assert len(await consumer.poll(5000)) == 2
+        consumer.seek(tp, 1000)
+        with pytest.raises(OffsetOutOfRangeError, match="has no offset 1000"):
+            await consumer.poll(5000)
+        consumer.seek(tp, 0)
+        assert (await consumer.poll(5000))[0].offset == 0
+
+
+async def test_out_of_range_goes_where_the_rule_says(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+    tp = TopicPartition(topic, 0)
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        assert await admin.delete_records({tp: 30}) == {tp: 30}
+    async with reader(bootstrap, topic) as consumer:
+        consumer.seek(tp, 5)
+        assert (await consumer.poll(5000))[0].offset == 30
+
+
+async def test_assigning_by_hand_and_committing(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    async with reader(bootstrap, group_id=topic, enable_auto_commit=False) as consumer:
+        consumer.assign([first, second])
+        assert await consumer.committed() == {}
+        await consumer.commit({first: 7, second: OffsetAndMetadata(9, "note")})
+        found = await consumer.committed(first, second)
+        assert (found[first].offset, found[second].offset, found[second].metadata) == (7, 9, "note")
+    async with reader(bootstrap, group_id=topic, enable_auto_commit=False) as consumer:
+        consumer.assign([first])
+        assert (await consumer.poll(5000, max_records=3))[0].offset == 7
+        await consumer.commit()
+        assert (await consumer.committed(first))[first].offset == 10
+
+
+async def test_deserializers(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 3)
+    async with reader(bootstrap, topic, value_deserializer=int) as consumer:
+        assert [record.value for record in await consumer.poll(5000)] == [0, 1, 2]
+
+
+async def test_new_partitions_are_noticed(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 3)
+    async with reader(bootstrap, topic, metadata_max_age_ms=200) as consumer:
+        assert len(await consumer.poll(5000)) == 3
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_partitions(topic, 2)
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            while 1 not in await producer.partitions_for(topic):
+                await anyio.sleep(0.05)
+            await producer.send_and_wait(topic, b"in the new one", partition=1)
+        assert [record.value for record in await consumer.poll(10_000)] == [b"in the new one"]
+
+
+async def test_patterns(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic + "-a", 3)
+    async with reader(bootstrap, metadata_max_age_ms=200) as consumer:
+        await consumer.subscribe(pattern=topic + "-.")
+        assert len(await consumer.poll(5000)) == 3
+        await fill(bootstrap, topic + "-b", 2)
+        assert {record.topic for record in await consumer.poll(10_000)} == {topic + "-b"}
+        await consumer.unsubscribe()
+        assert consumer.assignment() == []
+
+
+async def test_a_topic_that_does_not_exist_is_named(bootstrap: str, topic: str) -> None:
+    with pytest.raises(UnknownTopicOrPartitionError, match=topic):
+        async with reader(bootstrap, topic, allow_auto_create_topics=False, default_api_timeout_ms=300):
+            raise AssertionError("not reached")
+
+
+async def test_wrong_subscriptions_are_explained(bootstrap: str, topic: str) -> None:
+    async with reader(bootstrap) as consumer:
+        with pytest.raises(TypeError, match=r"give a list of topics, \['name'\]"):
+            await consumer.subscribe("name")
+        with pytest.raises(ValueError, match="needs topics or a pattern"):
+            await consumer.subscribe([])
+        with pytest.raises(ValueError, match="needs a group"):
+            await consumer.commit()
+        await fill(bootstrap, topic, 1)
+        await consumer.subscribe([topic])
+        with pytest.raises(RuntimeError, match="unsubscribe"):
+            consumer.assign([TopicPartition(topic, 0)])
+
+
+async def test_cancelled_waits_lose_nothing(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 0)
+    async with reader(bootstrap, topic) as consumer, Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+        got: list[bytes] = []
+        for n in range(20):
+            await producer.send(topic, b"%d" % n)
+            with anyio.move_on_after(0.002 * (n % 5)):
+                async for record in consumer:
+                    got.append(record.value)
+        while len(got) < 20:
+            got += [record.value for record in await consumer.poll(5000)]
+        assert got == [b"%d" % n for n in range(20)]
+
+
+async def test_one_partition_does_not_starve_another(bootstrap: str, topic: str) -> None:
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.create_topic(topic, partitions=2)
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(6000):
+            await producer.send(topic, bytes(1000), partition=int(n >= 5900))
+    async with reader(bootstrap, topic, max_partition_fetch_bytes=100_000) as consumer:
+        seen = {0: 0, 1: 0}
+        async for record in consumer:
+            seen[record.partition] += 1
+            if seen[1] == 100:
+                break
+        assert seen[0] < 5900

@@ -1,0 +1,73 @@
+"""Brokers that die and come back: acknowledged records stay, nothing is doubled, clients carry on by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+from support.node import NodeProcess
+
+from minikafka.client import Admin, Consumer, Producer
+from minikafka.protocol.errors import RequestTimedOutError
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backend: str) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        seen: list[bytes] = []
+        acknowledged: list[bytes] = []
+
+        async def produce() -> None:
+            async with Producer(bootstrap_servers=node.bootstrap, linger_ms=1) as producer:
+                deliveries = []
+                for n in range(3000):
+                    deliveries.append((b"%d" % n, await producer.send("t", b"%d" % n)))
+                    if n % 10 == 0:
+                        await anyio.sleep(0.001)
+                for value, delivery in deliveries:
+                    await delivery
+                    acknowledged.append(value)
+
+        async def consume() -> None:
+            options = {"auto_offset_reset": "earliest", "group_id": "g", "heartbeat_interval_ms": 100}
+            async with Consumer("t", bootstrap_servers=node.bootstrap, **options) as consumer:  # type: ignore[arg-type]
+                async for record in consumer:
+                    seen.append(record.value)
+                    if len(seen) == 3000:
+                        return
+
+        with anyio.fail_after(90):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(produce)
+                tasks.start_soon(consume)
+                for _ in range(2):
+                    await anyio.sleep(0.15)
+                    node.kill()
+                    await anyio.to_thread.run_sync(node.start)
+        assert acknowledged == [b"%d" % n for n in range(3000)]
+        assert seen == acknowledged
+
+
+async def test_a_broker_that_is_gone_for_good_ends_in_an_error(tmp_path: Path, anyio_backend: str) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        options = {"delivery_timeout_ms": 1500, "request_timeout_ms": 500, "linger_ms": 0}
+        async with Producer(bootstrap_servers=node.bootstrap, **options) as producer:
+            await producer.send_and_wait("t", b"x")
+            node.kill()
+            with pytest.raises(RequestTimedOutError, match="within 1500 ms"):
+                await producer.send_and_wait("t", b"y")
+
+
+async def test_a_broker_that_hangs_is_given_up(tmp_path: Path, anyio_backend: str) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        options = {"request_timeout_ms": 300, "default_api_timeout_ms": 1500}
+        async with Admin(bootstrap_servers=node.bootstrap, **options) as admin:
+            await admin.create_topic("t")
+            node.pause()
+            with pytest.raises(Exception, match=r"did not succeed within 1500 ms"):
+                await admin.list_topics()
+            node.resume()
+            assert await admin.list_topics() == ["t"]

@@ -1,0 +1,181 @@
+"""Groups for real: partitions are shared, handed over, taken up again where the last member stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from minikafka.client import Admin, Consumer, Listener, Producer, TopicPartition
+from minikafka.protocol.errors import GroupIdNotFoundError, KafkaError, NonEmptyGroupError, UnknownMemberIdError
+
+pytestmark = pytest.mark.anyio
+QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000, "metadata_max_age_ms": 500}
+
+
+async def fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.create_topic(topic, partitions=partitions)
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(count):
+            await producer.send(topic, b"%d" % n, partition=n % partitions)
+
+
+def member(bootstrap: str, topic: str, **options: object) -> Consumer:
+    known = {"group_id": topic, "auto_offset_reset": "earliest", **QUICK, **options}
+    return Consumer(topic, bootstrap_servers=bootstrap, **known)  # type: ignore[arg-type]
+
+
+class Diary(Listener):
+    """What a member was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, list[int]]] = []
+
+    def note(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        self.lines.append((what, [tp.partition for tp in partitions]))
+
+    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("assigned", partitions)
+
+    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("revoked", partitions)
+
+    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.note("lost", partitions)
+
+
+async def settled(*consumers: Consumer, total: int) -> list[int]:
+    """Wait until the members have so many partitions between them, evenly; how many each has."""
+    with anyio.fail_after(30):
+        while True:
+            counts = [len(consumer.assignment()) for consumer in consumers]
+            if sum(counts) == total and max(counts) - min(counts) <= 1:
+                return counts
+            await anyio.sleep(0.02)
+
+
+async def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 2, 100)
+    seen: list[bytes] = []
+    for _ in range(4):
+        async with member(bootstrap, topic) as consumer:
+            async for record in consumer:
+                seen.append(record.value)
+                if len(seen) % 25 == 0:
+                    break
+    assert sorted(seen, key=int) == [b"%d" % n for n in range(100)]
+
+
+async def test_what_was_not_processed_comes_again_after_a_failure(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 10)
+
+    async def fail_at(offset: int) -> None:
+        async with member(bootstrap, topic) as consumer:
+            async for record in consumer:
+                if record.offset == offset:
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail_at(6)
+    async with member(bootstrap, topic) as consumer:
+        assert (await consumer.poll(10_000))[0].offset == 6
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+async def test_members_share_and_hand_over(bootstrap: str, topic: str, strategy: str) -> None:
+    await fill(bootstrap, topic, 4, 0)
+    first_diary, second_diary = Diary(), Diary()
+    options = {"partition_assignment_strategy": [strategy]}
+    async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **QUICK, **options) as first:  # type: ignore[arg-type]
+        await first.subscribe([topic], listener=first_diary)
+        assert await settled(first, total=4) == [4]
+        async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **QUICK, **options) as second:  # type: ignore[arg-type]
+            await second.subscribe([topic], listener=second_diary)
+            assert await settled(first, second, total=4) == [2, 2]
+            assert not set(first.assignment()) & set(second.assignment())
+        assert await settled(first, total=4) == [4]
+    revoked = next(some for what, some in first_diary.lines if what == "revoked")
+    assert len(revoked) == (2 if strategy == "cooperative-sticky" else 4)
+    assert first_diary.lines[0] == ("assigned", [0, 1, 2, 3])
+    assert sum(len(some) for what, some in second_diary.lines if what == "assigned") >= 2
+
+
+async def test_nothing_is_lost_and_little_read_twice_over_a_rebalance(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 4, 400)
+    seen: list[bytes] = []
+
+    async def read(consumer: Consumer, count: int) -> None:
+        while len(set(seen)) < count:
+            seen.extend([record.value for record in await consumer.poll(200, max_records=5)])
+            await anyio.sleep(0.001)
+
+    async with member(bootstrap, topic) as first:
+        await read(first, 100)
+        async with member(bootstrap, topic) as second, anyio.create_task_group() as tasks:
+            tasks.start_soon(read, first, 400)
+            tasks.start_soon(read, second, 400)
+    assert set(seen) == {b"%d" % n for n in range(400)}
+    assert len(seen) <= 400 + 4 * 5 * 2
+
+
+async def test_static_members_keep_their_place(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 2, 0)
+    options = {"session_timeout_ms": 10_000}
+    async with member(bootstrap, topic, group_instance_id="b", **options) as second:
+        async with member(bootstrap, topic, group_instance_id="a", **options) as first:
+            await settled(first, second, total=2)
+            mine = first.assignment()
+        async with member(bootstrap, topic, group_instance_id="a", **options) as again:
+            await settled(again, second, total=2)
+            assert again.assignment() == mine
+
+
+async def test_groups_are_described_and_deleted(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 2, 10)
+    tp = TopicPartition(topic, 0)
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        async with member(bootstrap, topic, client_id="someone") as consumer:
+            while len(await consumer.poll(100)) == 0:
+                pass
+            group = await admin.describe_group(topic)
+            assert (group.state, group.protocol_type, group.assignor) == ("Stable", "consumer", "range")
+            assert [(one.client_id, one.assignment) for one in group.members] == [
+                ("someone", [tp, TopicPartition(topic, 1)])
+            ]
+            with pytest.raises(NonEmptyGroupError, match=topic):
+                await admin.delete_group(topic)
+            with pytest.raises(UnknownMemberIdError):
+                await admin.alter_group_offsets(topic, {tp: 1})
+        assert (await admin.describe_group(topic)).state == "Empty"
+        assert topic in [group.group_id for group in await admin.list_groups(states=["Empty"])]
+        await admin.alter_group_offsets(topic, {tp: 3})
+        assert (await admin.list_group_offsets(topic))[tp].offset == 3
+        await admin.delete_group(topic)
+        with pytest.raises(GroupIdNotFoundError):
+            await admin.describe_group(topic)
+
+
+async def test_commits_of_who_is_no_member_any_more_are_refused(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 10)
+    tp = TopicPartition(topic, 0)
+    async with member(bootstrap, topic, enable_auto_commit=False) as consumer:
+        await consumer.poll(10_000)
+        consumer._open_subscriptions()._group.membership.generation = 77  # type: ignore[union-attr]
+        with pytest.raises(KafkaError, match=f"committing for group '{topic}'"):
+            await consumer.commit({tp: 5})
+
+
+async def test_a_member_that_processes_too_slowly_leaves_and_comes_back(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 10)
+    diary = Diary()
+    options = {**QUICK, "max_poll_interval_ms": 300, "auto_offset_reset": "earliest"}
+    async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **options) as consumer:  # type: ignore[arg-type]
+        await consumer.subscribe([topic], listener=diary)
+        assert len(await consumer.poll(10_000, max_records=3)) == 3
+        with anyio.fail_after(20):
+            while ("lost", [0]) not in diary.lines:
+                await anyio.sleep(0.02)
+        assert (await consumer.poll(10_000))[0].offset == 0
+        assert diary.lines[-1] == ("assigned", [0])
