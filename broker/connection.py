@@ -4,7 +4,7 @@ As Apache Kafka does, a connection's next request is not looked at before the la
 of its flow control. A request that cannot be understood ends the connection: what follows it could not be trusted.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import trio
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("minikafka.connection")
 
-REQUESTS_BETWEEN_CHECKPOINTS = 16
+REQUESTS_BETWEEN_CHECKPOINTS = 64
+TURNS_BETWEEN_CHECKPOINTS = 4
+"""A client that always has sent more already never blocks a read: the others get their turn this often."""
 
 
 class Connection:
@@ -62,18 +64,30 @@ class Connection:
             self.transport.close()
 
     async def _serve(self) -> None:
-        answered = 0
+        turns = 0
         while frames := await self._receive():
+            turns += 1
+            if turns % TURNS_BETWEEN_CHECKPOINTS == 0:
+                await trio.lowlevel.checkpoint()
             self.last_active = self._current_time()
-            for frame in frames:
-                self.busy = True
-                parts = await self._dispatcher.answer(frame, self)
-                if parts:
-                    await self.transport.send(parts)
-                self.busy = False
-                answered += 1
-                if answered % REQUESTS_BETWEEN_CHECKPOINTS == 0:
-                    await trio.lowlevel.checkpoint()
+            self.busy = True
+            await self._answer(frames)
+            self.busy = False
+
+    async def _answer(self, frames: list[bytearray]) -> None:
+        """Answer requests that came together, in order; their answers leave together too, a system call for all.
+
+        Only what may take its time (a fetch that waits, a rebalance) does not hold back the answers before it.
+        """
+        ready: list[Any] = []
+        for number, frame in enumerate(frames):
+            if ready and (self._dispatcher.may_wait(frame) or number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
+                await self.transport.send(ready)
+                ready = []
+                await trio.lowlevel.checkpoint()
+            ready += await self._dispatcher.answer(frame, self)
+        if ready:
+            await self.transport.send(ready)
 
     async def _receive(self) -> list[bytearray]:
         """The next whole frames, at least one; none at the end of the stream."""

@@ -35,6 +35,7 @@ class Route:
     Attributes:
         advertised_min: What ApiVersions says where that differs from what is honoured (Produce: KAFKA-18659).
         advertised: Whether ApiVersions names it at all.
+        waits: Whether an answer may take its time by design.
     """
 
     key: int
@@ -44,6 +45,7 @@ class Route:
     max_version: int
     advertised_min: int
     advertised: bool
+    waits: bool
     handle: Handler
 
 
@@ -57,8 +59,17 @@ def routes_of(modules: Sequence[Any]) -> dict[int, Route]:
         advertised_min = int(getattr(module, "ADVERTISED_MIN_VERSION", minimum))
         advertised = bool(getattr(module, "ADVERTISED", True))
         assert api.key not in routes, f"two handlers for {api.name}"
+        waits = bool(getattr(module, "WAITS", False))
         routes[api.key] = Route(
-            api.key, module.REQUEST, api.response, minimum, maximum, advertised_min, advertised, module.handle
+            api.key,
+            module.REQUEST,
+            api.response,
+            minimum,
+            maximum,
+            advertised_min,
+            advertised,
+            waits,
+            module.handle,
         )
     return dict(sorted(routes.items()))
 
@@ -74,6 +85,11 @@ class Dispatcher:
     def __init__(self, node: "Node", routes: dict[int, Route]) -> None:
         self._node = node
         self._routes = routes
+        self._waiting_keys = {route.key for route in routes.values() if route.waits}
+
+    def may_wait(self, frame: bytearray) -> bool:
+        """Whether the answer to a frame may take its time."""
+        return int.from_bytes(frame[:2], "big") in self._waiting_keys
 
     async def answer(self, frame: bytearray, connection: "Connection") -> list[Any]:
         """The parts of the answer, size first; empty where there is none (Produce with acks 0).

@@ -23,6 +23,7 @@ from minikafka.protocol.messages.fetch import (
 
 REQUEST = FetchRequest
 VERSIONS = "4-18"
+WAITS = True
 
 VERSION_WITH_SESSIONS = 7
 VERSION_BY_ID = 13

@@ -9,6 +9,7 @@ from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 
 REQUEST = SyncGroupRequest
 VERSIONS = "0-5"
+WAITS = True
 
 PROTOCOL_REQUIRED_FROM = 5
 
