@@ -1,0 +1,200 @@
+"""The group coordinator's state machine by itself: no runtime, no trio, time moved by hand.
+
+What the runtime does with decisions is done here in a few plain lines, over a log that is a list. `crash` makes the
+state anew from that list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from minikafka.broker.coordinator.decision import Decision, Now
+from minikafka.broker.coordinator.groups.group import ClassicGroup
+from minikafka.broker.coordinator.groups.joining import join_group
+from minikafka.broker.coordinator.groups.leaving import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.member import Caller
+from minikafka.broker.coordinator.groups.records import decode_record, encode_record
+from minikafka.broker.coordinator.groups.settings import GroupSettings
+from minikafka.broker.coordinator.groups.state import GroupsState
+from minikafka.broker.coordinator.groups.syncing import sync_group
+from minikafka.broker.coordinator.groups.turn import Turn
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.messages.heartbeat import HeartbeatRequest
+from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from minikafka.protocol.types import NIL_UUID
+
+CLOCK_MS = 1_700_000_000_000
+NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)
+GROUP = "g"
+
+
+class Bench:
+    """One coordinator over one log.
+
+    Attributes:
+        log: (key, value, producer id) of every record, encoded; ("end", producer id, committed) of every marker.
+        replies: By ticket.
+        refusal: What the log says to the next records, once.
+    """
+
+    def __init__(self, settings: GroupSettings = NO_DELAY, seed: int = 0) -> None:
+        self.settings = settings
+        self.random = Random(seed)
+        self.elapsed_ms = 0
+        self.log: list[Any] = []
+        self.replies: dict[Any, Any] = {}
+        self.refusal: KafkaError | None = None
+        self.state = self.new_state()
+        self._tickets = 0
+        self._carry_out_all(self.state.loaded(self.now))
+
+    @property
+    def now(self) -> Now:
+        return Now(CLOCK_MS + self.elapsed_ms, 5_000 + self.elapsed_ms)
+
+    def new_state(self) -> GroupsState:
+        return GroupsState(self.settings, self.random, lambda topic: NIL_UUID)
+
+    def group(self, group_id: str = GROUP) -> ClassicGroup:
+        return self.state.groups[group_id]
+
+    # -- what the runtime does ---------------------------------------------------------------------------------------
+
+    def do(self, step: Callable[[Turn, Any], None]) -> Any:
+        """Decide and carry out; the ticket, whose reply may be there or not."""
+        self._tickets += 1
+        ticket = self._tickets
+        turn = Turn(self.state, self.now)
+        step(turn, ticket)
+        self.carry_out(turn.decision)
+        return ticket
+
+    def ask(self, step: Callable[[Turn, Any], None]) -> Any:
+        """Decide and carry out; the reply, which must be there."""
+        return self.replies[self.do(step)]
+
+    def carry_out(self, decision: Decision | None) -> None:
+        while decision is not None:
+            refusal = self.refusal if decision.records else None
+            if refusal is not None:
+                self.refusal = None
+                assert decision.refused is not None, "these tests refuse only what can be refused"
+                decision = decision.refused(refusal)
+                continue
+            producer = -1 if decision.producer is None else decision.producer.producer_id
+            for key, value in decision.records:
+                self.log.append((*encode_record(key, value), producer))
+                self._apply(self.state, *self.log[-1], len(self.log) - 1)
+            for ticket, reply in decision.replies:
+                assert ticket not in self.replies, "nobody is answered twice"
+                self.replies[ticket] = reply
+            decision = decision.then() if decision.then else None
+
+    def _carry_out_all(self, decisions: list[Decision]) -> None:
+        for decision in decisions:
+            self.carry_out(decision)
+
+    def pass_time(self, elapsed_ms: int) -> None:
+        """Let time pass; deadlines are met in their order, each at its time."""
+        until = self.elapsed_ms + elapsed_ms
+        while (at_ms := self.state.next_deadline_ms()) is not None and at_ms - 5_000 <= until:
+            self.elapsed_ms = max(self.elapsed_ms, at_ms - 5_000)
+            for name in self.state.due(self.now):
+                self.carry_out(self.state.expire(name, self.now))
+        self.elapsed_ms = until
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        self.log.append(("end", producer_id, committed))
+        self.state.end_transaction(producer_id, committed=committed)
+
+    @staticmethod
+    def _apply(state: GroupsState, key: bytes, value: bytes | None, producer: int, offset: int) -> None:
+        known = decode_record(key, value)
+        assert known is not None
+        state.apply(*known, offset, producer)
+
+    def reloaded(self, keep: Callable[[int], bool] = lambda offset: True) -> GroupsState:
+        """A new state from the log; `keep` leaves out what compaction has taken away."""
+        state = self.new_state()
+        for offset, entry in enumerate(self.log):
+            if entry[0] == "end":
+                state.end_transaction(entry[1], committed=entry[2])
+            elif keep(offset):
+                self._apply(state, *entry, offset)
+        return state
+
+    def crash(self) -> None:
+        """Another coordinator takes over."""
+        self.state = self.reloaded()
+        self._carry_out_all(self.state.loaded(self.now))
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        instance: str | None = None,
+        version: int = 3,
+        protocols: tuple[tuple[str, bytes], ...] = (("range", b"m"),),
+        session_ms: int = 10_000,
+        rebalance_ms: int = 10_000,
+        group: str = GROUP,
+        protocol_type: str = "consumer",
+        client: str = "client",
+    ) -> Any:
+        """A JoinGroup; its ticket. Version 3 lets members in at once, version 4 and newer give them an id first."""
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
+        )
+        return self.do(lambda turn, ticket: join_group(turn, request, Caller(client, "/host", version), ticket))
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        instance: str | None = None,
+        group: str = GROUP,
+    ) -> Any:
+        """A SyncGroup; its ticket."""
+        request = SyncGroupRequest(
+            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        request.assignments = [
+            SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (assignments or {}).items()
+        ]
+        return self.do(lambda turn, ticket: sync_group(turn, request, ticket))
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
+    ) -> int:
+        """A Heartbeat; the error code of its answer."""
+        request = HeartbeatRequest(
+            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
+        )
+        return self.ask(lambda turn, ticket: heartbeat(turn, request, ticket)).error_code
+
+    def leave(self, *member_ids: str, instance: str | None = None, group: str = GROUP) -> Any:
+        """A LeaveGroup; its answer."""
+        request = LeaveGroupRequest(group_id=group)
+        request.members = [MemberIdentity(member_id=name, group_instance_id=instance) for name in member_ids]
+        return self.ask(lambda turn, ticket: leave_group(turn, request, ticket))
+
+    def member(self, session_ms: int = 10_000, rebalance_ms: int = 10_000) -> str:
+        """The only member of a new, stable group."""
+        reply = self.replies[self.join(session_ms=session_ms, rebalance_ms=rebalance_ms)]
+        self.sync(reply.member_id, reply.generation_id, {reply.member_id: b"all"})
+        assert str(self.group().state) == "Stable"
+        return reply.member_id
