@@ -174,8 +174,9 @@ def _broker(name: str, in_force: InForce) -> list[Entry]:
         _entry(setting, setting.render(values[key]), synonyms(key), read_only=setting.read_only)
         for key, setting in NODE_SETTINGS.items()
     ]
-    others = in_force.node_texts().keys() - NODE_SETTINGS.keys()
-    return known + [_unknown(key, synonyms(key)) for key in sorted(others)]
+    texts = in_force.node_texts()
+    others = sorted(texts.keys() - NODE_SETTINGS.keys())
+    return known + [_other(key, texts[key], synonyms(key)) for key in others]
 
 
 def _all_brokers(in_force: InForce) -> list[Entry]:
@@ -185,23 +186,24 @@ def _all_brokers(in_force: InForce) -> list[Entry]:
     for key, text in sorted(in_force.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
         setting = NODE_SETTINGS.get(key)
         if setting is None:
-            entries.append(_unknown(key, [_synonym(key, None, source)]))
+            entries.append(_other(key, text, [_synonym(key, None if _secret(key) else text, source)]))
         else:
             value = None if setting.sensitive else text
             entries.append(_entry(setting, value, [_synonym(key, value, source)], read_only=setting.read_only))
     return entries
 
 
-def _unknown(name: str, synonyms: Synonyms) -> Entry:
-    """A setting that nobody knows might be a secret."""
+def _other(name: str, value: str | None, synonyms: Synonyms) -> Entry:
+    """A listener's own setting, or one that nobody knows and that might be a secret."""
     base = NODE_SETTINGS.get(listener_base_name(name) or "")
+    hidden = base is None or base.sensitive
     return Entry(
         name=name,
-        value=None,
-        read_only=base is None or base.read_only,
+        value=None if hidden else value,
+        read_only=True,
         config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-        is_sensitive=True,
-        synonyms=[_synonym(synonym.name, None, ConfigSource(synonym.source)) for synonym in synonyms],
+        is_sensitive=hidden,
+        synonyms=synonyms,
         config_type=base.type if base else 0,
         documentation=base.doc if base else None,
     )
@@ -250,5 +252,5 @@ def _synonyms_of_nodes(in_force: InForce) -> Callable[[str], Synonyms]:
 
 
 def _secret(name: str) -> bool:
-    setting = NODE_SETTINGS.get(name)
+    setting = NODE_SETTINGS.get(listener_base_name(name) or name)
     return setting is None or setting.sensitive

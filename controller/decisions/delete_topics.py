@@ -40,8 +40,9 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
     if request.timeout_ms <= 0:
         return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
     counts = Counter(asked)
-    results = [_result(*one, _malformed(one, counts)) for one in counts if _malformed(one, counts)]
-    found, missing = _find(image, [one for one in counts if not _malformed(one, counts)])
+    results = [_result(*one, _malformed(one)) for one in asked if _malformed(one)]
+    results += [_result(*one, _named_twice(one, counts)) for one in counts if _named_twice(one, counts)]
+    found, missing = _find(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
     deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]
     return Decision([*records], DeleteTopicsResponse(responses=results + missing + deleted))
@@ -54,16 +55,20 @@ def _disabled(asked: list[Asked], version: int) -> list[DeletableTopicResult]:
     return [_result(*one, error) for one in asked]
 
 
-def _malformed(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
-    """What is wrong with asking like this, whatever topics there are."""
+def _malformed(one: Asked) -> KafkaError | None:
+    """What is wrong with asking like this, however often."""
     name, topic_id = one
     if name is None and topic_id == NIL_UUID:
         return InvalidRequestError("Neither topic name nor id were specified.")
     if name is not None and topic_id != NIL_UUID:
         return InvalidRequestError("You may not specify both topic name and topic id.")
-    if counts[one] > 1:
-        return InvalidRequestError(f"Duplicate topic {'id' if name is None else 'name'}.")
     return None
+
+
+def _named_twice(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
+    if counts[one] == 1 or _malformed(one):
+        return None
+    return InvalidRequestError(f"Duplicate topic {'id' if one[0] is None else 'name'}.")
 
 
 def _find(image: Image, asked: list[Asked]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:

@@ -29,6 +29,8 @@ PREFERRED, UNCLEAN = 0, 1
 
 def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Decision[ElectLeadersResponse]:
     """An answer for each partition; asked for all, only those that needed an election are told."""
+    if request.topic_partitions == []:
+        return Decision([], ElectLeadersResponse())
     if request.election_type not in (PREFERRED, UNCLEAN):
         return Decision([], _refuse(request))
     everything = request.topic_partitions is None

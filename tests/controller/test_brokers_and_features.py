@@ -177,6 +177,7 @@ def test_asked_for_all_only_elections_are_told() -> None:
 def test_unknown_elections_are_refused() -> None:
     assert elect(with_topic(cluster(), "t", (1,)), 7, {"t": [0]}) == ("INVALID_REQUEST", {"t": ["INVALID_REQUEST"]})
     assert elect(cluster(), 7, None) == ("INVALID_REQUEST", {})
+    assert elect(cluster(), 7, {}) == ("NONE", {})
 
 
 def reassign(image: Image, *moves: tuple[str, int, list[int] | None], any_number: bool = True) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
-from support.controllers import ENDPOINTS, create, creation, started, with_controller
+from support.controllers import ENDPOINTS, create, creation, make_slow, started, with_controller
 
 from minikafka.controller.controller import Controller
 from minikafka.controller.decisions.decision import Decision
@@ -96,7 +96,7 @@ def test_decisions_that_wait_build_on_each_other_and_share_one_sync() -> None:
                 nursery.start_soon(one)
         return codes
 
-    disk.sync_delay_s = 0.01
+    make_slow(disk, 0.01)
     _, codes = with_controller(disk, use)
     assert sorted(codes) == [0] + [36] * 49  # TOPIC_ALREADY_EXISTS
     assert len(syncs) == 1
@@ -106,7 +106,7 @@ def test_nobody_sees_what_is_not_on_the_device_yet() -> None:
     disk = new_disk()
 
     async def use(controller: Controller) -> None:
-        disk.sync_delay_s = 1
+        make_slow(disk, 1)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(create, controller, "a")
             await trio.sleep(0.5)
@@ -212,7 +212,7 @@ def test_nobody_waits_for_a_controller_that_has_ended() -> None:
         async with trio.open_nursery() as askers, trio.open_nursery() as nursery:
             await nursery.start(controller.run)
             await controller.register(ENDPOINTS)
-            disk.sync_delay_s = 10
+            make_slow(disk, 10)
             for _ in range(3):
                 askers.start_soon(ask)
             await trio.sleep(1)

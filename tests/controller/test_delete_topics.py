@@ -57,6 +57,7 @@ def test_a_deleted_name_no_longer_collides() -> None:
 
 WRONG: dict[str, tuple[list[tuple[str | None, bytes]], list[Answer]]] = {
     "neither name nor id": ([(None, NIL_UUID)], [(None, NIL_UUID, "INVALID_REQUEST")]),
+    "neither name nor id, twice": ([(None, NIL_UUID)] * 2, [(None, NIL_UUID, "INVALID_REQUEST")] * 2),
     "name and id": ([("a", topic_id("a"))], [("a", topic_id("a"), "INVALID_REQUEST")]),
     "a name twice": ([("a", NIL_UUID)] * 2, [("a", NIL_UUID, "INVALID_REQUEST")]),
     "an unknown name twice": ([("x", NIL_UUID)] * 3, [("x", NIL_UUID, "INVALID_REQUEST")]),

@@ -137,6 +137,13 @@ def test_a_node_tells_every_setting_and_hides_secrets_and_what_it_does_not_know(
     assert not entries["message.max.bytes"].read_only
 
 
+def test_a_listeners_own_setting_is_shown_like_the_one_behind() -> None:
+    place, secret = "listener.name.x.ssl.keystore.location", "listener.name.x.ssl.keystore.password"
+    image = a_cluster(ConfigRecord(BROKER, "1", place, "/x"), ConfigRecord(BROKER, "1", secret, "hunter2"))
+    assert told(image, BROKER, "1", place) == ("/x", 2, [(place, "/x", 2)])
+    assert told(image, BROKER, "1", secret) == (None, 2, [(secret, None, 2)])
+
+
 def test_own_defaults_are_defaults() -> None:
     node = StaticSettings(1, {"node.id": "1"}, {"group.initial.rebalance.delay.ms": "0"})
     name = "group.initial.rebalance.delay.ms"

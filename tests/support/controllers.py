@@ -24,6 +24,11 @@ def started(disk: MemoryDisk, *, node_id: int = 1, seed: int = 0, **given: str) 
     return Controller(static, disk=disk, now_ms=lambda: START_MS, random=Random(seed))
 
 
+def make_slow(disk: MemoryDisk, seconds: float) -> None:
+    """From now on each sync takes this long."""
+    disk.pause = lambda: trio.sleep(seconds)
+
+
 def with_controller(
     disk: MemoryDisk, use: Callable[[Controller], Awaitable[Result]], **given: Any
 ) -> tuple[Controller, Result]:
