@@ -43,11 +43,13 @@ class Written(NamedTuple):
     """Where a batch went.
 
     `append_time_ms` is -1 unless the log stamps its own time, or the batch is a duplicate (then that of the first).
+    `flush_due`: `flush.messages` wants it on the device before it is acknowledged; see `Partition.flushed`.
     """
 
     first_offset: int
     last_offset: int
     append_time_ms: int
+    flush_due: bool = False
 
 
 @dataclass(slots=True)
@@ -173,10 +175,16 @@ class Partition:
 
     def _write(self, batch: Batch, stamped: int) -> Written:
         appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
-        if appended.flush_due:
-            self.log.flush()
         self._advance_high_watermark(batch.size_bytes)
-        return Written(appended.first_offset, appended.last_offset, stamped)
+        return Written(appended.first_offset, appended.last_offset, stamped, appended.flush_due)
+
+    async def flushed(self) -> None:
+        """Have what is written on the device; whoever comes meanwhile shares the next sync.
+
+        Raises:
+            KafkaStorageError: The device failed. The log is offline then.
+        """
+        await self.log.flush_async()
 
     def _advance_high_watermark(self, size_bytes: int) -> None:
         """The leader is the only in-sync replica: what is written is committed."""

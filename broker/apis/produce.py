@@ -2,7 +2,7 @@
 librdkafka stops compressing where they are missing (KAFKA-18659).
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from minikafka.broker.context import Disconnect, RequestContext
 from minikafka.broker.partition import Partition, Written
@@ -56,12 +56,15 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
     pending: Pending = []
     for topic in _merged(request.topic_data):
         response.responses.append(_produce_to(topic, request, context, pending))
+    for partition, written, answer in pending:
+        if written.flush_due:
+            await _settle(partition.flushed(), answer)
     if request.acks == 0:
         _hang_up_on_failure(response)
         return None
     if request.acks == ALL:
         for partition, written, answer in pending:
-            await _commit(partition, written, answer)
+            await _settle(partition.committed(written.last_offset + 1), answer)
     return response
 
 
@@ -144,9 +147,10 @@ def _append(
         pending.append((partition, written, answer))
 
 
-async def _commit(partition: Partition, written: Written, answer: PartitionProduceResponse) -> None:
+async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> None:
+    """Wait for what an acknowledgement stands for; without it there is none."""
     try:
-        await partition.committed(written.last_offset + 1)
+        await what
     except KafkaError as error:
         _fail(answer, error)
 
