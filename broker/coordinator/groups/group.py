@@ -117,12 +117,11 @@ class ClassicGroup:
         self._knowing = Counter()
         for record in value.members:
             old_id = instances.get(record.group_instance_id or "", record.member_id)
+            member = member_of_record(record, value.protocol)
             known = before.get(old_id)
-            if known is None:
-                known = member_of_record(record, value.protocol)
-            known.member_id = record.member_id
-            known.assignment = bytes(record.assignment)
-            self._enter(known)
+            if known is not None:
+                known.become(member, value.protocol)
+            self._enter(known or member)
             if old_id != record.member_id and old_id in self.pending_syncs:
                 del self.pending_syncs[old_id]
                 self.pending_syncs[record.member_id] = None

@@ -74,6 +74,17 @@ class Member:
         """Whether its session cannot run out now: it waits for the coordinator, not the other way round."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
+    def become(self, recorded: Member, protocol: str | None) -> None:
+        """Take over what the log says. Protocols that were not chosen are known to the living alone, and kept."""
+        if self.metadata(protocol) != recorded.metadata(protocol):
+            self.protocols = recorded.protocols
+        self.member_id = recorded.member_id
+        self.client_id = recorded.client_id
+        self.client_host = recorded.client_host
+        self.rebalance_timeout_ms = recorded.rebalance_timeout_ms
+        self.session_timeout_ms = recorded.session_timeout_ms
+        self.assignment = recorded.assignment
+
     def record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
         """As the log keeps it: only the metadata of the chosen protocol."""
         return MemberMetadata(

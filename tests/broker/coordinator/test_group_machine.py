@@ -290,8 +290,8 @@ RETRIED = (
 
 TestGroupMachine = GroupMachine.TestCase
 TestGroupMachine.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=100,
+    stateful_step_count=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
