@@ -32,7 +32,8 @@ class BrokenCheckpoint(ValueError):
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     """`topic partition offset` a line; empty where the file is absent. Raises BrokenCheckpoint."""
     offsets: dict[TopicPartition, int] = {}
-    for line in _read_lines(disk, path):
+    data = _read(disk, path)
+    for line in [] if data is None else _lines(path, data):
         topic, partition, offset = _fields(path, line, 3)
         offsets[TopicPartition(topic, _number(path, partition))] = _number(path, offset)
     return offsets
@@ -45,10 +46,11 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
     """(Leader epoch, start offset) in order; None where the file is absent. Raises BrokenCheckpoint."""
-    if not disk.exists(path):
-        return None
     entries: list[tuple[int, int]] = []
-    for line in _read_lines(disk, path):
+    data = _read(disk, path)
+    if data is None:
+        return None
+    for line in _lines(path, data):
         epoch, offset = _fields(path, line, 2)
         entries.append((_number(path, epoch), _number(path, offset)))
     return entries
@@ -58,11 +60,16 @@ def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]], *, s
     _write_lines(disk, path, [f"{epoch} {offset}" for epoch, offset in entries], sync=sync)
 
 
-def _read_lines(disk: Disk, path: str) -> list[str]:
-    if not disk.exists(path):
-        return []
+def _read(disk: Disk, path: str) -> bytes | None:
     try:
-        text = disk.read_bytes(path).decode()
+        return disk.read_bytes(path)
+    except FileNotFoundError:
+        return None
+
+
+def _lines(path: str, data: bytes) -> list[str]:
+    try:
+        text = data.decode()
     except UnicodeDecodeError:
         raise BrokenCheckpoint(f"{path} is not text") from None
     lines = text.split("\n")
@@ -95,10 +102,10 @@ def _number(path: str, text: str) -> int:
 def read_topic_id(disk: Disk, path: str) -> bytes | None:
     """The topic id of `partition.metadata`, 16 bytes; None where the file is absent. Raises
     BrokenCheckpoint."""
-    if not disk.exists(path):
+    data = _read(disk, path)
+    if data is None:
         return None
-    text = disk.read_bytes(path).decode("latin-1")
-    found = re.fullmatch(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?", text)
+    found = re.fullmatch(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?", data.decode("latin-1"))
     if found is None:
         raise BrokenCheckpoint(f"{path} does not name a topic id")
     return uuid_from_text(found[1])
@@ -111,10 +118,11 @@ def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, sync: bool) -> Non
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
     """The broker epoch that the node had when it shut down cleanly; -1 where the marker is there but does
     not tell, None where there is no marker (Kafka's `CleanShutdownFileHandler`)."""
-    if not disk.exists(path):
+    data = _read(disk, path)
+    if data is None:
         return None
     try:
-        found = json.loads(disk.read_bytes(path))
+        found = json.loads(data)
         return found["brokerEpoch"] if found["version"] == 0 else -1
     except (ValueError, KeyError, TypeError):
         return -1
@@ -129,10 +137,11 @@ def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
 
     Raises BrokenCheckpoint.
     """
-    if not disk.exists(path):
-        return None
     properties: dict[str, str] = {}
-    for line in disk.read_bytes(path).decode("latin-1").splitlines():
+    data = _read(disk, path)
+    if data is None:
+        return None
+    for line in data.decode("latin-1").splitlines():
         if not line.strip() or line.lstrip().startswith(("#", "!")):
             continue
         name, found, value = line.partition("=")

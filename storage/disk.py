@@ -12,16 +12,21 @@ that a worker thread or a sendfile must not lose is held with `hold`.
 import errno
 import fcntl
 import os
+import resource
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
 import trio
 
-from minikafka.storage.memory_disk import MemoryDisk
+from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 
+_READ_SIZE = 1 << 20
+_THREADS = 8
+_OPEN_FILES_MAX = 4096
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
 
@@ -119,6 +124,10 @@ class Disk(Protocol):
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         """Call `function` where it may block: in a worker thread. Cancellation waits for it to end."""
+        ...
+
+    def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
+        """Call all of them, several at once, and wait; the OSError of each. For shutting down."""
         ...
 
 
@@ -238,11 +247,13 @@ class RealDisk:
     """See `Disk`: the operating system's files.
 
     Args:
-        open_files_max: descriptors kept open; more only while files are held.
+        open_files_max: descriptors kept open; more only while files are held. By default a part of what the
+            process may have: the others are for connections.
     """
 
-    def __init__(self, *, open_files_max: int = 4096) -> None:
-        self._open_files_max = open_files_max
+    def __init__(self, *, open_files_max: int | None = None) -> None:
+        allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._open_files_max = open_files_max or min(_OPEN_FILES_MAX, allowed // 3)
         self._open_files: deque[RealFile] = deque()
         self._open_count = 0
         self._locks: list[int] = []
@@ -314,9 +325,9 @@ class RealDisk:
     def read_bytes(self, path: str) -> bytes:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            parts: list[bytes] = []
-            while part := os.read(fd, 1 << 20):
-                parts.append(part)
+            parts = [os.read(fd, _READ_SIZE)]
+            while len(parts[-1]) == _READ_SIZE:
+                parts.append(os.read(fd, _READ_SIZE))
             return b"".join(parts)
         finally:
             os.close(fd)
@@ -372,3 +383,7 @@ class RealDisk:
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         return await trio.to_thread.run_sync(function, *args)
+
+    def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [*pool.map(outcome, functions)]

@@ -90,7 +90,8 @@ class Log:
         self._on_failure = on_failure
         self._on_truncation = on_truncation
         self._doomed: list[tuple[int, str]] = []
-        self._dirty = not loaded.report.clean or loaded.created
+        self._dirty = not loaded.report.clean
+        self._created = loaded.created
         self._sizes_known: int | None = None
         self.producers.history = self._producer_history
         self.epochs.failed = self.fail
@@ -129,7 +130,6 @@ class Log:
             CorruptLog: synced data is damaged. No batch has been changed.
             OSError: the disk fails.
         """
-        disk.make_directory(directory)
         producers = ProducerStates(topic_partition, expiration_ms=producer_expiration_ms)
         loader = Loader(
             disk, directory, topic_partition, config, now_ms(), recovery_point, log_start_offset, producers,
@@ -348,13 +348,16 @@ class Log:
         """Bring everything to the device, and wait for it. Raises KafkaError."""
         flush = self._begin_flush(self.end_offset)
         if flush is not None:
-            try:
-                flush.sync()
-            except OSError as error:
-                raise self.fail(error) from error
-            finally:
-                flush.release()
-            self._end_flush(flush)
+            self._finish_flush(flush)
+
+    def _finish_flush(self, flush: Flush) -> None:
+        try:
+            flush.sync()
+        except OSError as error:
+            raise self.fail(error) from error
+        finally:
+            flush.release()
+        self._end_flush(flush)
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
         """As `flush`, while others go on. What is appended meanwhile stays unflushed. Cancelled, it leaves the
@@ -375,16 +378,10 @@ class Log:
             self._end_flush(flush)
 
     def _begin_flush(self, offset: int) -> Flush | None:
-        if self.failure is not None:
-            raise self.offline()
-        if offset <= self.recovery_point and not (
-            self.unsynced_paths or self.directory_unsynced or self.touched
-        ):
+        behind = self.unsynced_paths or self.directory_unsynced or self.touched
+        if offset <= self.recovery_point and not behind and self.failure is None:
             return None
-        try:
-            return Flush(self, offset)
-        except _Trouble as error:
-            raise self.fail(error) from error
+        return self._guarded(Flush, self, offset)
 
     def _end_flush(self, flush: Flush) -> None:
         self.last_flush_ms = self.now_ms()
@@ -451,15 +448,30 @@ class Log:
     def close(self, *, clean: bool = True) -> None:
         """Close all files; `clean`: after everything is on the device, so that the log can be opened without
         a scan. A log that was not changed since it was opened costs nothing. Raises KafkaError."""
-        if clean and self.failure is None and (self._dirty or self.recovery_point < self.end_offset):
-            try:
-                self.active.seal()
-                self.snapshots.take(self.producers)
-            except _Trouble as error:
-                raise self.fail(error) from error
-            self.flush()
+        flush = self.begin_close() if clean else None
+        if flush is not None:
+            self._finish_flush(flush)
         for segment in self.segments.opened():
             segment.close()
+
+    def begin_close(self) -> Flush | None:
+        """Bring the files in the shape of a closed log; what must be synced then. Raises KafkaError."""
+        if self.failure is not None or not (self._dirty or self._created):
+            return None
+        self._guarded(self.active.seal)
+        if not self._dirty:  # An empty log that a power cut takes away is made again.
+            return None
+        self._guarded(self.snapshots.take, self.producers)
+        return self._begin_flush(self.end_offset)
+
+    def end_close(self, flush: Flush | None, error: OSError | None) -> None:
+        """After `Flush.sync`, which may have raised. Raises KafkaError."""
+        if flush is not None:
+            flush.release()
+            if error is not None:
+                raise self.fail(error) from error
+            self._end_flush(flush)
+        self.close(clean=False)
 
     def offline(self) -> KafkaError:
         """The error to raise while the log is offline."""

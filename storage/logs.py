@@ -8,7 +8,7 @@
     manager.close(high_watermarks, broker_epoch=…)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -19,12 +19,14 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage.config import LogConfig
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.disk import Disk
+from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
 from minikafka.storage.recovery import CorruptLog
 from minikafka.storage.segment import MisplacedBatches
 
 METADATA_TOPIC = "__cluster_metadata"
 _NAME_LENGTH_MAX = 255
+_CLOSED_AT_ONCE = 100
 
 
 class LogManager:
@@ -297,11 +299,8 @@ class LogManager:
         for directory in self.directories:
             # With a marker the next start would believe a log that this one found corrupt.
             well = directory.failure is None and not directory.corrupt
-            for log in list(directory.logs.values()):
-                try:
-                    log.close(clean=True)
-                except KafkaError:
-                    well = False
+            for logs in batched(list(directory.logs.values()), _CLOSED_AT_ONCE):
+                well &= self._close_logs(logs)
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
             self._on(directory, directory.prepare_high_watermarks(high_watermarks))
@@ -310,6 +309,24 @@ class LogManager:
             directory.logs.clear()
         self.logs.clear()
         self._disk.unlock_all()
+
+    def _close_logs(self, logs: Sequence[Log]) -> bool:
+        """Close a few at once, because syncing is all waiting; whether all went well."""
+        well = True
+        begun: list[tuple[Log, Flush | None]] = []
+        for log in logs:
+            try:
+                begun.append((log, log.begin_close()))
+            except KafkaError:
+                well = False
+        outcomes = self._disk.run_all([flush.sync for _, flush in begun if flush is not None])
+        errors = iter(outcomes)
+        for log, flush in begun:
+            try:
+                log.end_close(flush, None if flush is None else next(errors))
+            except KafkaError:
+                well = False
+        return well and all(log.failure is None for log in logs)
 
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
         """A directory failed: none of its logs is used again."""
@@ -321,6 +338,11 @@ class LogManager:
             self.logs.pop(key, None)
             log.fail(error)
         self._on_offline(directory.path, error)
+
+
+def batched(logs: list[Log], size: int) -> Iterator[list[Log]]:
+    for start in range(0, len(logs), size):
+        yield logs[start : start + size]
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

@@ -9,13 +9,14 @@ the device, so that a later sync succeeds without them (Rebello et al., USENIX A
 
 import errno
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TypeVar
 
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
 Buffer = bytes | bytearray | memoryview
+Outcomes = list[OSError | None]
 Result = TypeVar("Result")
 _SECTOR_SIZE = 512
 
@@ -231,6 +232,7 @@ class MemoryFile:
         self._disk.call(kind, self.path)
 
 
+
 class MemoryDisk:
     """See `disk.Disk`: files in memory, with faults.
 
@@ -401,6 +403,9 @@ class MemoryDisk:
             await self.pause()
         return function(*args)
 
+    def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
+        return [outcome(one) for one in functions]
+
     def _find(self, path: str) -> _Content | _Directory | None:
         at: _Content | _Directory | None = self._root
         for name in filter(None, path.split("/")):
@@ -422,3 +427,12 @@ class MemoryDisk:
     def _parent(self, path: str) -> tuple[_Directory, str]:
         directory, _, name = path.rpartition("/")
         return self._directory(directory), name
+
+
+def outcome(function: Callable[[], None]) -> OSError | None:
+    """What the disk said against it."""
+    try:
+        function()
+    except OSError as error:
+        return error
+    return None

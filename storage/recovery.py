@@ -113,7 +113,11 @@ class Loader:
             raise CorruptLog(self.topic_partition, self.directory, self.end_offset, str(error)) from error
 
     def _load(self, *, clean: bool) -> None:
-        names = tidy(self.disk, self.directory)
+        try:
+            names = tidy(self.disk, self.directory)
+        except FileNotFoundError:
+            self.disk.make_directory(self.directory)
+            names = []
         bases = sorted(_offset_of(name) for name in names if name.endswith(".log"))
         self.segments = Segments(self.disk, self.directory, self.config, bases)
         self.snapshots = ProducerSnapshots(self.disk, self.directory, names)

@@ -170,9 +170,10 @@ class Segment:
 
     def _trimmed_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         """The indexes of a segment that was closed well, None where they cannot be right."""
-        if not all(self._disk.exists(self.prefix + suffix) for suffix in (".index", ".timeindex")):
+        try:
+            offsets, times = self._index_files(create=False)
+        except FileNotFoundError:
             return None
-        offsets, times = self._index_files()
         size = self.log.size_bytes
         if offsets.file.size_bytes % 8 or times.file.size_bytes % 12:
             return None
@@ -187,9 +188,10 @@ class Segment:
         first = None if times.count else next(headers(self.log, 0, size), None)
         return None if first is not None and first.max_timestamp >= 0 else (offsets, times)
 
-    def _index_files(self) -> tuple[OffsetIndex, TimeIndex]:
-        """The index files (made where absent), with no entry taken for granted."""
-        files = [self._disk.open(self.prefix + suffix, create=True) for suffix in (".index", ".timeindex")]
+    def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
+        """The index files, with no entry taken for granted."""
+        suffixes = (".index", ".timeindex")
+        files = [self._disk.open(self.prefix + suffix, create=create) for suffix in suffixes]
         capacity = self.config.segment_index_bytes
         return (
             OffsetIndex(files[0], self.base_offset, count=0, capacity_bytes=capacity),
