@@ -1,0 +1,40 @@
+"""How far a stream is behind, from its progress: the numbers of Spark's Kafka source, which Python sources lack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from minikafka.spark_connector.offsets import from_json
+
+
+class Lag(NamedTuple):
+    """Offsets behind the latest, over a source's partitions."""
+
+    least: int
+    greatest: int
+    mean: float
+    total: int
+
+
+def lag(progress: Any, source: int = 0) -> Lag | None:
+    """The lag of one source of a query, from `query.lastProgress` (or what a StreamingQueryListener is given).
+
+    None where there is no progress yet, or its offsets are not of this kind.
+    """
+    if progress is None:
+        return None
+    known = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    one = known["sources"][source]
+    ended, latest = _offsets(one.get("endOffset")), _offsets(one.get("latestOffset"))
+    behind = [max(0, latest[tp] - offset) for tp, offset in ended.items() if tp in latest]
+    if not behind:
+        return None
+    return Lag(min(behind), max(behind), sum(behind) / len(behind), sum(behind))
+
+
+def _offsets(found: Any) -> dict[Any, int]:
+    if isinstance(found, str):
+        found = json.loads(found)
+    return from_json(found)[0] if isinstance(found, Mapping) else {}

@@ -1,0 +1,34 @@
+"""What is said where data that were to be read are gone."""
+
+from __future__ import annotations
+
+import logging
+
+_logger = logging.getLogger(__name__)
+_REMEDY = (
+    "Some data may have been lost because they are not available in Kafka any more; either the data was aged out by"
+    " Kafka or the topic may have been deleted before all the data in the topic was processed. If you don't want your"
+    ' query to fail on such cases, set the source option "failOnDataLoss" to "false".'
+)
+
+
+class DataLoss(Exception):
+    """Records that were to be read cannot be read any more, and `failOnDataLoss` is true.
+
+    Attributes:
+        reason: which, and why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason} {_REMEDY}")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[DataLoss], tuple[str]]:
+        return type(self), (self.reason,)
+
+
+def report(reason: str, *, fail: bool) -> None:
+    """Raise DataLoss, or, for `failOnDataLoss` false, log a warning."""
+    if fail:
+        raise DataLoss(reason)
+    _logger.warning("%s Going on with what is there, as failOnDataLoss is false.", reason)
