@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from minikafka.client.admin_types import GroupDescription, GroupListing, GroupMember
@@ -36,9 +37,7 @@ class GroupAdmin(ClusterClient):
         found: dict[str, GroupListing] = {}
         for node_id in sorted(self.cluster.metadata.brokers):
             request = ListGroupsRequest(states_filter=list(states))
-            response = await self.cluster.retry(
-                lambda node_id=node_id, request=request: _listed(self.cluster, request, node_id), "listing groups"
-            )
+            response = await self.cluster.retry(partial(_listed, self.cluster, request, node_id), "listing groups")
             for one in response.groups:
                 found[one.group_id] = GroupListing(
                     one.group_id, one.protocol_type, one.group_state, one.group_type

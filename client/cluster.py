@@ -323,10 +323,9 @@ class ClusterClient:
         if self._cluster is not None:
             self._cluster.close()
         self._tasks.cancel_scope.cancel()
-        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         try:
-            if cancelled:
-                return await self._tasks.__aexit__(type(error), error, error.__traceback__ if error else None)
+            if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+                return await self._tasks.__aexit__(type(error), error, error.__traceback__)
             await self._tasks.__aexit__(None, None, None)
             return False
         except BaseExceptionGroup as group:

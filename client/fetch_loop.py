@@ -6,6 +6,7 @@ Fetches go over connections of their own, as a broker may hold each back for `fe
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -167,7 +168,7 @@ class FetchLoop:
         try:
             while lost := [(one, one.era) for one in self._fetcher.lost() if one.reset != "none"]:
                 what = "finding out where to read " + ", ".join(str(one.tp) for one, _ in lost)
-                found = await self._cluster.retry(lambda some=lost: self._find(some), what)
+                found = await self._cluster.retry(partial(self._find, lost), what)
                 for reading, era in lost:
                     if reading.era == era and reading.tp in found:
                         reading.move(found[reading.tp])

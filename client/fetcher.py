@@ -178,7 +178,7 @@ class Fetcher:
         """Read these from now on; those that were read before go on where they are."""
         before, self.readings = self.readings, {}
         for tp in partitions:
-            self.readings[tp] = before.pop(tp, None) or Reading(tp)
+            self.readings[tp] = before.pop(tp) if tp in before else Reading(tp)
         for gone in before.values():
             gone.move(None)
         self._drop_stale()

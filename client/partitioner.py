@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from random import Random
+from typing import Any
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -58,7 +59,7 @@ def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(partition_count)).tolist()
 
 
-def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> object:
+def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> Any:
     """The hashes of `count` keys of `size` bytes that stand one behind another."""
     import numpy as np
 

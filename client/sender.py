@@ -8,7 +8,7 @@ never waits.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,7 @@ class Sender:
     def __init__(
         self, cluster: Cluster, accumulator: Accumulator, options: ProducerOptions, tasks: TaskGroup
     ) -> None:
-        self.on_update = lambda: None
+        self.on_update: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
@@ -193,11 +193,10 @@ class Sender:
         for batch in batches:
             answer = answers.get((batch.topic, batch.partition))
             if answer is None:
-                error = UnknownTopicIdError(f"the broker said nothing about {batch.topic}-{batch.partition}")
-                self._fail([batch], error)
+                text = f"the broker said nothing about {batch.topic}-{batch.partition}"
+                self._fail([batch], UnknownTopicIdError(text))
             elif answer.error_code:
-                error = error_for(answer.error_code, self._text(batch, answer))
-                self._fail([batch], error)
+                self._fail([batch], error_for(answer.error_code, self._text(batch, answer)))
             else:
                 self._accumulator.succeeded(batch, answer.base_offset, answer.log_append_time_ms)
 

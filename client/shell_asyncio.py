@@ -66,9 +66,9 @@ class _Stream(asyncio.BufferedProtocol):
                 return
             self._target.release()
             self._target = None
-            frame = self._receiver.frames.received(nbytes)
-            if frame is not None:
-                self._receiver.on_frame(frame)
+            whole = self._receiver.frames.received(nbytes)
+            if whole is not None:
+                self._receiver.on_frame(whole)
         except MalformedMessage as error:
             self._lose(f"it sent what is no Kafka response ({error})")
             self.close()

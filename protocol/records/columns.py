@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from minikafka.protocol.records.batch import Batch, assemble
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Codec
@@ -107,7 +107,7 @@ def encode_columns(
         payload = vectors.encode(keys, values, timestamps, headers)
     else:
         rows = zip(repeat(-1), timestamps, keys or repeat(None), values, headers or repeat(()), strict=False)
-        payload = encode_records(list(rows), range(count), timestamps[0])
+        payload = encode_records(cast("list[Record]", list(rows)), range(count), timestamps[0])
     return assemble(
         payload, codec=codec, level=level, base_offset=base_offset, leader_epoch=-1,
         attributes=codec | transactional << 4, last_offset_delta=count - 1, base_timestamp=timestamps[0],

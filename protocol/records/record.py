@@ -152,6 +152,8 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
     records: list[Record] = []
     append, new, zigzag, position, size, before = records.append, tuple.__new__, _ZIGZAG, 0, len(data), -1
     wide = not -_WIDE_TIMESTAMP < base_timestamp < _WIDE_TIMESTAMP
+    key: bytes | None
+    value: bytes | None
     for _ in range(count):
         byte = data[position]
         length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)

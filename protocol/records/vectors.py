@@ -72,7 +72,7 @@ def _sections(batches: Sequence[Batch], max_size_bytes: int) -> tuple[bytes, lis
     sections: list[tuple[int, int, int]] = []
     end = 0
     for batch in batches:
-        part = batch.payload
+        part: bytes | bytearray | memoryview = batch.payload
         if batch.codec is not Codec.NONE:
             part = decompress(batch.codec, part, max_size_bytes - end)
         start, end = end, end + len(part)
