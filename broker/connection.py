@@ -29,7 +29,7 @@ class Connection:
     """A connection being served.
 
     Attributes:
-        last_active: When it last sent something, on trio's clock in seconds.
+        last_active: When something last moved on it, on trio's clock in seconds.
         busy: Whether a request of it is being answered.
     """
 
@@ -58,8 +58,10 @@ class Connection:
                 await self._serve()
         except (MalformedMessage, Disconnect) as error:
             log.info("connection closed", client=self.transport.peer_host, reason=str(error))
-        except OSError:
-            pass  # the peer went away; there is nobody to tell
+        except ConnectionError as error:
+            log.debug("connection lost", client=self.transport.peer_host, reason=str(error))
+        except OSError as error:
+            log.error("connection closed", client=self.transport.peer_host, reason=str(error))
         finally:
             self.transport.close()
 
@@ -73,6 +75,7 @@ class Connection:
             self.busy = True
             await self._answer(frames)
             self.busy = False
+            self.last_active = self._current_time()
 
     async def _answer(self, frames: list[bytearray]) -> None:
         """Answer requests that came together, in order; their answers leave together too, a system call for all.

@@ -124,11 +124,14 @@ class Server:
                 del self._by_host[host]
 
     async def reap(self) -> None:
-        """Close connections that are idle for too long, or whose client hung up while its fetch waits."""
+        """Close connections on which nothing moved for too long, or whose client hung up while its fetch waits.
+
+        As in Apache Kafka that includes clients which do not read their answers, and fetches that wait longer.
+        """
         while True:
             await trio.sleep(REAP_INTERVAL_S)
             oldest = trio.current_time() - self._idle_s_max
             for connection in list(self._connections):
                 gone = connection.busy and connection.transport.peer_is_gone()
-                if gone or (not connection.busy and connection.last_active < oldest):
+                if gone or connection.last_active < oldest:
                     connection.scope.cancel()
