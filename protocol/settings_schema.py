@@ -321,8 +321,8 @@ READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"
 INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 _REPLICA = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-_TIME_OF_DAY = r"T(?!$)(?:[-+]?\d+H)?(?:[-+]?\d+M)?(?:[-+]?\d+(?:\.\d{0,9})?S)?"
-_DURATION = rf"(?i:[-+]?P(?!$)(?:[-+]?\d+D)?(?:{_TIME_OF_DAY})?)"
+_TIME_OF_DAY = r"T(?!$)(?:\+?\d+H)?(?:\+?\d+M)?(?:\+?\d+(?:\.\d{0,9})?S)?"
+_DURATION = rf"(?i:\+?P(?!$)(?:\+?\d+D)?(?:{_TIME_OF_DAY})?)"  # as Duration.parse, but never backwards
 
 NON_EMPTY = matching("non-empty string", r"(?s).+", "String must be non-empty")
 NON_NULL = matching("non-null string", r"(?s).*", "entry must be non null", nullable=False)

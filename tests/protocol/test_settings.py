@@ -156,7 +156,7 @@ def test_a_share_group_may_start_at(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["never", "by_duration:xx", "by_duration:P", "by_duration:PT", "by_duration:"]
+    "text", ["never", "by_duration:xx", "by_duration:P", "by_duration:PT", "by_duration:", "by_duration:-PT1H"]
 )
 def test_a_share_group_may_not_start_at(text: str) -> None:
     with pytest.raises(InvalidSetting):
