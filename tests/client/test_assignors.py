@@ -120,7 +120,7 @@ def test_cooperative_sticky_comes_to_rest_balanced(
     assignor = ASSIGNORS["cooperative-sticky"]
     assignment: Assignment = assignor.assign(counts, members)
     everyone = {**members, **joining}
-    for generation in (1, 2, 3):
+    for generation in range(1, 9):
         everyone = {
             member: Subscription(one.topics, owned=assignment.get(member, ()), generation=generation)
             for member, one in everyone.items()

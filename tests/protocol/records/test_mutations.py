@@ -74,7 +74,7 @@ def test_damage_is_found_by_the_checksum(codec: Codec) -> None:
 def test_forgeries_with_a_true_checksum_harm_nobody(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"forgery/{codec}")
     tracemalloc.start()
-    for _ in range(MUTATIONS):
+    for _ in range(MUTATIONS // 3):
         try:
             for batch in batches(with_true_checksum(mutated(original, random))):
                 batch.check_crc()
