@@ -176,14 +176,20 @@ class Controller:
         context = Context(self._static, self._random, version, self.log_levels)
         return await self.submit(lambda image: decide(image, request, context))
 
-    async def register(self, endpoints: Sequence[Endpoint]) -> int:
-        """Take this node into the cluster, alive and leading what it led; returns its broker epoch."""
+    async def register(self, endpoints: Sequence[Endpoint], *, clean: bool = False) -> int:
+        """Take this node into the cluster, alive and leading what it led; returns its broker epoch.
+
+        Args:
+            endpoints: where clients and brokers reach it.
+            clean: whether all its logs were closed by a clean shutdown; else it leads in new leader epochs.
+        """
         rack = self._static.value("broker.rack")
         registration = Registration(
             node_id=self._static.node_id,
             incarnation_id=new_id(self._random),
             endpoints=tuple(endpoints),
             rack=rack if isinstance(rack, str) else None,
+            clean=clean,
         )
         self.broker_epoch = await self.submit(lambda image: register_broker.decide(image, registration))
         return self.broker_epoch

@@ -40,19 +40,26 @@ def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a broker introduces itself; `incarnation_id` is new with each start."""
+    """How a broker introduces itself.
+
+    Attributes:
+        incarnation_id: new with each start.
+        clean: whether its last shutdown was a clean one, after which nothing of its logs can be missing.
+    """
 
     node_id: int
     incarnation_id: bytes
     endpoints: tuple[Endpoint, ...]
     rack: str | None
+    clean: bool = False
 
 
 def decide(image: Image, registration: Registration) -> Decision[int]:
     """Take the broker in, alive; the reply is its broker epoch.
 
     Partitions that it led, and those without a leader that it is in sync for, get it as leader of a new
-    epoch: what it had not synced before it went may be gone, and offsets may come again (KAFKA-7415).
+    epoch: what it had not synced before it went may be gone, and offsets may come again (KAFKA-7415). After a
+    clean shutdown nothing is gone, and what it led goes on as it was.
     """
     epoch = 1 + max((broker.epoch for broker in image.brokers.values()), default=-1)
     node_id = registration.node_id
@@ -63,6 +70,6 @@ def decide(image: Image, registration: Registration) -> Decision[int]:
         PartitionChange(topic.id, index, leader=node_id)
         for topic in image.topics.values()
         for index, state in enumerate(topic.partitions)
-        if state.leader == node_id or (state.leader < 0 and node_id in state.isr)
+        if (state.leader == node_id and not registration.clean) or (state.leader < 0 and node_id in state.isr)
     ]
     return Decision([broker, *elections], epoch)

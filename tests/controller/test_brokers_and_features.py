@@ -1,5 +1,6 @@
 """Registration, producer ids, features, elections, reassignments, and what can have settings."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
     applied(register_broker.decide(image, registration(1)).records, image)
     assert (state(image).leader, state(image).leader_epoch) == (1, 1)
     assert (state(image, index=1).leader, state(image, index=1).leader_epoch) == (2, 0)
+    assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
+
+
+def test_after_a_clean_shutdown_leader_epochs_go_on() -> None:
+    image = with_topic(with_topic(three_brokers(), "t", (1, 2)), "u", (1,))
+    applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
+    applied(register_broker.decide(image, replace(registration(1), clean=True)).records, image)
+    assert (state(image).leader, state(image).leader_epoch) == (1, 0)
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
 
 
