@@ -1,0 +1,143 @@
+"""Requests over a bare socket, so that nothing but the node is measured."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from statistics import quantiles
+from typing import Any
+
+from bench.nodes import Node
+from bench.results import Figure, Goal
+from minikafka.protocol.apis import api_of
+from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.record import Record
+
+NOT_YET = {3, 5, 6}
+LATEST = -1
+PIPELINED = 200
+CONNECTIONS = 4
+
+
+class Connection:
+    """One connection; requests are encoded beforehand."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.socket = socket.create_connection(address, timeout=30)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(self, request: bytes) -> bytes:
+        """Sends a request and returns its answer, without the size prefix."""
+        self.socket.sendall(request)
+        [size] = struct.unpack(">i", self.receive(4))
+        return self.receive(size)
+
+    def ask(self, message: Any, version: int) -> Any:
+        answer = self.exchange(encode_request(message, version, 1, "bench"))
+        return decode_response(api_of(type(message)).response, version, answer)[1]
+
+    def receive(self, count: int) -> bytes:
+        received = self.socket.recv(count)
+        while len(received) < count:
+            more = self.socket.recv(count - len(received))
+            if not more:
+                raise ConnectionError("hung up")
+            received += more
+        return received
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def create_topic(address: tuple[str, int], topic: str, configs: dict[str, str] | None = None) -> None:
+    """Creates a topic of one partition and waits until it takes records."""
+    settings = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
+    wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, configs=settings)
+    connection = Connection(address)
+    created = connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), 5).topics[0]
+    if created.error_code:
+        raise SystemExit(f"topic {topic} was not created: error {created.error_code}")
+    while connection.ask(list_offsets(topic, LATEST), 5).topics[0].partitions[0].error_code in NOT_YET:
+        time.sleep(0.05)
+    connection.close()
+
+
+def list_offsets(topic: str, timestamp: int) -> ListOffsetsRequest:
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
+
+
+def measure_requests(node: Node, quick: bool) -> Iterator[Figure]:
+    """Small requests, hundreds under way on each of a few connections."""
+    create_topic(node.address, "requests")
+    connections = [Connection(node.address) for _ in range(CONNECTIONS)]
+    request = encode_request(list_offsets("requests", LATEST), 5, 1, "bench")
+    answer_bytes = 4 + len(connections[0].exchange(request))
+    many = request * PIPELINED
+    rounds = 20 if quick else 150
+    pipelined_rounds(connections, many, answer_bytes, 10)
+    began = time.perf_counter()
+    pipelined_rounds(connections, many, answer_bytes, rounds)
+    rate = rounds * PIPELINED * CONNECTIONS / (time.perf_counter() - began)
+    yield Figure("small requests, pipelined (ListOffsets)", "requests/s", None, {node.name: rate})
+    for connection in connections:
+        connection.close()
+
+
+def pipelined_rounds(connections: list[Connection], many: bytes, answer_bytes: int, rounds: int) -> None:
+    """All connections stay full: the next requests leave before the last answers are read."""
+    for connection in connections:
+        connection.socket.sendall(many)
+    for number in range(rounds):
+        for connection in connections:
+            if number < rounds - 1:
+                connection.socket.sendall(many)
+            connection.receive(answer_bytes * PIPELINED)
+
+
+def measure_latency(node: Node, quick: bool) -> Iterator[Figure]:
+    """One record at a time, the next when the last is acknowledged: acks=1, 100 bytes."""
+    create_topic(node.address, "latency")
+    batch = encode_batch([Record(0, 1_700_000_000_000, None, bytes(100), ())])
+    data = TopicProduceData(name="latency", partition_data=[PartitionProduceData(index=0, records=batch)])
+    request = encode_request(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data]), 9, 1, "bench")
+    connection = Connection(node.address)
+    timed(connection, [request] * (2_000 if quick else 10_000))
+    times = timed(connection, [request] * (3_000 if quick else 20_000))
+    connection.close()
+    cuts = quantiles(times, n=100)
+    rate = len(times) / sum(times)
+    yield Figure("one record at a time, acks 1", "records/s", Goal(4000, reference="Kafka 2,500"), {node.name: rate})
+    p50, p99 = Goal(0.25, at_most=True, reference="Kafka 0.31"), Goal(1, at_most=True, reference="Kafka 3.4")
+    yield Figure("one record at a time, p50", "ms", p50, {node.name: cuts[49] * 1000})
+    yield Figure("one record at a time, p99", "ms", p99, {node.name: cuts[98] * 1000})
+
+
+def timed(connection: Connection, requests: list[bytes]) -> list[float]:
+    """Seconds for each exchange."""
+    times: list[float] = []
+    for request in requests:
+        began = time.perf_counter()
+        connection.exchange(request)
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def lookup_ms(node: Node, topic: str, first_time_ms: int, count: int, lookups: int) -> float:
+    """The median time to find the offset of a random timestamp."""
+    dice = random.Random(count)
+    connection = Connection(node.address)
+    requests = [
+        encode_request(list_offsets(topic, first_time_ms + dice.randrange(count)), 5, 1, "bench")
+        for _ in range(lookups)
+    ]
+    times = timed(connection, requests)
+    connection.close()
+    return quantiles(times, n=100)[49] * 1000

@@ -1,0 +1,90 @@
+"""Figures and the table that they make."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka", "trio", "numpy")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be reached; `reference` is what Apache Kafka 4.3.1, or the client to beat, had on two such cores."""
+
+    value: float
+    at_most: bool = False
+    reference: str = ""
+
+    def reached(self, value: float) -> bool:
+        return value <= self.value if self.at_most else value >= self.value
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.at_most else '≥'} {shown(self.value)}"
+
+
+@dataclass
+class Figure:
+    """One row: what was measured, in which unit, with which node."""
+
+    subject: str
+    unit: str
+    goal: Goal | None = None
+    values: dict[str, float] = field(default_factory=dict)
+
+    def row(self, columns: Sequence[str]) -> list[str]:
+        """The cells; ours is marked where it misses the goal."""
+        cells = [shown(self.values[column]) if column in self.values else "" for column in columns]
+        ours = self.values.get(columns[0])
+        if self.goal is not None and ours is not None and not self.goal.reached(ours):
+            cells[0] += " ✗"
+        return [self.subject, self.unit, *cells, str(self.goal or ""), self.goal.reference if self.goal else ""]
+
+
+def shown(value: float) -> str:
+    """Three or four digits that count."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def table(figures: Sequence[Figure], columns: Sequence[str]) -> str:
+    """A Markdown table that is readable as text."""
+    head = ["measured", "unit", *columns, "goal", "reference"]
+    rows = [head, *[figure.row(columns) for figure in figures]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    rows.insert(1, ["-" * (width - (column > 1)) + ":" * (column > 1) for column, width in enumerate(widths)])
+    return "".join(f"| {' | '.join(_aligned(row, widths))} |\n" for row in rows)
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    left = {0, 1, len(widths) - 1}
+    return [
+        cell.ljust(width) if column in left else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{os.cpu_count()} × {model[1] if model else platform.processor()}, {memory:.0f} GiB, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}; " + ", ".join(_packages())
+    )
+
+
+def _packages() -> list[str]:
+    found: list[str] = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return found

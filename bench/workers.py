@@ -1,0 +1,229 @@
+"""What runs in a process of its own, so that client and node do not share an interpreter: one client, one task.
+
+    python -m bench.workers consume_confluent '{"bootstrap": "127.0.0.1:9092", "topic": "t", "count": 1000}'
+
+prints how many records went through and how long that took, from the first to the last, start-up left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+LINGER_MS = 5
+BATCH_BYTES = 256 << 10
+FETCH_BYTES = 16 << 20
+WAIT_S = 60
+QUEUED_MAX = 2_000_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a worker did."""
+
+    count: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        return self.count / self.seconds
+
+
+def produce_confluent(bootstrap: str, topic: str, count: int, size: int) -> Run:
+    """librdkafka at its ceiling: a queue for everything, batches as large as it makes them."""
+    producer, value, chunk = confluent_producer(bootstrap, topic), bytes(size), 10_000
+    chunks = [[{"value": value}] * min(chunk, count - start) for start in range(0, count, chunk)]
+    began = time.perf_counter()
+    for some in chunks:
+        if producer.produce_batch(topic, some, 0) < len(some):
+            raise SystemExit("the queue is too small for the benchmark")
+        while len(producer) > QUEUED_MAX:
+            producer.poll(0.01)
+    assert producer.flush(WAIT_S) == 0
+    return Run(count, time.perf_counter() - began)
+
+
+def produce_timed(bootstrap: str, topic: str, count: int, size: int, first_time_ms: int) -> Run:
+    """Records that are a millisecond apart, in batches of usual size."""
+    producer, value = confluent_producer(bootstrap, topic, batch_bytes=16 << 10), bytes(size)
+    began = time.perf_counter()
+    for number in range(count):
+        producer.produce(topic, value, partition=0, timestamp=first_time_ms + number)
+        if number % 10_000 == 0:
+            while len(producer) > QUEUED_MAX:
+                producer.poll(0.01)
+    assert producer.flush(WAIT_S) == 0
+    return Run(count, time.perf_counter() - began)
+
+
+def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000) -> Any:
+    producer = import_module("confluent_kafka").Producer({
+        "bootstrap.servers": bootstrap,
+        "acks": 1,
+        "linger.ms": LINGER_MS,
+        "queue.buffering.max.messages": 10_000_000,
+        "queue.buffering.max.kbytes": 2_000_000,
+        "batch.num.messages": 100_000,
+        "batch.size": batch_bytes,
+    })
+    producer.list_topics(topic, WAIT_S)
+    return producer
+
+
+def consume_confluent(bootstrap: str, topic: str, count: int) -> Run:
+    confluent_kafka = import_module("confluent_kafka")
+    consumer = confluent_kafka.Consumer({
+        "bootstrap.servers": bootstrap,
+        "group.id": "bench",
+        "fetch.message.max.bytes": FETCH_BYTES,
+        "fetch.max.bytes": 64 << 20,
+        "receive.message.max.bytes": 100 << 20,
+        "queued.min.messages": 5_000_000,
+        "queued.max.messages.kbytes": 512 << 10,
+    })
+    consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), WAIT_S)
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    done, began = 0, time.perf_counter()
+    while done < count:
+        done += len(consumer.consume(100_000, 0.05))
+    run = Run(done, time.perf_counter() - began)
+    consumer.close()
+    return run
+
+
+def produce_kafka_python(bootstrap: str, topic: str, count: int, size: int) -> Run:
+    kafka = import_module("kafka")
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=bootstrap, acks=1, linger_ms=LINGER_MS, batch_size=BATCH_BYTES, enable_idempotence=False
+    )
+    producer.partitions_for(topic)
+    value, began = bytes(size), time.perf_counter()
+    for _ in range(count):
+        producer.send(topic, value)
+    producer.flush(WAIT_S)
+    return Run(count, time.perf_counter() - began)
+
+
+def consume_kafka_python(bootstrap: str, topic: str, count: int) -> Run:
+    kafka = import_module("kafka")
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap, max_poll_records=50_000, max_partition_fetch_bytes=FETCH_BYTES
+    )
+    place = kafka.TopicPartition(topic, 0)
+    consumer.assign([place])
+    consumer.seek(place, consumer.beginning_offsets([place])[place])
+    done, began = 0, time.perf_counter()
+    while done < count:
+        for records in consumer.poll(1000).values():
+            done += touched(records)
+    run = Run(done, time.perf_counter() - began)
+    consumer.close()
+    return run
+
+
+def produce_aiokafka(bootstrap: str, topic: str, count: int, size: int) -> Run:
+    aiokafka = import_module("aiokafka")
+
+    async def produce() -> Run:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=bootstrap, acks=1, linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES
+        )
+        async with producer:
+            await producer.partitions_for(topic)
+            value, began = bytes(size), time.perf_counter()
+            for _ in range(count):
+                await producer.send(topic, value)
+            await producer.flush()
+            return Run(count, time.perf_counter() - began)
+
+    return asyncio.run(produce())
+
+
+def consume_aiokafka(bootstrap: str, topic: str, count: int) -> Run:
+    aiokafka = import_module("aiokafka")
+
+    async def consume() -> Run:
+        consumer = aiokafka.AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES
+        )
+        async with consumer:
+            place = aiokafka.TopicPartition(topic, 0)
+            consumer.assign([place])
+            consumer.seek(place, (await consumer.beginning_offsets([place]))[place])
+            done, began = 0, time.perf_counter()
+            while done < count:
+                for records in (await consumer.getmany(timeout_ms=1000, max_records=50_000)).values():
+                    done += touched(records)
+            return Run(done, time.perf_counter() - began)
+
+    return asyncio.run(consume())
+
+
+def produce_minikafka(bootstrap: str, topic: str, count: int, size: int, many: bool = False) -> Run:
+    """Our client, record by record as the others, or with `send_many`."""
+    client = import_module("minikafka.client")
+
+    async def produce() -> Run:
+        async with client.Producer(bootstrap, acks=1, enable_idempotence=False, linger_ms=LINGER_MS) as producer:
+            await producer.partitions_for(topic)
+            value, began = bytes(size), time.perf_counter()
+            if many:
+                for start in range(0, count, 10_000):
+                    await producer.send_many(topic, [value] * min(10_000, count - start))
+            else:
+                for _ in range(count):
+                    await producer.send(topic, value)
+            await producer.flush()
+            return Run(count, time.perf_counter() - began)
+
+    return asyncio.run(produce())
+
+
+def consume_minikafka(bootstrap: str, topic: str, count: int) -> Run:
+    client = import_module("minikafka.client")
+
+    async def consume() -> Run:
+        consumer = client.Consumer(
+            bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES
+        )
+        async with consumer:
+            await consumer.beginning_offsets([(topic, 0)])
+            consumer.assign([(topic, 0)])
+            done, began = 0, time.perf_counter()
+            async for batch in consumer.batches():
+                done += touched(batch)
+                if done >= count:
+                    break
+            return Run(done, time.perf_counter() - began)
+
+    return asyncio.run(consume())
+
+
+def touched(records: Iterable[Any]) -> int:
+    """How many records there are; each one's value is looked at, as whoever consumes them would."""
+    return sum(1 for record in records if record.value is not None)
+
+
+WORKERS: dict[str, Callable[..., Run]] = {
+    worker.__name__: worker
+    for worker in (
+        produce_confluent,
+        produce_timed,
+        consume_confluent,
+        produce_kafka_python,
+        consume_kafka_python,
+        produce_aiokafka,
+        consume_aiokafka,
+        produce_minikafka,
+        consume_minikafka,
+    )
+}
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(WORKERS[sys.argv[1]](**json.loads(sys.argv[2])))))
