@@ -1,4 +1,4 @@
-"""Foreign clients behind one small interface, so that one suite asks the same of every one of them.
+"""Clients, foreign ones and ours, behind one small interface: one suite asks the same of every one of them.
 
     client = connect("aiokafka", "127.0.0.1:9092")      # skips the test where the package is absent
     client.create_topic("t", partitions=3)
@@ -29,8 +29,10 @@ ADAPTERS = {
     "confluent-kafka": ("confluent_kafka", "support.clients_confluent", "ConfluentClient"),
     "kafka-python": ("kafka", "support.clients_kafka_python", "KafkaPythonClient"),
     "aiokafka": ("aiokafka", "support.clients_aiokafka", "AiokafkaClient"),
+    "minikafka": ("minikafka.client", "support.clients_minikafka", "MinikafkaClient"),
 }
 CLIENTS = tuple(ADAPTERS)
+FOREIGN_CLIENTS = CLIENTS[:3]
 WAIT_S = 30.0
 
 Closable = TypeVar("Closable", bound="Reader")
@@ -38,7 +40,7 @@ Value = TypeVar("Value")
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-class Refused(Exception):  # noqa: N818 - what happened, as a test reads it
+class Refused(Exception):
     """The client reported an error; `code` is Kafka's number for it, `text` the client's own words."""
 
     def __init__(self, code: int, text: str) -> None:

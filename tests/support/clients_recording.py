@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.clients import CLIENTS, Client, Outgoing, closing, connect, read
+from support.clients import FOREIGN_CLIENTS, Client, Outgoing, closing, connect, read
 from support.oracle import Oracle
 
 SIZE_BYTES_MAX = 4_000
@@ -54,7 +54,7 @@ def record(path: Path) -> None:
         tempfile.TemporaryDirectory() as folder,
         Oracle(Path(folder) / "kafka", settings={"advertised.listeners": f"PLAINTEXT://{bootstrap}"}) as kafka,
     ):
-        for name in CLIENTS:
+        for name in FOREIGN_CLIENTS:
             for body in overheard(name, listener, kafka.address):
                 api_key, version = struct.unpack_from(">hh", body)
                 key = (name, api_key, version, len(body) if api_key == PRODUCE else 0)
