@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROOMS := broker cli client controller protocol storage
+ROOMS := broker cli client controller protocol spark_connector storage
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test quick lint types bench clean help

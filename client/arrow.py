@@ -139,7 +139,7 @@ def _blob_array(data: bytes, starts: Array, ends: Array) -> pa.Array:
     bounds[0::2] = starts
     bounds[1::2] = np.maximum(starts, ends)
     pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
-    wanted = pa.array(np.arange(0, 2 * count, 2, np.int64), mask=nulls if nulls.any() else None)
+    wanted = pa.array(np.arange(0, 2 * count, 2, dtype=np.int64), mask=nulls if nulls.any() else None)
     return pieces.take(wanted)
 
 

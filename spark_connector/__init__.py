@@ -12,8 +12,8 @@ minikafka and from any other Kafka. Spark sees committed records only, unless to
 The life of a query. Spark makes a `source.MinikafkaDataSource` from the options (`options`). For a batch, a planner
 process of Spark's resolves where to begin and to end (`resolve`, on the wire by `cluster` and `wire`) and cuts the
 ranges into input partitions (`planner`); a stream does so batch after batch in a process of its own (`stream`,
-`offsets`). Executors read one range each (`reader`): whole fetch answers become Arrow columns (`minikafka.client.arrow`) that
-Spark takes over as they are. `lag` reads a stream's progress.
+`offsets`). Executors read one range each (`reader`): whole fetch answers become Arrow columns
+(`minikafka.client.arrow`) that Spark takes over as they are. `lag` reads a stream's progress.
 
 Caveats:
     * Only PLAINTEXT: no TLS and SASL yet. No sink yet: it comes with transactions.

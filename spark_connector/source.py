@@ -90,7 +90,7 @@ class BatchReader(DataSourceReader):
         check_batch(options)
         return [RangePartition(one) for one in batch_ranges(cluster_for(options.kafka), options)]
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Without any partition Spark calls this once, with None."""
         return read_partition(self._given, self._columns, partition)
 

@@ -1,0 +1,85 @@
+"""One Spark for all tests, brokers beside it, and property tests without deadlines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, java, why_absent
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+settings.register_profile("spark", deadline=None)
+settings.load_profile("spark")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark in this process's JVM, two cores, small; with the JVM's own Kafka connector where it lies beside us.
+
+    The folder on PYTHONPATH stands for an installed package: Spark searches it for `pyspark_…` modules.
+    """
+    pytest.importorskip("pyspark")
+    if java() is None:
+        pytest.skip("no Java")
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "site").mkdir()
+    (folder / "site" / "pyspark_minikafka").symlink_to(CHECKOUT / "pyspark_minikafka")
+    os.environ["PYTHONPATH"] = str(folder / "site")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("tests").config(map=configuration(folder))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+    gateway = session.sparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+    del os.environ["PYTHONPATH"]
+
+
+def configuration(folder: Path) -> dict[str, str]:
+    """What keeps Spark small, quick and quiet."""
+    jars = sorted((CHECKOUT.parent / "shared" / "apache-kafka" / "spark-jars").glob("*.jar"))
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "900m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xss4m",
+        **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
+    }
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A minikafka node."""
+    with NodeProcess(tmp_path_factory.mktemp("minikafka") / "data") as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """An Apache Kafka; skips where there is none."""
+    missing = why_absent()
+    if missing:
+        pytest.skip(missing)
+    with Oracle(tmp_path_factory.mktemp("kafka") / "data") as process:
+        yield process

@@ -1,0 +1,159 @@
+"""Arrow columns agree with the plain loops: on batches of every shape, and, lie for lie, on 100,000 damaged ones."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import record_shapes
+
+from minikafka.client.consumer import RecordBatch
+from minikafka.client.fetcher import ConsumerRecord
+from minikafka.protocol.records.batch import Batch, encode_batch, parse_header, stamp_log_append_time
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.record import CorruptRecords, Record
+
+pytest.importorskip("pyarrow")
+from minikafka.client import arrow
+
+MUTATIONS = 100_000
+SIZE_MAX = 1 << 20
+Row = tuple[Any, ...]
+
+
+def loop_rows(some: list[Batch]) -> list[Row] | None:
+    """(offset, timestamp, type, key, value, headers) of each record, or None for what is corrupt."""
+    try:
+        return [
+            (one.offset, one.timestamp, batch.timestamp_type, one.key, one.value, list(one.headers) or None)
+            for batch in some
+            for one in batch.records(max_size_bytes=SIZE_MAX)
+        ]
+    except CorruptRecords:
+        return None
+
+
+def arrow_rows(some: list[Batch]) -> list[Row] | None:
+    try:
+        found = arrow.decode(some, max_size_bytes=SIZE_MAX)
+    except CorruptRecords:
+        return None
+    for column in (found.keys, found.values, found.headers):
+        column.validate(full=True)
+    headers = [pairs and [(one["key"], one["value"]) for one in pairs] for pairs in found.headers.to_pylist()]
+    return list(
+        zip(
+            found.offsets.tolist(), found.timestamps.tolist(), found.timestamp_types.tolist(),
+            found.keys.to_pylist(), found.values.to_pylist(), headers, strict=True,
+        )
+    )  # fmt: skip
+
+
+@given(
+    lots=st.lists(record_shapes.records(max_size=6), min_size=1, max_size=5),
+    codec=st.sampled_from(Codec),
+    stamped=st.booleans(),
+)
+def test_agrees_with_the_plain_loop(lots: list[list[Record]], codec: Codec, stamped: bool) -> None:
+    some, base = [], 0
+    for records in lots:
+        data = bytearray(encode_batch(records, codec=codec, base_offset=base))
+        if stamped:
+            stamp_log_append_time(data, 0, 1_700_000_000_000)
+        some.append(parse_header(data))
+        base = some[-1].next_offset + 3
+    assert arrow_rows(some) == loop_rows(some)
+
+
+@given(data=st.data())
+def test_compacted_offsets(data: Any) -> None:
+    records = data.draw(record_shapes.records())
+    deltas = data.draw(record_shapes.gaps(len(records)))
+    batch = parse_header(encode_batch(records, base_offset=7, deltas=deltas, last_offset_delta=deltas[-1] + 5))
+    assert arrow_rows([batch]) == loop_rows([batch])
+
+
+def test_an_emptied_batch_and_none_at_all() -> None:
+    empty = parse_header(encode_batch([], deltas=(), last_offset_delta=9, base_offset=5))
+    assert arrow_rows([empty]) == arrow_rows([]) == []
+
+
+@pytest.mark.parametrize("count", [1, 63, 65, 300])
+def test_many_headers(count: int) -> None:
+    headers = [(f"name-{n}", None if n % 3 else b"%d" % n) for n in range(count)]
+    batch = parse_header(encode_batch([Record(-1, 1, None, b"v", headers), Record(-1, 2, b"k", None)]))
+    assert arrow_rows([batch]) == loop_rows([batch])
+
+
+def test_header_names_that_are_not_utf8_are_read_as_java_does() -> None:
+    data = bytearray(encode_batch([Record(-1, 1, None, b"v", [("ab", b"x")])]))
+    data[data.index(b"ab")] = 0xFF
+    rows = arrow_rows([parse_header(data)])
+    assert rows is not None
+    assert rows == loop_rows([parse_header(data)])
+    assert rows[0][5] == [("\ufffdb", b"x")]
+
+
+def originals() -> list[bytes]:
+    random = Random("originals of the Arrow decoder")
+    lots = []
+    for codec in (Codec.NONE, Codec.NONE, Codec.NONE, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD, Codec.GZIP):
+        records = [
+            Record(
+                -1,
+                1_700_000_000_000 + random.randrange(100_000),
+                random.choice([None, b"", random.randbytes(random.randrange(90))]),
+                random.choice([None, random.randbytes(random.randrange(200))]),
+                [(f"h{n}", random.choice([None, b"x" * n])) for n in range(random.choice([0, 0, 1, 3]))],
+            )
+            for _ in range(random.choice([1, 3, 12]))
+        ]
+        lots.append(encode_batch(records, codec=codec, base_offset=random.randrange(1000)))
+    return lots
+
+
+def damaged(data: bytes, random: Random) -> bytes:
+    """A batch with a few bytes changed behind its length and magic, or in its tail."""
+    changed = bytearray(data)
+    for _ in range(random.choice([1, 1, 2, 5])):
+        place = random.randrange(61, len(changed)) if random.random() < 0.8 else random.randrange(21, 61)
+        changed[place] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
+    return bytes(changed)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_damaged_batches_are_errors_or_equal() -> None:
+    random = Random("damage to Arrow")
+    known = originals()
+    refused = 0
+    for _ in range(MUTATIONS):
+        batch = parse_header(damaged(random.choice(known), random))
+        wanted = loop_rows([batch])
+        assert arrow_rows([batch]) == wanted, bytes(batch.data).hex()
+        refused += wanted is None
+    assert MUTATIONS // 10 < refused < MUTATIONS
+
+
+def test_fewer_columns_are_the_same_columns() -> None:
+    records = [Record(-1, n, b"k%d" % n if n % 2 else None, b"v" * n, [("h", b"")]) for n in range(50)]
+    some = [parse_header(encode_batch(records))]
+    whole = arrow.record_batch(arrow.decode(some), "t", 3)
+    for columns in (["offset"], ["timestamp", "key"], ["value", "topic"], ["headers"], ["partition", "timestampType"]):
+        fewer = arrow.record_batch(arrow.decode(some, columns), "t", 3, columns)
+        assert fewer.equals(whole.select(columns))
+
+
+def test_a_time_that_cannot_be_microseconds_is_said_with_its_place() -> None:
+    decoded = arrow.decode([parse_header(encode_batch([Record(-1, 1 << 60, None, b"")], base_offset=12))])
+    with pytest.raises(arrow.TimestampOverflow, match="topic t partition 3 offset 12"):
+        arrow.record_batch(decoded, "t", 3)
+
+
+def test_what_a_consumer_gives_becomes_the_same_columns() -> None:
+    records = [Record(-1, 5, b"k", b"v", [("h", None)]), Record(-1, 6, None, None)]
+    wanted = arrow.record_batch(arrow.decode([parse_header(encode_batch(records, base_offset=4))]), "t", 1)
+    consumed = [ConsumerRecord("t", 1, 4 + n, one.timestamp, *one[2:]) for n, one in enumerate(records)]
+    assert arrow.to_arrow(RecordBatch("t", 1, consumed)).equals(wanted)

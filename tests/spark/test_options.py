@@ -1,0 +1,109 @@
+"""What the source refuses, and in which words; what it understands."""
+
+from __future__ import annotations
+
+import pytest
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector.options import Limit, check_batch, check_stream, parse
+
+GOOD = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
+
+REFUSALS = [
+    ({"subscribe": None}, "One of the following options must be specified for Kafka source: assign, subscribe"),
+    ({"assign": '{"a":[0]}'}, "Only one of the following options can be specified for Kafka source: assign, sub"),
+    ({"subscribe": " , "}, "No topics to subscribe to as specified value for option 'subscribe' is ' , '"),
+    ({"subscribe": None, "assign": "a"}, "No topicpartitions to assign as specified value for option 'assign' is 'a'"),
+    ({"subscribe": None, "assign": "{1}"}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got {1}'),
+    ({"subscribe": None, "subscribePattern": " "}, "Pattern to subscribe is empty as specified value for option"),
+    ({"subscribe": None, "subscribePattern": "("}, "subscribePattern '(' is no regular expression"),
+    ({"kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified for configuring"),
+    ({"kafka.bootstrap.servers": "here"}, "kafka.bootstrap.servers: 'here' is not HOST:PORT"),
+    ({"kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported."),
+    ({"kafka.key.deserializer": "x"}, "Kafka option 'key.deserializer' is not supported as keys are deserialized"),
+    ({"kafka.value.deserializer": "x"}, "Kafka option 'value.deserializer' is not supported as values are deser"),
+    ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported."),
+    ({"kafka.interceptor.classes": "x"}, "Kafka option 'interceptor.classes' is not supported."),
+    ({"kafka.isolation.level": "dirty"}, "Invalid value dirty for configuration isolation.level"),
+    ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol is SSL, but only PLAINTEXT"),
+    ({"minPartitions": "0"}, "minPartitions must be positive"),
+    ({"minPartitions": "many"}, "minPartitions: For input string"),
+    ({"maxRecordsPerPartition": "-1"}, "maxRecordsPerPartition must be positive"),
+    ({"failOnDataLoss": "maybe"}, "failOnDataLoss: For input string"),
+    ({"startingTimestamp": "noon"}, "Expected a single long value, got noon"),
+    ({"startingOffsets": "{"}, 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}, got {'),
+    ({"startingOffsetsByTimestamp": "7"}, 'Expected e.g. {"topicA": {"0": 123456789, "1": 123456789},'),
+    ({"startingOffsetsByTimestampStrategy": "guess"}, "startingOffsetsByTimestampStrategy is 'guess'"),
+    ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "The value of minOffsetPerTrigger(9) is higher than"),
+    ({"maxTriggerDelay": "soon"}, "Time must be specified as seconds (s), milliseconds (ms)"),
+    ({"startingOffset": "earliest"}, "has no option 'startingoffset'; did you mean 'startingOffsets'?"),
+    ({"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
+    ({"zzz": "1"}, "has no option 'zzz'; there are assign, subscribe"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSALS, ids=lambda value: str(value)[:60])
+def test_refused(changes: dict[str, str | None], words: str) -> None:
+    options = {name: value for name, value in (GOOD | changes).items() if value is not None}
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the words are compared below)
+        parse(options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"endingOffsets": "Earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+        ({"startingOffsets": '{"a":{"0":-1}}'}, "startingOffsets for a-0 can't be latest for batch queries on Kafka"),
+        ({"endingOffsets": '{"a":{"0":-2}}'}, "ending offset for a-0 can't be earliest for batch queries on Kafka"),
+    ],
+)
+def test_refused_in_batches(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_batch(parse(GOOD | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
+        ({"endingTimestamp": "5"}, "ending timestamp not valid in streaming queries"),
+        ({"endingOffsetsByTimestamp": '{"a":{"0":5}}'}, "ending timestamp not valid in streaming queries"),
+    ],
+)
+def test_refused_in_streams(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_stream(parse(GOOD | changes))
+
+
+def test_precedence_of_where_to_start() -> None:
+    by_time = {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingOffsets": "latest"}
+    assert parse(GOOD | by_time).starting == Limit("times", {TopicPartition("a", 0): 5})
+    assert parse(GOOD | by_time | {"startingTimestamp": "7"}).starting == Limit("time", time_ms=7)
+    assert parse(GOOD | {"startingOffsets": " LATEST "}).starting == Limit("latest")
+    assert parse(GOOD).starting is None
+
+
+def test_what_is_usual() -> None:
+    options = parse(GOOD)
+    assert options.kafka.read_committed
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert options.max_trigger_delay_s == 900
+
+
+def test_names_in_any_case_and_what_is_passed_through() -> None:
+    options = parse({
+        "KAFKA.Bootstrap.Servers": "h:1, g:2",
+        "SubscribePattern": "fl.*",
+        "INCLUDEHEADERS": "TRUE",
+        "kafka.isolation.level": "read_uncommitted",
+        "kafka.whatever.else": "goes",
+        "groupIdPrefix": "mine",
+        "maxTriggerDelay": "30s",
+    })
+    assert options.pattern == "fl.*"
+    assert options.include_headers
+    assert not options.kafka.read_committed
+    assert options.max_trigger_delay_s == 30
