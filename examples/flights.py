@@ -27,12 +27,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import confluent_kafka
 import pandas as pd
-from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from minikafka.client import RecordMetadata
+from minikafka.client.blocking import Admin, Consumer, Producer
+from minikafka.protocol.errors import KafkaError
 
 TOPIC = "flights"
 PARTITIONS = 6
@@ -128,45 +130,38 @@ class Node:
 
 def produce(node: Node, flights: Sequence[Flight], console: Console) -> None:
     """Produces all flights, with the node killed and started again while the middle ones are under way."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(ANSWER_TIMEOUT_S)
-    producer = confluent_kafka.Producer({
-        "bootstrap.servers": node.bootstrap,
-        "enable.idempotence": True,
-        "linger.ms": 5,
-        "compression.type": "lz4",
-        "log_level": 0,
-    })
-    acknowledged = Acknowledged()
-    with progress(console, "Producing", len(flights)) as advance:
+    with Admin(node.bootstrap) as admin:
+        admin.create_topic(TOPIC, partitions=PARTITIONS)
+    reports = DeliveryReports()
+    with (
+        progress(console, "Producing", len(flights)) as advance,
+        Producer(node.bootstrap, compression_type="lz4") as producer,
+    ):
         for number, (key, value) in enumerate(flights):
             if number == len(flights) // 2:
-                kill_and_restart(node, number, acknowledged.count, console)
-            while True:
-                try:
-                    producer.produce(TOPIC, value, key, on_delivery=acknowledged.hear)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+                kill_and_restart(node, number, reports.acknowledged, console)
+            producer.send(TOPIC, value, key=key, on_delivery=reports.hear)
             if number % 1000 == 0:
-                producer.poll(0)
-                advance(acknowledged.count)
-        producer.flush(ANSWER_TIMEOUT_S)
-        advance(acknowledged.count)
-    if acknowledged.count != len(flights):
-        console.print(f"[bold red]only {acknowledged.count:,} of {len(flights):,} were acknowledged[/]")
+                advance(reports.acknowledged)
+        producer.flush()
+        advance(reports.acknowledged)
+    if reports.acknowledged != len(flights):
+        missing = len(flights) - reports.acknowledged
+        console.print(f"[bold red]{missing:,} flights were not acknowledged[/]; the last error: {reports.error}")
 
 
 @dataclass
-class Acknowledged:
-    """Counts delivery reports."""
+class DeliveryReports:
+    """What became of the flights."""
 
-    count: int = 0
+    acknowledged: int = 0
+    error: KafkaError | None = None
 
-    def hear(self, error: object, _message: object) -> None:
-        if error is not None:
-            raise SystemExit(f"a flight was refused: {error}")
-        self.count += 1
+    def hear(self, _metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        if error is None:
+            self.acknowledged += 1
+        else:
+            self.error = error
 
 
 def kill_and_restart(node: Node, handed_over: int, acknowledged: int, console: Console) -> None:
@@ -181,20 +176,18 @@ def kill_and_restart(node: Node, handed_over: int, acknowledged: int, console: C
 
 def consume(node: Node, count: int, console: Console) -> list[Flight]:
     """Reads every partition from the beginning, and a little longer, in case a record came twice."""
-    consumer = confluent_kafka.Consumer({
-        "bootstrap.servers": node.bootstrap, "group.id": "demo", "auto.offset.reset": "earliest", "log_level": 0
-    })
-    consumer.assign([confluent_kafka.TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     flights: list[Flight] = []
     quiet_since = time.monotonic()
-    with progress(console, "Consuming", count) as advance:
+    with (
+        progress(console, "Consuming", count) as advance,
+        Consumer(TOPIC, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
         while time.monotonic() - quiet_since < (1 if len(flights) >= count else ANSWER_TIMEOUT_S):
-            messages = consumer.consume(10_000, 0.2)
-            flights += [(message.key(), message.value()) for message in messages if message.error() is None]
-            if messages:
+            records = consumer.poll(timeout_ms=200, max_records=10_000)
+            flights += [(record.key, record.value) for record in records]
+            if records:
                 quiet_since = time.monotonic()
                 advance(len(flights))
-    consumer.close()
     return flights
 
 
