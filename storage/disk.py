@@ -24,7 +24,7 @@ from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 
-_READ_SIZE = 1 << 20
+_READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
 Buffer = bytes | bytearray | memoryview

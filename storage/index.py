@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from minikafka.storage.disk import File
 
-_WINDOW_ENTRIES = 64
+_WINDOW_ENTRIES = 256
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -145,7 +145,8 @@ class _Index:
     def clear(self) -> None:
         """Drop all entries and zero the file. Raises OSError."""
         self.truncate_to_count(0)
-        self.file.truncate(0)
+        if self.file.size_bytes:
+            self.file.truncate(0)
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -267,3 +268,12 @@ class TimeIndex(_Index):
                 break
             count, last = count + 1, entry
         return count
+
+
+def last_entry(file: File, base_offset: int) -> TimestampOffset | None:
+    """The last entry of a trimmed time index; None where it has none, or none that can be right."""
+    size = file.size_bytes
+    if size == 0 or size % _TIME_ENTRY.size:
+        return None
+    timestamp, relative = _TIME_ENTRY.unpack(file.pread(size - _TIME_ENTRY.size, _TIME_ENTRY.size))
+    return TimestampOffset(timestamp, base_offset + relative) if timestamp > 0 and relative >= 0 else None

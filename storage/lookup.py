@@ -62,12 +62,12 @@ def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[A
 
 def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
     """(Time, offset, leader epoch) of the first record from `start_offset` on and not before `timestamp`."""
-    for index in range(max(0, segments.floor(start_offset)), len(segments)):
-        segment = segments[index]
-        if segment.latest.timestamp >= timestamp:
-            found = segment.find_timestamp(timestamp, start_offset)
-            if found is not None:
-                return found
+    index = segments.first_since(timestamp, max(0, segments.floor(start_offset)))
+    while index < len(segments):
+        found = segments[index].find_timestamp(timestamp, start_offset)
+        if found is not None:
+            return found
+        index = segments.first_since(timestamp, index + 1)
     return None
 
 

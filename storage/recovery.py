@@ -117,10 +117,10 @@ class Loader:
             names = tidy(self.disk, self.directory)
         except FileNotFoundError:
             self.disk.make_directory(self.directory)
-            names = []
-        bases = sorted(_offset_of(name) for name in names if name.endswith(".log"))
+            names = {}
+        bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
         self.segments = Segments(self.disk, self.directory, self.config, bases)
-        self.snapshots = ProducerSnapshots(self.disk, self.directory, names)
+        self.snapshots = ProducerSnapshots(self.disk, self.directory, names.get(SNAPSHOT, []))
         self._load_epochs()
         if not bases:
             self._create(self.start_offset)
@@ -443,35 +443,43 @@ def _offset_of(name: str) -> int:
     return int(text) if len(text) == 20 and text.isdigit() else -1
 
 
-def tidy(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what a crash interrupted; returns the names that are left.
+def tidy(disk: Disk, directory: str) -> dict[str, list[str]]:
+    """Finish or undo what a crash interrupted; returns the names that are left, by what follows the first 20
+    characters (the offset), which is all that is kept of each.
 
     `.deleted`, `.cleaned` and `.tmp` files go. `.swap` files are the whole result of a compaction: the segments
     that they replace go, then they are renamed; but if some `.cleaned` is not above one, then its compaction had
     not ended and it goes as well (KAFKA-6264). Indexes without a log go.
     """
     names = disk.list(directory)
-    cleaned = min((_offset_of(name) for name in names if name.endswith(_CLEANED)), default=1 << 63)
-    swaps = [name for name in names if name.endswith(_SWAP)]
-    unfinished = {name for name in swaps if _offset_of(name) >= cleaned}
+    found = _by_suffix(names)
+    if any(suffix.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)) for suffix in found):
+        _finish_or_undo(disk, directory, names)
+        found = _by_suffix(disk.list(directory))
+    logs = set(found.get(".log", ()))
+    for suffix in SUFFIXES[1:]:
+        for offset in set(found.get(suffix, ())) - logs:
+            disk.remove(f"{directory}/{offset}{suffix}")
+    return found
+
+
+def _by_suffix(names: list[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
     for name in names:
-        if name.endswith((DELETED, _CLEANED, _TEMPORARY)) or name in unfinished:
+        found.setdefault(name[20:], []).append(name[:20])
+    return found
+
+
+def _finish_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
+    cleaned = min((_offset_of(name) for name in names if name.endswith(_CLEANED)), default=1 << 63)
+    swaps: list[str] = []
+    for name in names:
+        if name.endswith(_SWAP) and _offset_of(name) < cleaned:
+            swaps.append(name)
+        elif name.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)):
             disk.remove(f"{directory}/{name}")
-    swaps = [name for name in swaps if name not in unfinished]
     if swaps:
         _swap(disk, directory, names, swaps)
-    names = disk.list(directory) if len(swaps) + len(unfinished) else names
-    gone = (DELETED, _CLEANED, _TEMPORARY)
-    left = [name for name in names if not name.endswith(gone)]
-    logs = {name.removesuffix(".log") for name in left if name.endswith(".log")}
-    orphans = {
-        name
-        for name in left
-        if name.endswith(SUFFIXES[1:]) and not name.endswith(SNAPSHOT) and name.partition(".")[0] not in logs
-    }
-    for name in orphans:
-        disk.remove(f"{directory}/{name}")
-    return [name for name in left if name not in orphans]
 
 
 def _swap(disk: Disk, directory: str, names: list[str], swaps: list[str]) -> None:

@@ -14,7 +14,7 @@ from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Buffer, Disk, File
-from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, last_entry
 from minikafka.storage.scan import Header, headers
 from minikafka.storage.transactions import TransactionIndex
 
@@ -90,10 +90,11 @@ class Segment:
     ) -> "Segment":
         """Make the files of a new active segment; left-overs of that name go first."""
         segment = cls(disk, directory, base_offset, config)
-        for suffix in SUFFIXES:
-            if disk.exists(segment.prefix + suffix):
-                disk.remove(segment.prefix + suffix)
+        if disk.exists(segment.transactions.path):
+            disk.remove(segment.transactions.path)
         segment._log = disk.open(segment.prefix + ".log", create=True)
+        if segment._log.size_bytes:
+            segment._log.truncate(0)
         segment.clear_indexes()
         segment.activate(now_ms=now_ms)
         return segment
@@ -159,10 +160,20 @@ class Segment:
     def latest(self) -> TimestampOffset:
         """The latest record (ms; -1: none has a time) and the last offset of its batch."""
         if not self._latest_known:
-            self.latest_timestamp, self.latest_offset = self.times.last
-            self._look_whether_full()
-            self._latest_known = True
+            self.set_latest(self._peek_latest() or self.times.last)
         return TimestampOffset(self.latest_timestamp, self.latest_offset)
+
+    def _peek_latest(self) -> TimestampOffset | None:
+        """The last time index entry of a segment that is full, and perhaps never read: from that file alone."""
+        if self.next_base < 0 or self._indexes is not None:
+            return None
+        try:
+            file = self._disk.open(self.prefix + ".timeindex")
+        except FileNotFoundError:
+            return None
+        entry = last_entry(file, self.base_offset)
+        file.close()
+        return entry if entry is not None and self.holds(entry.offset) else None
 
     def set_latest(self, latest: TimestampOffset) -> None:
         self.latest_timestamp, self.latest_offset = latest
@@ -186,7 +197,10 @@ class Segment:
         ):
             return None
         first = None if times.count else next(headers(self.log, 0, size), None)
-        return None if first is not None and first.max_timestamp >= 0 else (offsets, times)
+        if first is not None and first.max_timestamp >= 0:
+            return None
+        self.is_full = offsets.is_full or times.is_full
+        return offsets, times
 
     def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
         """The index files, with no entry taken for granted."""

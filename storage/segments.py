@@ -1,6 +1,6 @@
 """The segments of one log, in order; only those that were asked for are more than a number."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
@@ -17,6 +17,7 @@ class Segments:
     def __init__(self, disk: Disk, directory: str, config: LogConfig, bases: list[int]) -> None:
         self._disk = disk
         self._known: dict[int, Segment] = {}
+        self._latest: list[int] = []  # The latest timestamp up to each of the full segments, as far as known.
         self.directory = directory
         self.config = config
         self.bases = bases
@@ -39,6 +40,19 @@ class Segments:
         """The place of the last segment that begins at `offset` or before; -1 where none does."""
         return bisect_right(self.bases, offset) - 1
 
+    def first_since(self, timestamp: int, index: int) -> int:
+        """The place of the first segment from `index` on with a record at `timestamp` (ms) or later;
+        `len(self)` where there is none. Raises OSError."""
+        latest = self._latest[-1] if self._latest else -1
+        while latest < timestamp and len(self._latest) < len(self.bases) - 1:
+            latest = max(latest, self[len(self._latest)].latest.timestamp)
+            self._latest.append(latest)
+        # Those before this place have only earlier records.
+        index = max(index, bisect_left(self._latest, timestamp))
+        while index < len(self.bases) and self[index].latest.timestamp < timestamp:
+            index += 1
+        return index
+
     def append(self, segment: Segment) -> None:
         assert not self.bases or self.bases[-1] < segment.base_offset, "segments must grow"
         if self.bases:
@@ -52,6 +66,7 @@ class Segments:
         for segment in taken:
             del self._known[segment.base_offset]
         del self.bases[first:last]
+        self._latest.clear()
         if self.bases and last > len(self.bases):
             self[-1].next_base = -1
         return taken

@@ -17,16 +17,18 @@ SUFFIX = ".snapshot"
 class ProducerSnapshots:
     """The snapshots of one log. All methods may raise OSError.
 
+    Args:
+        offsets: the digits that the files' names begin with.
+
     Attributes:
         offsets: at which there is one, growing.
         unsynced: files that the next flush must sync.
     """
 
-    def __init__(self, disk: Disk, directory: str, names: Iterable[str]) -> None:
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[str]) -> None:
         self._disk = disk
         self.directory = directory
-        found = [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)]
-        self.offsets = sorted(int(text) for text in found if text.isdigit())
+        self.offsets = sorted(int(text) for text in offsets if text.isdigit())
         self.unsynced: list[str] = []
         self._start = 0
 
