@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from typing import Any
+from typing import NoReturn
 
 import click
 
@@ -42,18 +42,23 @@ def cli() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line; exits with 0, 1 (it failed), 2 (it was used wrongly) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
 
     try:
-        return cli.main(arguments, prog_name="minikafka")
+        sys.exit(cli.main(arguments, prog_name="minikafka", standalone_mode=False))
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except KafkaError as error:
-        click.echo(f"minikafka: {error}", err=True)
+        click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        click.echo(f"minikafka: {error.strerror or error}{where}", err=True)
+        click.echo(f"Error: {error.strerror or error}{where}", err=True)
         sys.exit(1)
 
 

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from minikafka.client.consumer import Consumer
     from minikafka.client.options import ClientOptions
     from minikafka.client.producer import Producer
-    from minikafka.client.consumer import Consumer
+
+    PairType = click.ParamType[tuple[str, str]]
+    BytesType = click.ParamType[bytes]
+else:  # Before click 8.4 the class takes no argument.
+    PairType = BytesType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -45,7 +50,7 @@ def _checked_addresses(context: click.Context, option: click.Parameter, value: s
     return value
 
 
-class NameValue(click.ParamType):
+class NameValue(PairType):
     """`name=value`, as a pair."""
 
     name = "name=value"
@@ -59,7 +64,7 @@ class NameValue(click.ParamType):
         return name.strip(), rest
 
 
-class Escaped(click.ParamType):
+class Escaped(BytesType):
     """Text in which \\n, \\t, \\r, \\0, \\\\ and \\xHH stand for what they usually do; comes as bytes."""
 
     name = "text"

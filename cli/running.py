@@ -3,8 +3,8 @@
 The first signal interrupts what the command marked as interruptible (reading its input, waiting for records), so that
 it can deliver, commit and say what it did; the second ends it at once. Either way the exit code is 128 + signal.
 
-Under trio, as its worker threads do not hold up the end of the process: one of them may hang in a read of a terminal, or
-in a write to a pager that nobody scrolls.
+Under trio, as its worker threads do not hold up the end of the process: one of them may hang in a read of a terminal,
+or in a write to a pager that nobody scrolls.
 """
 
 from __future__ import annotations

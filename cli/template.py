@@ -17,6 +17,7 @@ Render = Callable[["ConsumerRecord"], bytes]
 Field = Callable[["ConsumerRecord", bytes], bytes]
 """Takes a record and what stands for null."""
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"\\x([0-9a-fA-F]{2})|\\(.?)|([^\\]+)", re.DOTALL)
 _PART = re.compile(rb"%(.?)|([^%]+)", re.DOTALL)
@@ -114,7 +115,7 @@ def value_line(null: bytes = b"null") -> Render:
 
 def json_line(record: ConsumerRecord) -> bytes:
     """A record as one JSON object on one line."""
-    return json.dumps(
+    return _JSON.encode(
         {
             "topic": record.topic,
             "partition": record.partition,
@@ -123,8 +124,7 @@ def json_line(record: ConsumerRecord) -> bytes:
             "key": json_bytes(record.key),
             "value": json_bytes(record.value),
             "headers": [[name, json_bytes(value)] for name, value in record.headers],
-        },
-        ensure_ascii=False,
+        }
     ).encode()
 
 

@@ -1,0 +1,220 @@
+"""`minikafka produce`: lines become records.
+
+The life of a line: a worker thread reads what is there (`lines.LineReader`), whole lines become keys and values
+(`lines.columns_of`), `Producer.send_many` takes them over and waits where its memory is full, which is the
+back-pressure on whoever writes into the pipe. Deliveries are looked at in order; the first that failed ends the
+reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minikafka.cli.lines import BadLine, Columns, LineReader, columns_of
+from minikafka.cli.options import (
+    CODECS,
+    Escaped,
+    NameValue,
+    check_partition,
+    client_arguments,
+    client_options,
+    find_topic,
+)
+from minikafka.cli.progress import Progress, progress
+from minikafka.cli.running import Stop, run
+from minikafka.cli.tables import counted
+
+if TYPE_CHECKING:
+    from minikafka.client import Delivery, Producer
+
+STANDARD_INPUT = 0
+
+
+@click.command()
+@client_options
+@click.argument("topic")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--key-separator", type=Escaped(), help=r"What stands between key and value, such as : or \t.")
+@click.option("--null", type=Escaped(), help="A key or value that is exactly this becomes null.")
+@click.option("--header", "headers", multiple=True, type=NameValue(), help="For every record; repeatable.")
+@click.option("--partition", type=click.IntRange(0), help="All into this one; chosen by the key if not said.")
+@click.option("--compression-type", type=click.Choice(CODECS), help="How batches are packed.  [default: none]")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Who has to have it.  [default: all]")
+@click.option(
+    "--option", "--property", "options", multiple=True, type=NameValue(), help="Of the producer, like linger.ms=50."
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
+def produce(
+    bootstrap_server: str,
+    topic: str,
+    file: Path | None,
+    key_separator: bytes | None,
+    null: bytes | None,
+    headers: tuple[tuple[str, str], ...],
+    partition: int | None,
+    compression_type: str | None,
+    acks: str | None,
+    options: tuple[tuple[str, str], ...],
+    quiet: bool,
+) -> None:
+    """Send each line of FILE, or of standard input, as a record to TOPIC.
+
+    How many records went and how fast is said on standard error. Ctrl-C delivers what was read and ends.
+
+    \b
+    Examples:
+      echo hello | minikafka produce greetings
+      minikafka produce flights flights.txt --key-separator '\\t' --compression-type zstd
+      minikafka produce flights flights.txt --header source=nyc --option linger.ms=50
+    """
+    from minikafka.client.options import ProducerOptions
+
+    if key_separator == b"":
+        raise click.BadParameter("it is empty", param_hint="--key-separator")
+    arguments = client_arguments(
+        ProducerOptions, bootstrap_server, options, compression_type=compression_type, acks=acks
+    )
+    encoded = tuple((name, value.encode(errors="surrogateescape")) for name, value in headers)
+    job = Job(topic, bootstrap_server, key_separator, null, encoded, partition)
+    with opened(file) as descriptor:
+        total = (os.fstat(descriptor).st_size or None) if file else None
+        shown = progress(size_bytes_total=total, wanted=not quiet and not os.isatty(descriptor))
+        if os.isatty(descriptor) and not quiet:
+            click.echo("Each line becomes a record; Ctrl-D ends.", err=True)
+
+        async def work(stop: Stop) -> None:
+            await Sending(job, descriptor, shown, quiet=quiet).run(arguments, stop)
+
+        run(work)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What becomes of a line."""
+
+    topic: str
+    bootstrap_server: str
+    separator: bytes | None
+    null: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    partition: int | None
+
+
+@contextlib.contextmanager
+def opened(file: Path | None) -> Iterator[int]:
+    """A descriptor to read from."""
+    if file is None or str(file) == "-":
+        yield STANDARD_INPUT
+    else:
+        with file.open("rb", buffering=0) as raw:
+            yield raw.fileno()
+
+
+class Sending:
+    """One run: from the first line to the last delivery."""
+
+    def __init__(self, job: Job, descriptor: int, shown: Progress, *, quiet: bool) -> None:
+        self._job = job
+        self._descriptor = descriptor
+        self._shown = shown
+        self._quiet = quiet
+        self._waiting: deque[Delivery] = deque()
+        self._sent = self._delivered = self._size_bytes = 0
+        self._fault = ""
+
+    async def run(self, arguments: dict[str, Any], stop: Stop) -> None:
+        """Send everything and say so. Raises click.ClickException for what went wrong, KafkaError before it began."""
+        from minikafka.client import Producer
+
+        job = self._job
+        started = time.monotonic()
+        try:
+            async with Producer(**arguments) as producer:
+                partitions = await find_topic(producer, job.topic, job.bootstrap_server)
+                if job.partition is not None:
+                    check_partition(job.topic, partitions, job.partition)
+                with self._shown:
+                    await self._send_all(producer, arguments, stop)
+                    await producer.flush()
+                    self._settle()
+        finally:
+            if not self._quiet and self._sent:
+                click.echo(self.summary(time.monotonic() - started), err=True)
+        if self._fault:
+            raise click.ClickException(self._fault)
+
+    def summary(self, elapsed_s: float) -> str:
+        """How many, how fast."""
+        elapsed_s = max(elapsed_s, 1e-6)
+        rate, megabytes = self._delivered / elapsed_s, self._size_bytes / elapsed_s / (1 << 20)
+        many = counted(self._delivered, "record")
+        if self._delivered < self._sent:
+            many = f"{self._delivered:,} of {counted(self._sent, 'record')}"
+        return f"{many} to {self._job.topic} in {elapsed_s:.2f} s: {rate:,.0f} records/s, {megabytes:.2f} MB/s"
+
+    async def _send_all(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
+        from anyio.to_thread import run_sync
+
+        from minikafka.client.options import ProducerOptions
+
+        size_max = arguments.get("max_request_size", ProducerOptions.defaults()["max_request_size"])
+        assert isinstance(size_max, int)
+        reader = LineReader(self._descriptor, size_max)
+        while not (self._fault or reader.at_end or stop.signal):
+            lines: Sequence[bytes] = []
+            try:
+                with stop.interruptible():
+                    lines = await run_sync(reader.read, abandon_on_cancel=True)
+            except BadLine as error:
+                self._fault = f"line {self._sent + 1}: {error}, which --option max_request_size=… sets"
+            if lines:
+                await self._send(producer, self._columns(lines, size_max))
+
+    def _columns(self, lines: Sequence[bytes], size_max: int) -> Columns:
+        from minikafka.client.accumulator import RECORD_OVERHEAD_BYTES
+
+        job = self._job
+        overhead = RECORD_OVERHEAD_BYTES + sum(10 + 4 * len(name) + len(value) for name, value in job.headers)
+        return columns_of(
+            lines, self._sent + 1, separator=job.separator, null=job.null, size_max=size_max - overhead
+        )
+
+    async def _send(self, producer: Producer, columns: Columns) -> None:
+        topic, partition = self._job.topic, self._job.partition
+        if self._job.headers:
+            for place, value in enumerate(columns.values):
+                key = columns.keys[place] if columns.keys is not None else None
+                self._waiting.append(
+                    await producer.send(topic, value, key=key, partition=partition, headers=self._job.headers)
+                )
+                self._sent += 1
+        else:
+            keys = columns.keys or None
+            self._waiting += await producer.send_many(topic, columns.values, keys=keys, partition=partition)
+            self._sent += len(columns.values)
+        self._size_bytes += sum(len(value) for value in columns.values if value)
+        self._size_bytes += sum(len(key) for key in columns.keys or () if key)
+        self._fault = self._fault or columns.fault
+        self._settle()
+        self._shown.update(self._sent, self._size_bytes)
+
+    def _settle(self) -> None:
+        """Take note of the deliveries that are done, from the oldest on."""
+        from minikafka.protocol.errors import KafkaError
+
+        waiting = self._waiting
+        while waiting and waiting[0].done:
+            try:
+                waiting.popleft().result()
+                self._delivered += 1
+            except KafkaError as error:
+                self._fault = self._fault or f"a record was not delivered: {error}"

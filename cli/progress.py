@@ -1,0 +1,96 @@
+"""How far a command is, on a terminal only: rich's bar where rich is installed, a plain line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol, Self, TextIO
+
+REFRESH_S = 0.1
+
+
+class Progress(Protocol):
+    """Entered before the first record, left after the last."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def update(self, records: int, size_bytes: int) -> None:
+        """So much in total is done."""
+
+
+class NoProgress:
+    """Where nobody looks."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def update(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+class PlainProgress(NoProgress):
+    """One line that is written over and over."""
+
+    def __init__(self, out: TextIO, size_bytes_total: int | None) -> None:
+        self._out = out
+        self._total = size_bytes_total
+        self._shown_at = 0.0
+        self._width = 0
+
+    def update(self, records: int, size_bytes: int) -> None:
+        now = time.monotonic()
+        if now - self._shown_at >= REFRESH_S:
+            self._shown_at = now
+            self._write(plain_line(records, size_bytes, self._total))
+
+    def __exit__(self, *exception: object) -> None:
+        self._write("")
+
+    def _write(self, line: str) -> None:
+        self._out.write("\r" + line.ljust(self._width) + ("" if line else "\r"))
+        self._out.flush()
+        self._width = len(line)
+
+
+class RichProgress(NoProgress):
+    """A bar for a file, a counter for a pipe."""
+
+    def __init__(self, rich_progress: Any, console: Any, size_bytes_total: int | None) -> None:
+        share = [rich_progress.BarColumn(), rich_progress.TaskProgressColumn()] if size_bytes_total else []
+        counter = rich_progress.TextColumn("{task.fields[records]:,} records")
+        columns = [counter, *share, rich_progress.TransferSpeedColumn(), rich_progress.TimeElapsedColumn()]
+        self._progress = rich_progress.Progress(*columns, console=console, transient=True)
+        self._task = self._progress.add_task("", total=size_bytes_total, records=0)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def update(self, records: int, size_bytes: int) -> None:
+        self._progress.update(self._task, completed=size_bytes, records=records)
+
+
+def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Progress:
+    """The best there is for standard error; none at all where that is no terminal."""
+    if not wanted or not sys.stderr.isatty():
+        return NoProgress()
+    try:
+        from rich import progress as rich_progress
+        from rich.console import Console
+    except ImportError:
+        return PlainProgress(sys.stderr, size_bytes_total)
+    return RichProgress(rich_progress, Console(stderr=True), size_bytes_total)
+
+
+def plain_line(records: int, size_bytes: int, size_bytes_total: int | None) -> str:
+    """`1,000 records, 0.1 MB (12%)`."""
+    share = f" ({100 * size_bytes // size_bytes_total}%)" if size_bytes_total else ""
+    return f"{records:,} records, {size_bytes / (1 << 20):.1f} MB{share}"

@@ -1,0 +1,59 @@
+"""How fast it went, in the words of Kafka's producer-perf-test. Pure: times come in as seconds of any clock."""
+
+from __future__ import annotations
+
+from array import array
+
+MEGABYTE = 1 << 20
+
+
+class Latencies:
+    """Every latency that was measured, in ms."""
+
+    def __init__(self) -> None:
+        self._values = array("d")
+
+    def add(self, latency_ms: float) -> None:
+        self._values.append(latency_ms)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def average(self) -> float:
+        return sum(self._values) / len(self._values) if self._values else 0.0
+
+    @property
+    def maximum(self) -> float:
+        return max(self._values, default=0.0)
+
+    def percentiles(self, *ranks: float) -> list[float]:
+        """For each rank (0 to 100) the smallest value that so many per cent do not exceed."""
+        ordered = sorted(self._values)
+        if not ordered:
+            return [0.0 for _ in ranks]
+        return [ordered[max(0, -int(-rank * len(ordered) // 100) - 1)] for rank in ranks]
+
+
+def rates(count: int, size_bytes: int, elapsed_s: float) -> str:
+    """`250000.0 records/sec (23.84 MB/sec)`."""
+    elapsed_s = max(elapsed_s, 1e-9)
+    return f"{count / elapsed_s:.1f} records/sec ({size_bytes / elapsed_s / MEGABYTE:.2f} MB/sec)"
+
+
+def window_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> str:
+    """What happened since the last line."""
+    return (
+        f"{count} records sent, {rates(count, size_bytes, elapsed_s)}, "
+        f"{latencies.average:.1f} ms avg latency, {latencies.maximum:.1f} ms max latency."
+    )
+
+
+def total_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> str:
+    """The whole run."""
+    p50, p95, p99, p999 = latencies.percentiles(50, 95, 99, 99.9)
+    return (
+        f"{count} records sent, {rates(count, size_bytes, elapsed_s)}, "
+        f"{latencies.average:.2f} ms avg latency, {latencies.maximum:.2f} ms max latency, "
+        f"{p50:.2f} ms 50th, {p95:.2f} ms 95th, {p99:.2f} ms 99th, {p999:.2f} ms 99.9th."
+    )
