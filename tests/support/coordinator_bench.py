@@ -62,7 +62,7 @@ class Bench:
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         return self.state.groups[group_id]
 
-    # -- what the runtime does ---------------------------------------------------------------------------------------
+    # -- what the runtime does -------------------------------------------------------------------------------
 
     def do(self, step: Callable[[Turn, Any], None]) -> Any:
         """Decide and carry out; the ticket, whose reply may be there or not."""
@@ -132,7 +132,7 @@ class Bench:
         self.state = self.reloaded()
         self._carry_out_all(self.state.loaded(self.now))
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def join(
         self,

@@ -28,7 +28,7 @@ from minikafka.broker.apis import (
     sync_group,
 )
 from minikafka.broker.context import RequestContext
-from minikafka.broker.coordinator.groups.coordinator import TOPIC, GroupCoordinator
+from minikafka.broker.coordinator.groups.coordinator import GroupCoordinator
 from minikafka.broker.coordinator.groups.settings import GroupSettings
 from minikafka.broker.metadata import Address
 from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError

@@ -67,7 +67,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.owners: dict[int, dict[int, str]] = {}
         self.committed: dict[int, int] = {}
 
-    # -- clients -------------------------------------------------------------------------------------------------
+    # -- clients ---------------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.clients) < 5)
     @rule(static=st.booleans(), version=st.sampled_from([3, 9]), protocols=st.sampled_from(PROTOCOLS))
@@ -135,7 +135,7 @@ class GroupMachine(RuleBasedStateMachine):
         if not reply.topics[0].partitions[0].error_code:
             self.committed[partition] = offset
 
-    # -- the world -----------------------------------------------------------------------------------------------
+    # -- the world -------------------------------------------------------------------------------------------
 
     @rule(elapsed_ms=st.sampled_from([1, 500, 4_000, 11_000]))
     def time_passes(self, elapsed_ms: int) -> None:
@@ -154,7 +154,7 @@ class GroupMachine(RuleBasedStateMachine):
     def the_log_will_refuse(self) -> None:
         self.bench.refusal = NotEnoughReplicasError()
 
-    # -- what a client does ----------------------------------------------------------------------------------------
+    # -- what a client does ----------------------------------------------------------------------------------
 
     def join(self, client: Client) -> None:
         client.start_over(keep_id=True)
@@ -215,7 +215,7 @@ class GroupMachine(RuleBasedStateMachine):
         for partition in reply.assignment:
             assert owners.setdefault(partition, client.name) == client.name, "one partition, two members"
 
-    # -- what always holds -----------------------------------------------------------------------------------------
+    # -- what always holds -----------------------------------------------------------------------------------
 
     @invariant()
     def the_log_says_what_the_living_know(self) -> None:

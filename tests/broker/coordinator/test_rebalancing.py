@@ -1,0 +1,208 @@
+"""Rebalances by the clock: what no conversation can show without waiting, or only with luck."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.coordinator_bench import GROUP, NO_DELAY, Bench
+
+from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
+
+SLOW_START = replace(NO_DELAY, initial_rebalance_delay_ms=3_000)
+
+
+def members_told(reply: Any) -> list[str]:
+    return [member.member_id for member in reply.members]
+
+
+# -- the first rebalance -------------------------------------------------------------------------------------
+
+
+def test_a_first_rebalance_waits_for_its_delay_though_all_have_joined() -> None:
+    bench = Bench(SLOW_START)
+    ticket = bench.join()
+    bench.pass_time(2_999)
+    assert ticket not in bench.replies
+    bench.pass_time(1)
+    assert bench.replies[ticket].generation_id == 1
+
+
+def test_members_that_keep_coming_put_it_off_but_not_beyond_the_rebalance_time_out() -> None:
+    bench = Bench(SLOW_START)
+    tickets = [bench.join(rebalance_ms=10_000)]
+    for _ in range(4):
+        bench.pass_time(2_400)
+        tickets.append(bench.join(rebalance_ms=10_000))
+        assert not set(tickets) & set(bench.replies)
+    bench.pass_time(10_000 - 4 * 2_400)
+    assert [bench.replies[ticket].generation_id for ticket in tickets] == [1] * 5
+    assert len(members_told(bench.replies[tickets[0]])) == 5
+
+
+def test_when_the_only_member_leaves_in_the_first_delay_the_group_becomes_empty_at_its_end() -> None:
+    bench = Bench(SLOW_START)
+    bench.join()
+    (member,) = bench.group().members
+    bench.leave(member)
+    bench.pass_time(3_000)
+    assert (str(bench.group().state), bench.group().generation) == ("Empty", 1)
+
+
+# -- time is up ----------------------------------------------------------------------------------------------
+
+
+def test_who_does_not_join_in_time_is_out_and_another_leads() -> None:
+    bench = Bench()
+    first = bench.member(session_ms=60_000, rebalance_ms=5_000)
+    second = bench.join(session_ms=60_000, rebalance_ms=5_000)
+    bench.pass_time(5_000)
+    reply = bench.replies[second]
+    assert (reply.leader, members_told(reply)) == (reply.member_id, [reply.member_id])
+    assert bench.heartbeat(first, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_longest_rebalance_time_out_of_all_members_counts() -> None:
+    bench = Bench()
+    bench.member(session_ms=60_000, rebalance_ms=9_000)
+    second = bench.join(session_ms=60_000, rebalance_ms=1_000)
+    bench.pass_time(8_999)
+    assert second not in bench.replies
+    bench.pass_time(1)
+    assert second in bench.replies
+
+
+def test_static_members_that_do_not_join_stay_until_their_sessions_end() -> None:
+    bench = Bench()
+    reply = bench.replies[bench.join(instance="i", version=9, session_ms=30_000, rebalance_ms=5_000)]
+    bench.sync(reply.member_id, 1, {reply.member_id: b"x"}, instance="i")
+    second = bench.join(session_ms=60_000, rebalance_ms=5_000)
+    bench.pass_time(5_000)
+    joined = bench.replies[second]
+    assert members_told(joined) == [reply.member_id, joined.member_id]
+    assert joined.leader == joined.member_id, "the static one led, but was not there"
+
+
+def test_static_members_alone_that_are_all_silent_do_not_keep_the_coordinator_busy() -> None:
+    bench = Bench()
+    reply = bench.replies[bench.join(instance="i", version=9, session_ms=30_000, rebalance_ms=0)]
+    bench.sync(reply.member_id, 1, {reply.member_id: b"x"}, instance="i")
+    dynamic = bench.join(session_ms=60_000, rebalance_ms=0)
+    (other,) = [name for name in bench.group().members if name != reply.member_id]
+    bench.leave(other)
+    assert bench.replies[dynamic].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    bench.pass_time(40_000)
+    assert str(bench.group().state) == "Empty"
+
+
+def test_a_member_that_waits_is_not_silent() -> None:
+    bench = Bench()
+    first = bench.member(session_ms=6_000, rebalance_ms=60_000)
+    second = bench.join(session_ms=60_000, rebalance_ms=60_000)
+    assert bench.heartbeat(first, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    third = bench.join(version=4, session_ms=50_000)
+    waiting = bench.join(first, session_ms=6_000, rebalance_ms=60_000)
+    bench.pass_time(20_000)
+    assert waiting not in bench.replies, "it waits for the id that was handed out"
+    assert first in bench.group().members
+    bench.leave(bench.replies[third].member_id)
+    assert bench.replies[waiting].generation_id == bench.replies[second].generation_id == 2
+
+
+def test_a_member_is_silent_again_once_it_has_its_assignment() -> None:
+    bench = Bench()
+    first = bench.member(session_ms=6_000)
+    bench.pass_time(5_999)
+    assert bench.heartbeat(first, 1) == 0
+    bench.pass_time(6_000)
+    assert bench.heartbeat(first, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert str(bench.group().state) == "Empty"
+
+
+# -- protocols -----------------------------------------------------------------------------------------------
+
+
+def test_of_protocols_with_as_many_votes_the_one_voted_for_first_wins() -> None:
+    bench = Bench()
+    both, turned = (("a", b""), ("b", b"")), (("b", b""), ("a", b""))
+    first = bench.replies[bench.join(protocols=both)].member_id
+    bench.join(protocols=turned)
+    assert bench.replies[bench.join(first, protocols=both)].protocol_name == "a"
+
+
+def test_a_protocol_named_twice_is_refused_where_kafka_never_answers() -> None:
+    bench = Bench()
+    ticket = bench.join(protocols=(("a", b"1"), ("a", b"2")))
+    assert bench.replies[ticket].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_when_the_one_who_stood_in_the_way_leaves_a_protocol_can_be_chosen_again() -> None:
+    bench = Bench()
+    first = bench.replies[bench.join(protocols=(("a", b""), ("b", b"")))].member_id
+    bench.sync(first, 1, {})
+    second = bench.join(protocols=(("b", b""),))
+    bench.join(first, protocols=(("a", b""), ("b", b"")))
+    assert bench.replies[second].protocol_name == "b"
+    assert bench.replies[bench.join(protocols=(("a", b""),))].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    bench.leave(bench.replies[second].member_id)
+    third = bench.join(protocols=(("a", b""),))
+    bench.join(first, protocols=(("a", b""), ("b", b"")))
+    assert bench.replies[third].protocol_name == "a"
+
+
+# -- who is answered -----------------------------------------------------------------------------------------
+
+
+def test_a_join_that_is_sent_again_on_another_connection_ends_the_one_before() -> None:
+    bench = Bench()
+    first = bench.member()
+    waiting = bench.join()
+    (other,) = [name for name in bench.group().members if name != first]
+    again = bench.join(other)
+    assert bench.replies[waiting].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    bench.join(first)
+    assert bench.replies[again].generation_id == 2
+
+
+def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_told() -> None:
+    bench = Bench()
+    first = bench.member()
+    second = bench.join()
+    bench.join(first)
+    other = bench.replies[second].member_id
+    waiting = bench.sync(other, 2)
+    bench.leave(other)
+    assert bench.replies[waiting].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_pending_id_with_an_instance_id_is_unknown_where_kafka_says_server_error() -> None:
+    bench = Bench()
+    handed_out = bench.replies[bench.join(version=4)].member_id
+    reply = bench.replies[bench.join(handed_out, instance="i", version=9)]
+    assert reply.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("with_follower", [False, True])
+def test_an_empty_group_is_empty_though_the_log_did_not_take_it(with_follower: bool) -> None:
+    bench = Bench()
+    member = bench.member()
+    if with_follower:
+        bench.join(version=4, session_ms=6_000)
+    bench.refusal = NotEnoughReplicasError()
+    assert bench.leave(member).members[0].error_code == 0
+    bench.pass_time(6_000)
+    assert (str(bench.group().state), bench.group().generation) == ("Empty", 2)
+    bench.crash()
+    assert bench.group().generation == 1
+    bench.pass_time(10_000)
+    assert str(bench.group().state) == "Empty", "the members of the older generation are silent"
+
+
+def test_generations_go_on_after_a_fail_over() -> None:
+    bench = Bench()
+    first = bench.member()
+    bench.crash()
+    assert bench.heartbeat(first, 1) == 0
+    assert bench.replies[bench.join(first)].generation_id == 2
+    assert GROUP in bench.state.groups
