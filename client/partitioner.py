@@ -81,21 +81,28 @@ def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> Any:
 
 
 class StickyChoice:
-    """The partition for records without a key: the same until a batch's worth of bytes went there (KIP-794)."""
+    """The partition for records without a key: the same until a batch's worth of bytes went there (KIP-794).
 
-    __slots__ = ("_left", "_random", "_size", "partition")
+    Attributes:
+        partition: where the next record goes, while `left` is above 0; else ask `renew` first.
+        left: the bytes that may still go there; whoever sends takes theirs off.
+    """
+
+    __slots__ = ("_random", "_size", "left", "partition")
 
     def __init__(self, batch_size: int, random: Random) -> None:
         self.partition = -1
+        self.left = 0
         self._size = max(batch_size, 1)
-        self._left = 0
         self._random = random
 
-    def choose(self, available: Sequence[int], size_bytes: int) -> int:
-        """The partition for the next `size_bytes`; `available` are those that have a leader, none being empty."""
-        if self._left <= 0 or self.partition not in available:
-            others = [one for one in available if one != self.partition] or available
-            self.partition = self._random.choice(others)
-            self._left = self._size
-        self._left -= size_bytes
-        return self.partition
+    def renew(self, available: Sequence[int]) -> None:
+        """Choose another partition among those that have a leader, none being empty."""
+        others = [one for one in available if one != self.partition] or available
+        self.partition = self._random.choice(others)
+        self.left = self._size
+
+    def leaders_changed(self, available: Sequence[int]) -> None:
+        """Leave a partition that has no leader now."""
+        if self.partition not in available:
+            self.left = 0

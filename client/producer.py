@@ -160,6 +160,7 @@ class Producer(ClusterClient):
         with sender.hurry():
             for batch in list(self._accumulator.unfinished()):
                 await batch.wait()
+        await sender.see_off()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
@@ -189,10 +190,14 @@ class Producer(ClusterClient):
                 f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is"
                 f" {options.max_request_size}"
             )
-        if partition is None:
-            partition = self._choose(target, key, value, size)
-        if not 0 <= partition < target.partition_count:
-            raise _no_partition(target, partition)
+        if partition is None and key is None and options.partitioner is None:
+            sticky = target.sticky
+            if sticky.left <= 0:
+                sticky.renew(target.available)
+            sticky.left -= size
+            partition = sticky.partition
+        else:
+            partition = self._choose(target, key, value, partition)
         lane = target.lanes[partition]
         batch = lane.open
         if batch is None or batch.size_bytes + size > options.batch_size:
@@ -210,12 +215,15 @@ class Producer(ClusterClient):
             batch.callbacks.append((index, on_delivery))
         return Delivery(batch, index)
 
-    def _choose(self, target: _Target, key: bytes | None, value: bytes | None, size: int) -> int:
-        if self._options.partitioner is not None:
-            return self._options.partitioner(target.topic.name, key, value, target.partition_count)
-        if key is not None:
-            return partition_for_key(key, target.partition_count)
-        return target.sticky.choose(target.available, size)
+    def _choose(self, target: _Target, key: bytes | None, value: bytes | None, partition: int | None) -> int:
+        """The sender's own choice, that of the partitioner, or the key's. Raises ValueError."""
+        if partition is None:
+            if self._options.partitioner is None:
+                return partition_for_key(key or b"", target.partition_count)
+            partition = self._options.partitioner(target.topic.name, key, value, target.partition_count)
+        if not 0 <= partition < target.partition_count:
+            raise _no_partition(target, partition)
+        return partition
 
     async def _prepare(self, topic: str) -> _Target:
         """The topic's target, when there is room for a record. Raises RequestTimedOutError."""
@@ -240,7 +248,9 @@ class Producer(ClusterClient):
     def _target(self, topic: Topic, before: _Target | None) -> _Target:
         lanes = [self._accumulator.lane(topic.name, partition.index) for partition in topic.partitions]
         sticky = before.sticky if before else StickyChoice(self._options.batch_size, self._seams.random)
-        return _Target(topic, lanes, sticky)
+        target = _Target(topic, lanes, sticky)
+        sticky.leaders_changed(target.available)
+        return target
 
     def _update_targets(self) -> None:
         """Metadata has changed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -21,6 +21,7 @@ from minikafka.client.cluster import Cluster
 from minikafka.client.connection import Connection
 from minikafka.client.options import ProducerOptions
 from minikafka.protocol.errors import KafkaError, UnknownTopicIdError, error_for
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.compression import Codec
@@ -28,7 +29,6 @@ from minikafka.protocol.types import NIL_UUID
 
 _logger = logging.getLogger("minikafka.client.producer")
 _VERSION_WITH_IDS = 13
-_VERSION_WITH_ZSTD = 7
 
 
 class Sender:
@@ -44,6 +44,7 @@ class Sender:
         self._tasks = tasks
         self._codec = Codec[options.compression_type.upper()]
         self._in_flight: dict[int, int] = {}
+        self._unanswered: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
@@ -86,6 +87,16 @@ class Sender:
         if self._room.is_set():
             self._room = anyio.Event()
         await self._room.wait()
+
+    async def see_off(self) -> None:
+        """Until brokers have read what they do not answer (acks=0): they take requests in order, so one more tells."""
+        for node_id in list(self._unanswered):
+            del self._unanswered[node_id]
+            connection = self._cluster.connected(node_id)
+            if connection is not None:
+                with suppress(KafkaError):
+                    request = ApiVersionsRequest(client_software_name="minikafka", client_software_version="0.1.0")
+                    await connection.request(request, timeout_ms=self._options.request_timeout_ms)
 
     def pump(self) -> None:
         """Send what can be sent."""
@@ -145,6 +156,7 @@ class Sender:
             deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
             if self._options.required_acks == 0:
                 connection.post(request, None, deadline=deadline, highest=version)
+                self._unanswered[node_id] = None
                 for batch in batches:
                     self._accumulator.succeeded(batch, -1)
                 return

@@ -34,9 +34,16 @@ def test_many_keys_at_once_agree(keys: list[bytes], count: int) -> None:
     assert partition_for_key(keys[0], count) == (murmur2(keys[0]) & 0x7FFFFFFF) % count
 
 
+def choose(sticky: StickyChoice, available: list[int], size_bytes: int) -> int:
+    if sticky.left <= 0:
+        sticky.renew(available)
+    sticky.left -= size_bytes
+    return sticky.partition
+
+
 def test_records_without_keys_stay_together_then_move_on() -> None:
     sticky = StickyChoice(1000, Random(1))
-    chosen = [sticky.choose([0, 1, 2], 100) for _ in range(30)]
+    chosen = [choose(sticky, [0, 1, 2], 100) for _ in range(30)]
     runs = [chosen[start : start + 10] for start in range(0, 30, 10)]
     assert all(len(set(run)) == 1 for run in runs)
     assert all(before[0] != after[0] for before, after in pairwise(runs))
@@ -44,6 +51,7 @@ def test_records_without_keys_stay_together_then_move_on() -> None:
 
 def test_partitions_without_a_leader_are_left_at_once() -> None:
     sticky = StickyChoice(1000, Random(1))
-    first = sticky.choose([0, 1], 1)
-    assert sticky.choose([1 - first], 1) == 1 - first
-    assert StickyChoice(10, Random(1)).choose([7], 100) == 7
+    first = choose(sticky, [0, 1], 1)
+    sticky.leaders_changed([1 - first])
+    assert choose(sticky, [1 - first], 1) == 1 - first
+    assert choose(StickyChoice(10, Random(1)), [7], 100) == 7
