@@ -7,13 +7,14 @@ from typing import NoReturn
 import click
 
 COMMANDS = {
-    "server": "minikafka.cli.server:server",
-    "topics": "minikafka.cli.topics:topics",
-    "produce": "minikafka.cli.produce:produce",
-    "consume": "minikafka.cli.consume:consume",
-    "dump-log": "minikafka.cli.dump_log:dump_log",
-    "perf": "minikafka.cli.perf:perf",
+    "server": ("minikafka.cli.server:server", "Run a node."),
+    "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "produce": ("minikafka.cli.produce:produce", "Send lines as records."),
+    "consume": ("minikafka.cli.consume:consume", "Print records as lines."),
+    "dump-log": ("minikafka.cli.dump_log:dump_log", "Show the files of a log in words."),
+    "perf": ("minikafka.cli.perf:perf", "Measure how fast records go in and out."),
 }
+"""Where each subcommand is, and what it does in a few words: `minikafka --help` imports none of them."""
 
 
 class LazyGroup(click.Group):
@@ -25,12 +26,16 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one; None if there is no such command."""
-        where = COMMANDS.get(cmd_name)
-        if where is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = where.partition(":")
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in the help, from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,7 +56,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        show(error)
         sys.exit(error.exit_code)
     except KafkaError as error:
         click.echo(f"Error: {error}", err=True)
@@ -60,6 +65,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         where = f" ({error.filename})" if error.filename else ""
         click.echo(f"Error: {error.strerror or error}{where}", err=True)
         sys.exit(1)
+
+
+def show(error: click.ClickException) -> None:
+    """One line: what was wrong, and where to read how it is done where that would help."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
+    context = getattr(error, "ctx", None)
+    hint = f" (see `{context.command_path} --help`)" if context is not None else ""
+    click.echo(f"Error: {error.format_message()}{hint}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,121 @@
+"""The command line as a user has it, against a real node: `minikafka(…)` runs it in this process, `started` outside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from minikafka.cli.main import main
+from support.clients import Client, connect
+from support.node import NodeProcess
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Minikafka = Callable[..., Ran]
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """One node for all tests of the command line; it creates no topic that nobody asked for."""
+    with NodeProcess(tmp_path_factory.mktemp("cli") / "data", settings={"auto.create.topics.enable": "false"}) as node:
+        yield node
+
+
+@pytest.fixture
+def judge(node: NodeProcess) -> Iterator[Client]:
+    """A client that nobody here wrote."""
+    with connect("confluent-kafka", node.bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(judge: Client, request: pytest.FixtureRequest) -> str:
+    """A topic of one partition of the test's own."""
+    name = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:200]
+    judge.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def minikafka(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
+) -> Minikafka:
+    """`minikafka("topics", "list", stdin=b"…")` in this process; the node is known by the environment."""
+    monkeypatch.setenv("MINIKAFKA_BOOTSTRAP_SERVER", node.bootstrap)
+
+    def run(*words: str, stdin: bytes = b"") -> Ran:
+        capfdbinary.readouterr()
+        with standard_input(tmp_path / "stdin", stdin), pytest.raises(SystemExit) as ended:
+            main(list(words))
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return Ran(exit_code(ended.value.code), out.decode(errors="replace"), err.decode())
+
+    return run
+
+
+def exit_code(code: object) -> int:
+    """As the shell sees it."""
+    assert code is None or isinstance(code, int), code
+    return code or 0
+
+
+@contextlib.contextmanager
+def standard_input(path: Path, data: bytes) -> Iterator[None]:
+    """Descriptor 0 reads these bytes."""
+    path.write_bytes(data)
+    before = os.dup(0)
+    with path.open("rb") as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+
+
+@pytest.fixture
+def started(node: NodeProcess) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """`started("consume", …)` as a process of its own with pipes; killed at the end if it still runs."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            command(words),
+            env={**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": node.bootstrap},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        with contextlib.suppress(BrokenPipeError):
+            process.communicate()
+
+
+def command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "minikafka.cli.main", *words]
