@@ -167,8 +167,9 @@ class OffsetIndex(_Index):
         self.last = self.entry(count - 1)
 
     @property
-    def is_full(self) -> bool:
-        return self.count >= self.capacity
+    def room(self) -> int:
+        """Entries that may still be made."""
+        return self.capacity - self.count
 
     def entry(self, slot: int) -> OffsetPosition:
         """The entry in a slot; for slot -1 the segment's beginning."""
@@ -227,9 +228,9 @@ class TimeIndex(_Index):
         self.last = self.entry(count - 1)
 
     @property
-    def is_full(self) -> bool:
-        """One slot is kept for the last entry, made when the segment is rolled."""
-        return self.count >= self.capacity - 1
+    def room(self) -> int:
+        """Entries that may still be made; one slot is kept for the last, when the segment is rolled."""
+        return self.capacity - 1 - self.count
 
     def entry(self, slot: int) -> TimestampOffset:
         """The entry in a slot; for slot -1 no timestamp at the segment's beginning."""

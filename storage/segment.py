@@ -109,7 +109,7 @@ class Segment:
 
     def _look_whether_full(self) -> None:
         offsets, times = self.indexes
-        self.is_full = offsets.is_full or times.is_full
+        self.is_full = offsets.room <= 0 or times.room <= 0
 
     @property
     def path(self) -> str:
@@ -199,7 +199,7 @@ class Segment:
         first = None if times.count else next(headers(self.log, 0, size), None)
         if first is not None and first.max_timestamp >= 0:
             return None
-        self.is_full = offsets.is_full or times.is_full
+        self.is_full = offsets.room <= 0 or times.room <= 0
         return offsets, times
 
     def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
@@ -275,9 +275,17 @@ class Segment:
 
     def _write_entries(self, entries: list[tuple[int, int]], times: list[tuple[int, int]]) -> None:
         offset_index, time_index = self.indexes
-        # A full index stays as it is: the next append rolls, and what has no entry is found by scanning.
-        offset_index.append(entries[: max(0, offset_index.capacity - offset_index.count)])
-        time_index.append(times[: max(0, time_index.capacity - 1 - time_index.count)])
+        if len(entries) <= min(offset_index.room, time_index.room):
+            offset_index.append(entries)
+            time_index.append(times)
+        else:
+            # A full index stays as it is, and the other with it: the next append rolls, and what has no entry is
+            # found by scanning.
+            for entry, time in zip(entries, times, strict=True):
+                if offset_index.room <= 0 or time_index.room <= 0:
+                    break
+                offset_index.append([entry])
+                time_index.append([time])
         self._look_whether_full()
 
     def append(self, data: Buffer, batches: list[Batch]) -> None:
