@@ -30,10 +30,10 @@ __all__ = ["decide"]
 
 def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
     """The new partitions of the topics that can grow, as many as fit into one batch."""
-    if request.timeout_ms <= 0:
+    counts = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0 and 1 in counts.values():
         timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
         return Decision([], CreatePartitionsResponse(results=timed_out))
-    counts = Counter(topic.name for topic in request.topics)
     twice = InvalidRequestError("Duplicate topic name.")
     results = [_result(name, twice) for name in counts if counts[name] > 1]
     records: list[Record] = []

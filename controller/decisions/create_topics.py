@@ -44,9 +44,9 @@ FROM_NODE = -1
 
 def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
     """The topics that can be created, and for each of the others the first thing that is wrong."""
-    if request.timeout_ms <= 0:
-        return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
     refused, wanted = _refuse_names(request.topics)
+    if wanted and request.timeout_ms <= 0:
+        return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
     try:
         _check_count(wanted, context)
         records, results = _create_all(wanted, image, context)

@@ -37,9 +37,9 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.static.value("delete.topic.enable"):
         return Decision([], DeleteTopicsResponse(responses=_disabled(asked, context.version)))
-    if request.timeout_ms <= 0:
-        return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
     counts = Counter(asked)
+    if request.timeout_ms <= 0 and any(counts[one] == 1 and not _malformed(one) for one in counts):
+        return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
     results = [_result(*one, _malformed(one)) for one in asked if _malformed(one)]
     results += [_result(*one, _named_twice(one, counts)) for one in counts if _named_twice(one, counts)]
     found, missing = _find(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
