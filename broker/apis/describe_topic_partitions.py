@@ -32,13 +32,13 @@ async def handle(
     limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        if limit == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
         topic = image.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
             continue
-        if limit == 0:
-            response.next_cursor = Cursor(topic_name=name, partition_index=0)
-            break
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         page = topic.partitions[first : first + limit]
         response.topics.append(_known(topic, first, page, image))

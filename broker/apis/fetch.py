@@ -9,7 +9,7 @@ import trio
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
-from minikafka.broker.partition import EMPTY, READ_UNCOMMITTED, Partition, Read
+from minikafka.broker.partition import EMPTY, Partition, Read
 from minikafka.broker.waiting import sleep_until_grown
 from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
 from minikafka.protocol.messages.fetch import (
@@ -55,9 +55,9 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
         session.update(asked, _forgotten(request, context, by_id))
         wanted = session.partitions.values()
-        if not session.partitions:
+        if not session.partitions:  # whoever forgets everything is answered as if there had been no session
             sessions.close(session.id)
-            return FetchResponse()
+            session, wanted = None, asked
     answers = await _read_enough(request, wanted, context)
     response = FetchResponse()
     if session is not None:
@@ -137,10 +137,10 @@ def _read_all(request: FetchRequest, wanted: Iterable[CachedPartition], context:
             )
         except KafkaError as error:
             answers.urgent = True
-            _fail(answer, error, request.isolation_level)
+            _fail(answer, error)
             continue
         answers.watched.append(partition)
-        _fill(answer, found, request.isolation_level)
+        _fill(answer, found)
         answers.urgent |= found.diverging is not None
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
@@ -162,7 +162,7 @@ def _find(cached: CachedPartition, context: RequestContext) -> Partition:
     return partition
 
 
-def _fill(answer: PartitionData, found: Read, isolation: int) -> None:
+def _fill(answer: PartitionData, found: Read) -> None:
     answer.high_watermark = found.high_watermark
     answer.last_stable_offset = found.last_stable_offset
     answer.log_start_offset = found.log_start_offset
@@ -176,12 +176,12 @@ def _fill(answer: PartitionData, found: Read, isolation: int) -> None:
     )
 
 
-def _fail(answer: PartitionData, error: KafkaError, isolation: int) -> None:
+def _fail(answer: PartitionData, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.high_watermark = -1
     answer.records = EMPTY
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
-    answer.aborted_transactions = [] if unknown or isolation != READ_UNCOMMITTED else None
+    answer.aborted_transactions = [] if unknown else None
 
 
 def _answer_changes(session: Session, answers: Answers, response: FetchResponse, by_id: bool) -> None:

@@ -14,7 +14,6 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
@@ -29,42 +28,43 @@ VERSION_MAX = 2**15
 
 async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Each partition for itself; one that is named twice is INVALID_REQUEST."""
-    named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
-    return ListOffsetsResponse(
-        topics=[_topic(topic, request, context, named) for topic in request.topics if topic.partitions]
-    )
+    asked: dict[str, list[ListOffsetsPartition]] = {}
+    for topic in request.topics:
+        if topic.partitions:
+            asked.setdefault(topic.name, []).extend(topic.partitions)
+    return ListOffsetsResponse(topics=[_topic(name, asked[name], request, context) for name in asked])
 
 
 def _topic(
-    topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, named: Counter[tuple[str, int]]
+    name: str, partitions: list[ListOffsetsPartition], request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsTopicResponse:
-    answer = ListOffsetsTopicResponse(name=topic.name)
-    for asked in {asked.partition_index: asked for asked in topic.partitions}.values():
+    answer = ListOffsetsTopicResponse(name=name)
+    named = Counter(asked.partition_index for asked in partitions)
+    for asked in {asked.partition_index: asked for asked in partitions}.values():
         answered = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
         answer.partitions.append(answered)
         try:
-            if named[topic.name, asked.partition_index] > 1:
-                raise InvalidRequestError(f"{topic.name}-{asked.partition_index} is named twice")
-            partition = context.node.partitions.find(topic.name, asked.partition_index)
+            if named[asked.partition_index] > 1:
+                raise InvalidRequestError(f"{name}-{asked.partition_index} is named twice")
+            _check_timestamp(asked.timestamp, context.version)
+            partition = context.node.partitions.find(name, asked.partition_index)
             partition.check_leader(asked.current_leader_epoch)
-            found = _look_up(partition, asked, request.isolation_level, context.version)
+            found = _look_up(partition, asked.timestamp, request.isolation_level)
             answered.timestamp, answered.offset, answered.leader_epoch = found
         except KafkaError as error:
             answered.error_code = ErrorCode(error.code)
     return answer
 
 
-def _look_up(
-    partition: Partition, asked: ListOffsetsPartition, isolation: int, version: int
-) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); -1 for what there is not.
-
-    Raises:
-        UnsupportedVersionError: A special timestamp that this version does not know.
-    """
-    wanted, log = asked.timestamp, partition.log
+def _check_timestamp(wanted: int, version: int) -> None:
+    """Refuse a special timestamp that the version does not know (UNSUPPORTED_VERSION)."""
     if wanted < 0 and version < VERSION_OF.get(wanted, VERSION_MAX if wanted < EARLIEST else 0):
         raise UnsupportedVersionError(f"timestamp {wanted} means nothing at version {version}")
+
+
+def _look_up(partition: Partition, wanted: int, isolation: int) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); -1 for what there is not."""
+    log = partition.log
     end = partition.visible_end(isolation)
     if wanted == LATEST:
         return -1, end, partition.leader_epoch

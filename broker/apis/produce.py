@@ -39,6 +39,7 @@ ADVERTISED_MIN_VERSION = 0
 VERSION_BY_ID = 13
 ACKS = (-1, 0, 1)
 ALL = -1
+ATTRIBUTES_LOW_BYTE, TRANSACTIONAL = 22, 0x10
 ADMIN_CLIENT_ID = "__admin_client"
 WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeError, NotLeaderOrFollowerError)
 """After these, Kafka answers without the log's start."""
@@ -54,8 +55,10 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
     """
     response = ProduceResponse()
     pending: Pending = []
-    for topic in _merged(request.topic_data):
-        response.responses.append(_produce_to(topic, request, context, pending))
+    topics = _merged(request.topic_data)
+    spoiled = request.transactional_id is None and any(_is_transactional(topic) for topic in topics)
+    for topic in topics:
+        response.responses.append(_refuse(topic) if spoiled else _produce_to(topic, request, context, pending))
     for partition, written, answer in pending:
         if written.flush_due:
             await _settle(partition.flushed(), answer)
@@ -83,6 +86,21 @@ def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
     return merged.values()
 
 
+def _is_transactional(topic: TopicProduceData) -> bool:
+    records: list[memoryview] = [data.records or memoryview(b"") for data in topic.partition_data]
+    return any(len(one) > ATTRIBUTES_LOW_BYTE and one[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL for one in records)
+
+
+def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
+    """One transactional batch without a transactional id spoils the whole request, as in Kafka."""
+    error = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
+    answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
+    for data in topic.partition_data:
+        answer.partition_responses.append(PartitionProduceResponse(index=data.index))
+        _fail(answer.partition_responses[-1], error)
+    return answer
+
+
 def _produce_to(
     topic: TopicProduceData, request: ProduceRequest, context: RequestContext, pending: Pending
 ) -> TopicProduceResponse:
@@ -107,6 +125,8 @@ def _admit(
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
     if name not in context.node.image.topics:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+    if not 0 <= data.index < len(context.node.image.topics[name].partitions):
+        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     batch = produced_batch(data.records, context.version)
     if request.acks not in ACKS:
         raise InvalidRequiredAcksError(f"acks {request.acks} is none of -1, 0, 1")
@@ -114,8 +134,6 @@ def _admit(
         raise InvalidTopicError(f"Cannot append to internal topic {name}")
     partition = partitions.find(name, data.index)
     if batch.is_transactional:
-        if request.transactional_id is None:
-            raise TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
         raise UnsupportedVersionError("this node has no transactions yet")
     return partition, batch
 

@@ -364,15 +364,7 @@ class CoordinatorRuntime(Generic[S]):
     def _append(self, shard: Shard[S], decision: Decision) -> KafkaError | None:
         """Write the records as one batch and apply them; the error if the log does not take them."""
         state, producer = shard.state, decision.producer or NO_PRODUCER
-        now_ms = self._environment.now_ms()
-        batch = encode_batch(
-            [Record(-1, now_ms, *state.encode(key, value)) for key, value in decision.records],
-            codec=self._codec,
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            base_sequence=0,
-            transactional=decision.producer is not None,
-        )
+        batch = self._encode(state, decision, producer)
         try:
             shard.last_offset = self._environment.append(shard.partition, bytearray(batch))
         except KafkaError as error:
@@ -382,6 +374,17 @@ class CoordinatorRuntime(Generic[S]):
         for delta, (key, value) in enumerate(decision.records):
             state.apply(key, value, first_offset + delta, producer.producer_id)
         return None
+
+    def _encode(self, state: S, decision: Decision, producer: Producer) -> bytes:
+        now_ms = self._environment.now_ms()
+        return encode_batch(
+            [Record(-1, now_ms, *state.encode(key, value)) for key, value in decision.records],
+            codec=self._codec,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=0,
+            transactional=decision.producer is not None,
+        )
 
     def _fail(self, decision: Decision, error: KafkaError) -> None:
         told = error_for(answered_as(error), error.message)
@@ -418,8 +421,9 @@ class CoordinatorRuntime(Generic[S]):
             offset = read_to
             await trio.lowlevel.checkpoint()
         shard.last_offset = offset - 1
-        seconds = round(trio.current_time() - began, 3)
-        log.debug("a coordinator is loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
+        if offset:
+            seconds = round(trio.current_time() - began, 3)
+            log.debug("a coordinator is loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
 
     def _replay(self, state: S, batch: Batch, from_offset: int) -> None:
         if batch.is_control:

@@ -12,7 +12,7 @@ from minikafka.broker.coordinator.groups.committing import expire_offsets, forge
 from minikafka.broker.coordinator.groups.group import ClassicGroup
 from minikafka.broker.coordinator.groups.member import Member
 from minikafka.broker.coordinator.groups.states import DEAD, EMPTY, STABLE
-from minikafka.broker.coordinator.groups.turn import Turn
+from minikafka.broker.coordinator.groups.turn import RECORDS_MAX, Turn
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
 from minikafka.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -21,8 +21,6 @@ from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsReque
 
 NOT_FOUND_FROM = 6
 CLASSIC = "classic"
-RECORDS_MAX = 2_000
-"""Tombstones that are written at once; the rest follows in further batches."""
 
 
 def list_groups(turn: Turn, request: ListGroupsRequest, ticket: Ticket) -> None:

@@ -6,13 +6,15 @@ Source: Kafka's `OffsetMetadataManager`.
 
 from __future__ import annotations
 
+from functools import partial
+
 from minikafka.broker.coordinator.decision import Producer, Ticket
 from minikafka.broker.coordinator.groups.group import ClassicGroup
 from minikafka.broker.coordinator.groups.leaving import keep_alive
 from minikafka.broker.coordinator.groups.offsets import Committed
 from minikafka.broker.coordinator.groups.records import NEVER, OffsetCommitValue
 from minikafka.broker.coordinator.groups.states import EMPTY, PREPARING_REBALANCE, STABLE
-from minikafka.broker.coordinator.groups.turn import Turn
+from minikafka.broker.coordinator.groups.turn import RECORDS_MAX, Turn
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.messages.offset_commit import (
@@ -241,7 +243,10 @@ def forget_offsets(turn: Turn, group_id: str) -> None:
 
 def forget_partitions(turn: Turn, partitions: list[TopicPartition]) -> None:
     """Tombstones for offsets in partitions that were deleted."""
-    for partition in partitions:
+    for place, partition in enumerate(partitions):
+        if len(turn.decision.records) >= RECORDS_MAX:
+            turn.follow(partial(forget_partitions, partitions=partitions[place:]))
+            return
         for group_id in turn.state.offsets.groups_with(partition):
             turn.write(_key(group_id, partition.topic, partition.partition), None)
 

@@ -13,6 +13,9 @@ from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMet
 if TYPE_CHECKING:
     from minikafka.broker.coordinator.groups.state import GroupsState
 
+RECORDS_MAX = 2_000
+"""Tombstones that are written at once where there may be many; the rest follows in further batches."""
+
 DeadlineName = tuple[str, str, str]
 """(what, group id, member id): "session" of a member; "join" and "sync" of a group; "offsets" of all."""
 
