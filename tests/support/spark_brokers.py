@@ -1,0 +1,141 @@
+"""Brokers with the same contents: Kafka's own data directories, and topics that a producer has filled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from support.node import NodeProcess, ServerProcess
+from support.oracle import SHARED, Oracle
+from support.spark_logs import PlainLog, adopt, read_log
+
+LOGS = SHARED / "kafka-logs"
+FIRST_TIME = 1_700_000_000_000
+TIMEOUT_S = 30
+TOPICS = {"trio": 3, "times": 2, "codecs": 5}
+
+
+class Broker:
+    """A server and the logs that it serves."""
+
+    def __init__(self, name: str, server: ServerProcess, folder: Path) -> None:
+        self.name = name
+        self.server = server
+        self.folder = folder
+        self._logs: dict[tuple[str, int], PlainLog] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return self.server.bootstrap
+
+    def log(self, topic: str, partition: int) -> PlainLog:
+        """A partition's log, read once: contents do not change."""
+        if (topic, partition) not in self._logs:
+            start = 60 if topic == "records-deleted" else 0
+            self._logs[topic, partition] = read_log(self.folder / f"{topic}-{partition}", start)
+        return self._logs[topic, partition]
+
+
+def golden_topics() -> dict[str, int]:
+    """Topics of the recorded data directories with their log start offsets; none where those are absent."""
+    path = LOGS / "manifest.json"
+    if not path.exists():
+        return {}
+    return {name: one["log_start_offset"] for name, one in json.loads(path.read_text()).items()}
+
+
+def filled_node(folder: Path) -> NodeProcess:
+    """A minikafka node that serves Kafka's segment files and the topics of `fill`."""
+    node = NodeProcess(folder / "data", settings={"log.retention.ms": -1, "log.cleaner.enable": "false"}).start()
+    golden = golden_topics()
+    if golden:
+        create(node.bootstrap, dict.fromkeys(golden, 1))
+        node.terminate()
+        adopt(LOGS / "clean", node.data_dir, golden)
+        node.start()
+        delete_records(node.bootstrap, "records-deleted", golden["records-deleted"])
+    fill(node.bootstrap)
+    return node
+
+
+def filled_kafka(folder: Path) -> Oracle:
+    """An Apache Kafka that serves the same."""
+    kafka = Oracle(folder / "kafka")
+    if golden_topics():
+        shutil.copytree(LOGS / "clean", kafka.logs, copy_function=shutil.copyfile)
+        for directory in (kafka.logs, *kafka.logs.iterdir()):
+            if directory.is_dir():
+                directory.chmod(0o755)
+    kafka.start()
+    fill(kafka.bootstrap)
+    return kafka
+
+
+def create(bootstrap: str, topics: Mapping[str, int], **config: str) -> None:
+    """Make topics, and wait until they are there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [NewTopic(name, count, 1, config=config) for name, count in topics.items()]
+    for future in admin.create_topics(wanted).values():
+        future.result(TIMEOUT_S)
+
+
+def delete(bootstrap: str, *topics: str) -> None:
+    """Delete topics."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics(list(topics)).values():
+        future.result(TIMEOUT_S)
+
+
+def grow(bootstrap: str, topic: str, count: int) -> None:
+    """Give a topic so many partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_partitions([confluent_kafka.admin.NewPartitions(topic, count)]).values():
+        future.result(TIMEOUT_S)
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    """Delete the records of partition 0 below an offset."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, before)]).values():
+        future.result(TIMEOUT_S)
+
+
+def produce(bootstrap: str, topic: str, messages: Sequence[Mapping[str, Any]], **config: Any) -> None:
+    """Produce in order; each message is what `Producer.produce` takes. Waits until all are acknowledged."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, **config})
+    for message in messages:
+        producer.produce(topic, **message)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def fill(bootstrap: str) -> None:
+    """The topics of TOPICS, alike on every broker."""
+    create(bootstrap, TOPICS)
+    produce(bootstrap, "trio", [message(number, number % 2) for number in range(60)], **{"batch.num.messages": 7})
+    times = [500, 100, 900, 300, 1000, 200, 2000, 1500, 2500, 2500]
+    moments = [(partition, time) for time in times for partition in (0, 1)]
+    produce(bootstrap, "times", [
+        {"value": b"at %d" % time, "partition": partition, "timestamp": FIRST_TIME + time + partition * 10}
+        for partition, time in moments
+    ], **{"batch.num.messages": 3})  # fmt: skip
+    for partition, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"]):
+        messages = [message(number, partition) for number in range(40)]
+        produce(bootstrap, "codecs", messages, **{"compression.type": codec, "batch.num.messages": 20})
+
+
+def message(number: int, partition: int) -> dict[str, Any]:
+    """A message with what can be odd about messages."""
+    headers: list[tuple[str, bytes | None]] = [("n", b"%d" % number), ("null", None), ("größe", b"")]
+    return {
+        "key": [None, b"", b"key-%d" % number][number % 3],
+        "value": None if number % 11 == 0 else b"value %d " % number * (number % 5),
+        "headers": headers[: number % 4],
+        "partition": partition,
+        "timestamp": FIRST_TIME + number * 100,
+    }
