@@ -73,6 +73,13 @@ def test_validate_only_finds_what_is_wrong_and_grows_nothing() -> None:
     assert len(image.topics["t"].partitions) == 1
 
 
+def test_a_request_whose_time_is_over_grows_nothing() -> None:
+    image = with_topic(cluster(), "t", (1,))
+    request: Any = CreatePartitionsRequest(topics=[wanted("t", 3)], timeout_ms=0, validate_only=False)
+    assert [name_of(one.error_code) for one in decided(decide, image, request).results] == ["REQUEST_TIMED_OUT"]
+    assert len(image.topics["t"].partitions) == 1
+
+
 def test_a_topic_named_twice_does_not_grow_and_others_do() -> None:
     image = with_topic(with_topic(cluster(), "t", (1,)), "u", (1,))
     assert grow(image, wanted("t", 2), wanted("u", 2), wanted("t", 3)) == {"t": "INVALID_REQUEST", "u": "NONE"}

@@ -177,6 +177,15 @@ def test_more_than_ten_thousand_partitions_are_refused_for_all_topics() -> None:
     assert errors(create(image, topic("a", 9999))) == {"a": "NONE"}
 
 
+def test_a_request_whose_time_is_over_creates_nothing() -> None:
+    image = cluster()
+    request = CreateTopicsRequest(topics=[topic("a"), topic("b", 0)], timeout_ms=0)
+    assert errors(decided(decide, image, request)) == dict.fromkeys("ab", "REQUEST_TIMED_OUT")
+    request.topics = [topic("a"), topic("a")]
+    assert errors(decided(decide, image, request)) == {"a": "INVALID_REQUEST"}
+    assert not image.topics
+
+
 def test_no_topics_no_answer() -> None:
     assert create(cluster()).topics == []
 

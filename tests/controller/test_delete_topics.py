@@ -91,6 +91,18 @@ def test_old_versions_name_topics_only() -> None:
     ]
 
 
+def test_a_request_whose_time_is_over_deletes_nothing() -> None:
+    image = three_topics()
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a"), DeleteTopicState(name="x")], timeout_ms=0)
+    answers = decided(decide, image, request, version=6).responses
+    assert [name_of(one.error_code) for one in answers] == ["REQUEST_TIMED_OUT"] * 2
+    twice = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")] * 2, timeout_ms=0)
+    assert [name_of(one.error_code) for one in decided(decide, image, twice, version=6).responses] == [
+        "INVALID_REQUEST"
+    ]
+    assert len(image.topics) == 3
+
+
 def test_where_deletion_is_off_all_are_told_so() -> None:
     image, off = three_topics(), static(delete_topic_enable="false")
     told = delete(image, ("a", NIL_UUID), ("x", NIL_UUID), (None, topic_id("d")), node=off)
