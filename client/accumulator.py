@@ -220,6 +220,7 @@ class Accumulator:
         elif isinstance(error, MessageTooLargeError) and len(batch.values) > 1:
             self._split(lane, batch)
         elif self._may_retry(lane, batch, error) and batch.attempts <= self._options.retries:
+            batch.last_error = error
             batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000
             lane.put_back(batch)
         else:
@@ -257,22 +258,30 @@ class Accumulator:
         if lane.is_empty:
             self._active.pop(lane, None)
 
-    def expire(self, now: float) -> None:
-        """Give up batches that are older than `delivery_timeout_ms`; those in flight keep their place there."""
+    def expire(self, now: float) -> list[PendingBatch]:
+        """Give up batches that are older than `delivery_timeout_ms`; those in flight keep their place there.
+
+        Returns those that were given up.
+        """
+        given_up: list[PendingBatch] = []
         for lane in list(self._active):
             if lane.open is not None and lane.open.deadline <= now:
                 lane.close_open()
             for batch in [one for one in lane.queue if one.deadline <= now]:
                 lane.queue.remove(batch)
                 self._give_up(batch, self._too_late(batch))
+                given_up.append(batch)
             for batch in lane.in_flight:
                 if batch.deadline <= now and not batch.done:
                     self._give_up(batch, self._too_late(batch))
+                    given_up.append(batch)
+        return given_up
 
     def _too_late(self, batch: PendingBatch) -> KafkaError:
         return RequestTimedOutError(
             f"{len(batch.values)} records for {batch.topic}-{batch.partition} could not be delivered within"
-            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms) after {batch.attempts} attempts"
+            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), {batch.attempts} attempts"
+            + (f"; the last error was: {batch.last_error}" if batch.last_error else "")
         )
 
     def fail_all(self, error: KafkaError) -> None:

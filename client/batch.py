@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from minikafka.protocol.records.columns import encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers
 
+_logger = logging.getLogger("minikafka.client.producer")
 BATCH_OVERHEAD_BYTES = 61
 """A batch's header."""
 
@@ -38,7 +40,7 @@ class PendingBatch:
 
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
-        "halves", "headers", "keys", "not_before", "number", "opened_at", "partition", "producer_epoch",
+        "halves", "headers", "keys", "last_error", "not_before", "number", "opened_at", "partition", "producer_epoch",
         "producer_id", "size_bytes", "timestamps", "topic", "values", "waiters",
     )  # fmt: skip
 
@@ -61,6 +63,7 @@ class PendingBatch:
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.done = False
         self.error: KafkaError | None = None
+        self.last_error: KafkaError | None = None
         self.base_offset = self.append_time = -1
 
     def encode(self, codec: Codec, level: int | None) -> bytes:
@@ -92,7 +95,10 @@ class PendingBatch:
     def _finish(self) -> None:
         self.done = True
         for index, callback in self.callbacks:
-            callback(None if self.error else self.metadata(index), self.error)
+            try:
+                callback(None if self.error else self.metadata(index), self.error)
+            except Exception:  # The user's code must not stop the delivery of other records.
+                _logger.exception("on_delivery of a record for %s-%d failed", self.topic, self.partition)
         for waiter in self.waiters:
             waiter()
         self.waiters.clear()

@@ -253,11 +253,18 @@ class Cluster:
             self._refresh_wanted = anyio.Event()
             try:
                 await self.refresh()
-                failures = 0
+                failures = failures + 1 if self._is_incomplete() else 0
+                if failures:
+                    self._refresh_wanted.set()
             except KafkaError:
                 self._refresh_wanted.set()
                 failures += 1
             await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
+
+    def _is_incomplete(self) -> bool:
+        """Whether a topic that was asked for is not there yet."""
+        errors = self.metadata.errors
+        return any(name in errors and errors[name].retriable for name in self.topics or ())
 
     async def _watch(self) -> None:
         """Give up connections that do not answer."""

@@ -32,6 +32,7 @@ from minikafka.protocol.records.record import Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 _SENDS_PER_CHECKPOINT = 256
+_TIMESTAMP_MAX = (1 << 63) - 1
 
 
 class _Target:
@@ -183,8 +184,10 @@ class Producer(ClusterClient):
             key = self.key_bytes(key)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
         if headers:
-            headers = tuple(headers)
+            headers = _checked(headers)
             size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers)
+        if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
+            raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
         if size > options.max_request_size:
             raise MessageTooLargeError(
                 f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is"
@@ -256,7 +259,9 @@ class Producer(ClusterClient):
         """Metadata has changed."""
         for name, before in list(self._targets.items()):
             topic = self.cluster.metadata.topics.get(name)
-            if topic is not None and topic is not before.topic and len(topic.partitions) >= len(before.lanes):
+            if topic is None or topic is before.topic:
+                continue
+            if topic.topic_id != before.topic.topic_id or len(topic.partitions) >= len(before.lanes):
                 self._targets[name] = self._target(topic, before)
 
     def _running(self) -> Sender:
@@ -295,6 +300,14 @@ def _blob(value: Any, serializer: Any, what: str) -> bytes | None:
         f"a record's {what} must be bytes or None, not {type(value).__name__}: encode it, or give the Producer"
         f" a {what}_serializer"
     )
+
+
+def _checked(headers: Headers) -> Headers:
+    """Headers as they are sent. Raises TypeError."""
+    for name, value in headers:
+        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")
+    return tuple(headers)
 
 
 def _no_partition(target: _Target, partition: object) -> ValueError:

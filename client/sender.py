@@ -101,7 +101,7 @@ class Sender:
     def pump(self) -> None:
         """Send what can be sent."""
         now = anyio.current_time()
-        self._accumulator.expire(now)
+        self._report(self._accumulator.expire(now))
         if self._options.enable_idempotence and self._accumulator.identity is None:
             self._identify_soon()
         while requests := self._accumulator.collect(now, self._leader, self._can_send):
@@ -228,12 +228,16 @@ class Sender:
         if error.retriable:
             self._cluster.refresh_soon()
         for batch in batches:
-            unheard = not batch.waiters and not batch.callbacks
             self._accumulator.failed(batch, error, now)
-            if batch.done and batch.error is not None and unheard:
-                _logger.warning("%d records for %s-%d were lost: %s", len(batch.values), batch.topic,
-                                batch.partition, batch.error)  # fmt: skip
+        self._report([batch for batch in batches if batch.done and batch.error is not None])
         self._wake.set()
+
+    @staticmethod
+    def _report(lost: list[PendingBatch]) -> None:
+        """Say once what failed: nobody may ever look at the deliveries."""
+        for batch in lost:
+            count, place = len(batch.values), f"{batch.topic}-{batch.partition}"
+            _logger.warning("%d records for %s were not delivered: %s", count, place, batch.error)
 
     def _identify_soon(self) -> None:
         if not self._identifying:

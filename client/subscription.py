@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.cluster import Cluster
 from minikafka.client.fetcher import Fetcher
 from minikafka.client.group import Group
+from minikafka.client.membership import Membership, State
 from minikafka.client.offsets import OffsetAndMetadata, commit_request
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.seams import Seams
@@ -74,6 +75,7 @@ class Subscriptions:
         self._group: Group | None = None
         self._group_scope: anyio.CancelScope | None = None
         self._seen: dict[str, int] = {}
+        self._matched: list[str] = []
         self._committed: dict[TopicPartition, int] = {}
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -124,18 +126,19 @@ class Subscriptions:
     def updated(self) -> None:
         """Metadata has changed: there may be new topics or partitions."""
         if self._group is not None:
-            counts = {name: len(one.partitions) for name, one in self._cluster.metadata.topics.items()}
-            if self._pattern is not None:
-                names = self._matching()
-                changed = names != [name for name in self._seen if self._pattern.fullmatch(name)]
-            else:
-                changed = False
-            grown = self._group.membership.leads and any(counts.get(one, n) != n for one, n in self._seen.items())
-            if self._seen and (changed or grown):
+            if self._group.membership.state is State.STABLE and self._has_changed(self._group.membership):
                 self._group.rejoin()
         elif self._topics or self._pattern:
             self._read(self._all_partitions())
         self._wake()
+
+    def _has_changed(self, membership: Membership) -> bool:
+        """Whether what the pattern matches has changed or, to the group's leader, what there is of its topics."""
+        topics = self._cluster.metadata.topics
+        if self._pattern is not None and self._matching() != self._matched:
+            return True
+        counts = {name: len(topics[name].partitions) for name in membership.group_topics if name in topics}
+        return membership.leads and counts != self._seen
 
     def _matching(self) -> list[str]:
         assert self._pattern is not None
@@ -176,9 +179,8 @@ class Subscriptions:
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if error is not None and (not error.retriable or (missing and self._options.group_id is None)):
                 raise error
-        names = self._matching() if self._pattern else self._topics
-        self._seen = await self.partition_counts(names)
-        return names
+        self._matched = self._matching() if self._pattern else []
+        return self._matched if self._pattern else self._topics
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """See `group.Member`."""

@@ -179,3 +179,17 @@ async def test_a_member_that_processes_too_slowly_leaves_and_comes_back(bootstra
                 await anyio.sleep(0.02)
         assert (await consumer.poll(10_000))[0].offset == 0
         assert diary.lines[-1] == ("assigned", [0])
+
+
+async def test_a_topic_that_comes_later_is_noticed(bootstrap: str, topic: str) -> None:
+    async with member(bootstrap, topic, allow_auto_create_topics=False) as consumer:
+        assert await consumer.poll(300) == []
+        await fill(bootstrap, topic, 2, 10)
+        with anyio.fail_after(20):
+            while len(consumer.assignment()) < 2:
+                await consumer.poll(50)
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_partitions(topic, 3)
+        with anyio.fail_after(20):
+            while len(consumer.assignment()) < 3:
+                await consumer.poll(50)

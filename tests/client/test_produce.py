@@ -205,3 +205,21 @@ def test_errors_are_kafkas() -> None:
     assert issubclass(NetworkError, KafkaError)
     assert not issubclass(InvalidOption, KafkaError)
     assert TopicPartition("t", 1) == ("t", 1)
+
+
+async def test_impossible_times_and_headers_are_refused(bootstrap: str, topic: str) -> None:
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        with pytest.raises(ValueError, match="since 1970"):
+            await producer.send(topic, b"x", timestamp_ms=-2)
+        with pytest.raises(TypeError, match="pairs of str and bytes"):
+            await producer.send(topic, b"x", headers=[("name", "text")])  # type: ignore[list-item]
+
+
+async def test_a_callback_that_fails_harms_nobody(bootstrap: str, topic: str) -> None:
+    def fail(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        raise ZeroDivisionError
+
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        first = await producer.send(topic, b"x", on_delivery=fail)
+        second = await producer.send(topic, b"y")
+        assert [(await first).offset, (await second).offset] == [0, 1]
