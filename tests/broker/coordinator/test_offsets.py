@@ -178,6 +178,18 @@ def test_offsets_of_deleted_partitions_are_forgotten() -> None:
     assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
 
 
+def test_a_great_topic_is_forgotten_in_several_batches() -> None:
+    bench = Bench()
+    parts = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=None)
+        for index in range(5_000)
+    ]
+    asked = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=parts)])
+    bench.do(lambda turn, ticket: commit_offsets(turn, asked, 8, ticket))
+    bench.do(lambda turn, ticket: forget_partitions(turn, [TopicPartition("t", i) for i in range(5_000)]))
+    assert len(bench.state.offsets) == 0
+
+
 def test_an_offset_of_a_topic_that_was_made_anew_is_not_told() -> None:
     bench = Bench()
     commit(bench, 4, topic_id=b"1" * 16)

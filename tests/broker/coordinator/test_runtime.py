@@ -279,6 +279,22 @@ def test_an_assignment_that_the_log_refuses_is_given_to_nobody(refusal: KafkaErr
     run(body)
 
 
+def test_ids_fit_into_messages_however_long_the_names_that_clients_give_themselves() -> None:
+    async def body(node: MemoryNode) -> None:
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=9_000,
+            protocol_type="consumer",
+            group_instance_id="ü" * 16_000,
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+        )
+        joined = await node.ask("JoinGroup", 9, request, client_id="x" * 32_767)
+        assert (await sync(node, joined.member_id, 1)).assignment == b"all"
+
+    run(body)
+
+
 # -- leadership ----------------------------------------------------------------------------------------------
 
 
