@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from minikafka.storage.log import Log
 
+_SEGMENTS_MAX = 32
+"""Held open at once."""
+
 
 class Flush:
     """Holds the files of a log open for a worker thread, which calls `sync` and touches nothing else.
 
     Args:
-        offset: everything before it is flushed.
+        offset: everything before it is to be flushed.
 
     Attributes:
+        offset: everything before it is flushed by this: less than asked for where there are many segments.
         truncations: how often the log had been cut when this began.
     """
 
@@ -27,6 +31,9 @@ class Flush:
         segments = log.segments
         first = max(0, segments.floor(log.recovery_point))
         until = segments.floor(max(offset - 1, segments.bases[0])) + 1
+        if until > first + _SEGMENTS_MAX:
+            until = first + _SEGMENTS_MAX
+            self.offset = segments.bases[until]
         found = [*log.touched, *(segments[index] for index in range(first, until))]
         log.touched = []
         self._files = [file for segment in found for file in segment.files]

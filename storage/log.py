@@ -346,9 +346,11 @@ class Log:
 
     def flush(self) -> None:
         """Bring everything to the device, and wait for it. Raises KafkaError."""
-        flush = self._begin_flush(self.end_offset)
-        if flush is not None:
+        end = self.end_offset
+        while (flush := self._begin_flush(end)) is not None:
             self._finish_flush(flush)
+            if flush.offset >= end:
+                break
 
     def _finish_flush(self, flush: Flush) -> None:
         try:
@@ -367,8 +369,8 @@ class Log:
             all_segments: False leaves out the active segment, unless `flush.ms` has passed.
         """
         overdue = self.now_ms() - self.last_flush_ms >= self.config.flush_ms
-        flush = self._begin_flush(self.end_offset if all_segments or overdue else self.active.base_offset)
-        if flush is not None:
+        end = self.end_offset if all_segments or overdue else self.active.base_offset
+        while (flush := self._begin_flush(end)) is not None:
             try:
                 await self.disk.run(flush.sync)
             except OSError as error:
@@ -376,6 +378,8 @@ class Log:
             finally:
                 flush.release()
             self._end_flush(flush)
+            if flush.offset >= end:
+                break
 
     def _begin_flush(self, offset: int) -> Flush | None:
         behind = self.unsynced_paths or self.directory_unsynced or self.touched
@@ -462,7 +466,9 @@ class Log:
         if not self._dirty:  # An empty log that a power cut takes away is made again.
             return None
         self._guarded(self.snapshots.take, self.producers)
-        return self._begin_flush(self.end_offset)
+        while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
+            self._finish_flush(flush)
+        return flush
 
     def end_close(self, flush: Flush | None, error: OSError | None) -> None:
         """After `Flush.sync`, which may have raised. Raises KafkaError."""

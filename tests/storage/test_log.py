@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -24,6 +25,7 @@ from minikafka.protocol.errors import RecordListTooLargeError
 from minikafka.protocol.records.batch import stamp_log_append_time
 from minikafka.storage.checkpoint import BrokenCheckpoint, read_topic_id
 from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import RealDisk
 from minikafka.storage.log import Log
 from minikafka.storage.results import Appended, OffsetOutOfRange
 
@@ -209,6 +211,19 @@ def test_rolled_segments_are_flushed_behind_the_writers_back() -> None:
     trio.run(flush_and_append)
     assert log.recovery_point == log.active.base_offset
     assert not log.flush_wanted
+
+
+def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=20)
+    for flush in (Log.flush, lambda log: trio.run(log.flush_async), Log.close):
+        log = open_log(disk, directory=str(tmp_path / flush.__name__.strip("<>")))
+        for number in range(150):
+            append(log, b"%d" % number)
+            log.roll()
+        flush(log)
+        assert log.recovery_point == 150
+        log.close()
+        assert disk._open_count <= 20 + 3
 
 
 def test_a_flush_that_was_overtaken_by_a_truncation_promises_nothing() -> None:

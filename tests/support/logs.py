@@ -37,10 +37,12 @@ def memory_disk(seed: object = 0) -> MemoryDisk:
     return disk
 
 
-def open_log(disk: Any, *, clean: bool = False, config: LogConfig = SMALL, **options: Any) -> Log:
-    """The log in DIRECTORY; options are those of `Log.open`."""
+def open_log(
+    disk: Any, *, clean: bool = False, config: LogConfig = SMALL, directory: str = DIRECTORY, **options: Any
+) -> Log:
+    """A log; options are those of `Log.open`."""
     options.setdefault("now_ms", Clock())
-    return Log.open(disk, DIRECTORY, PARTITION, config, clean=clean, **options)
+    return Log.open(disk, directory, PARTITION, config, clean=clean, **options)
 
 
 def make_batch(values: list[bytes], *, timestamp: int = 1_700_000_000_000, **options: Any) -> bytearray:
