@@ -215,7 +215,8 @@ class Node:
         server = self._server()
         bound = [(listener, server.listen(listener)) for listener in self.config.client_listeners]
         ports = {listener.name: int(raw.getsockname()[1]) for listener, raw in bound}
-        await self.controller.register(advertised_endpoints(self.config.listeners.advertised, ports))
+        endpoints = advertised_endpoints(self.config.listeners.advertised, ports)
+        await self.controller.register(endpoints, clean=self.logs.clean)
         for listener, raw in bound:
             nursery.start_soon(server.serve, raw, listener.name)
         nursery.start_soon(server.reap)
