@@ -6,7 +6,7 @@ log's, finds the `Partition`, and the partition has `validation` look at the bat
 is a duplicate, and appends it. All of that happens without an `await`, so nothing can come between. Only then the
 handler waits, until the batch is committed, and the answer goes back the way it came.
 
-    main.py            the outside world enters: clock, disk, randomness, signals
+    main.py log_output.py   the outside world enters: clock, disk, randomness, signals; what is logged
     node.py            where the rooms meet; start and stop, in order
     server.py          listeners, limits, the reaper of idle connections
     connection.py transport.py dispatch.py context.py     a frame's way in and an answer's way out

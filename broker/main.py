@@ -4,11 +4,9 @@ Everything below this file takes them as arguments, which is what makes a whole 
 """
 
 import gc
-import logging
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ import trio
 from minikafka.broker.config import ConfigError, NodeConfig, load_config
 from minikafka.broker.config_properties import PropertiesError, read_properties
 from minikafka.broker.config_rules import Problem
+from minikafka.broker.log_output import ROOT, log_to_stderr
 from minikafka.broker.node import Node
 from minikafka.controller.records import UnreadableRecord
 from minikafka.storage.checkpoint import BrokenCheckpoint
@@ -54,7 +53,8 @@ def run(
             node's, damaged, or of a newer minikafka.
         OSError: A port or a directory cannot be had.
     """
-    log_to_stderr(log_level)
+    levels = {ROOT: log_level.upper()}
+    log_to_stderr(levels)
     try:
         settings = configure(
             node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
@@ -64,7 +64,7 @@ def run(
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
-        trio.run(_serve, settings)
+        trio.run(_serve, settings, levels)
     except UNFIT_DATA as error:
         raise CannotStart(str(error)) from error
     except BaseExceptionGroup as group:
@@ -106,8 +106,8 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-async def _serve(config: NodeConfig) -> None:
-    node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random())
+async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
+    node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             ready = await nursery.start(node.run)
@@ -121,21 +121,3 @@ async def _serve(config: NodeConfig) -> None:
 def wall_clock_ms() -> int:
     """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def log_to_stderr(level: str) -> None:
-    """Logs go to standard error: for people on a terminal, as JSON lines otherwise."""
-    on_terminal = sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            *([] if on_terminal else [structlog.processors.format_exc_info]),
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )

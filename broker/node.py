@@ -63,6 +63,7 @@ class Node:
         disk: Where it keeps everything.
         now_ms: The wall clock.
         random: For ids, and for where partitions are placed.
+        log_levels: Level by logger; changed in place when a client asks for it.
 
     Attributes:
         partitions: The replicas here.
@@ -70,11 +71,19 @@ class Node:
         groups: The coordinator of consumer groups.
     """
 
-    def __init__(self, config: NodeConfig, *, disk: Disk, now_ms: Callable[[], int], random: Random) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        disk: Disk,
+        now_ms: Callable[[], int],
+        random: Random,
+        log_levels: dict[str, str] | None = None,
+    ) -> None:
         self.config = config
         self.settings = config.values
         self.now_ms = now_ms
-        self.controller = Controller(config.static, disk=disk, now_ms=now_ms, random=random)
+        self.controller = Controller(config.static, disk=disk, now_ms=now_ms, random=random, log_levels=log_levels)
         self.in_force = InForce(config.static, self.image)
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)

@@ -18,7 +18,7 @@ import click
 @click.option("--set", "overrides", multiple=True, metavar="name=value", help="A setting by Kafka's name; repeatable.")
 @click.option(
     "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
+    type=click.Choice(["trace", "debug", "info", "warn", "error", "fatal"]),
     default="info",
     show_default=True,
     help="What is logged on standard error.",
