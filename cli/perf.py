@@ -41,7 +41,7 @@ option_option = click.option(
 def perf() -> None:
     """Measure how fast records go in and out.
 
-    Example: minikafka perf produce flights --records 100000
+    Example: minikafka perf produce flights --records 20000
     """
 
 
@@ -68,8 +68,8 @@ def produce(
 
     \b
     Examples:
-      minikafka perf produce flights --records 100000 --size 1000
-      minikafka perf produce flights --records 5000 --rate 5000 --acks 1 --option linger.ms=1
+      minikafka perf produce flights --records 20000 --size 1000
+      minikafka perf produce flights --records 2000 --rate 5000 --acks 1 --option linger.ms=1
     """
     from minikafka.client.options import ProducerOptions
 
@@ -129,8 +129,8 @@ def latency(
 
     \b
     Examples:
-      minikafka perf latency flights --records 1000
-      minikafka perf latency flights --records 1000 --acks all --size 1000
+      minikafka perf latency flights --records 300
+      minikafka perf latency flights --records 300 --acks all --size 1000
     """
     from minikafka.client.options import ProducerOptions
 

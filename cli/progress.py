@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Protocol, Self, TextIO
 
+from minikafka.cli.tables import counted
+
 REFRESH_S = 0.1
 
 
@@ -93,4 +95,4 @@ def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Pro
 def plain_line(records: int, size_bytes: int, size_bytes_total: int | None) -> str:
     """`1,000 records, 0.1 MB (12%)`."""
     share = f" ({100 * size_bytes // size_bytes_total}%)" if size_bytes_total else ""
-    return f"{records:,} records, {size_bytes / (1 << 20):.1f} MB{share}"
+    return f"{counted(records, 'record')}, {size_bytes / (1 << 20):.1f} MB{share}"

@@ -7,31 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from minikafka.cli.main import main
 from support.clients import Client, connect
+from support.command_line import Minikafka, Ran, Start, command, exit_code, standard_input
 from support.node import NodeProcess
 
-
-@dataclass(frozen=True)
-class Ran:
-    """How a command ended and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-
-Minikafka = Callable[..., Ran]
+from minikafka.cli.main import main
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +35,7 @@ def judge(node: NodeProcess) -> Iterator[Client]:
 @pytest.fixture
 def topic(judge: Client, request: pytest.FixtureRequest) -> str:
     """A topic of one partition of the test's own."""
-    name = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:200]
+    name = re.sub(r"[^a-zA-Z0-9]+", "-", f"{request.path.stem}-{request.node.name}")[:200]
     judge.create_topic(name)
     return name
 
@@ -74,28 +58,15 @@ def minikafka(
     return run
 
 
-def exit_code(code: object) -> int:
-    """As the shell sees it."""
-    assert code is None or isinstance(code, int), code
-    return code or 0
-
-
-@contextlib.contextmanager
-def standard_input(path: Path, data: bytes) -> Iterator[None]:
-    """Descriptor 0 reads these bytes."""
-    path.write_bytes(data)
-    before = os.dup(0)
-    with path.open("rb") as file:
-        os.dup2(file.fileno(), 0)
-    try:
-        yield
-    finally:
-        os.dup2(before, 0)
-        os.close(before)
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that wait for what does not exist."""
+    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", 200)
+    monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", 1_000)
 
 
 @pytest.fixture
-def started(node: NodeProcess) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def started(node: NodeProcess) -> Iterator[Start]:
     """`started("consume", …)` as a process of its own with pipes; killed at the end if it still runs."""
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -113,9 +84,8 @@ def started(node: NodeProcess) -> Iterator[Callable[..., subprocess.Popen[bytes]
     yield start
     for process in processes:
         process.kill()
-        with contextlib.suppress(BrokenPipeError):
-            process.communicate()
-
-
-def command(words: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "minikafka.cli.main", *words]
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()

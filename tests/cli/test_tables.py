@@ -32,4 +32,4 @@ def test_a_plain_progress_writes_over_itself_and_leaves_nothing() -> None:
     with PlainProgress(out, 2 << 20) as shown:
         shown.update(1000, 1 << 20)
     assert out.getvalue() == "\r1,000 records, 1.0 MB (50%)\r" + " " * 27 + "\r"
-    assert plain_line(1, 0, None) == "1 records, 0.0 MB"
+    assert plain_line(1, 0, None) == "1 record, 0.0 MB"

@@ -37,5 +37,5 @@ def test_what_is_understood(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "10m", "-10", "-10x", "12:30", "2013-13-01", "-1", "1e9"])
 def test_what_is_not_understood_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time: write it like 2026-01-31T12:00:00Z.*-10m"):
+    with pytest.raises(ValueError, match=r"is no time: write it like 2026-01-31T12:00:00Z.*-10m"):
         parse_time(text, NOW_MS)

@@ -1,0 +1,211 @@
+"""`minikafka consume`: what confluent-kafka sent is printed."""
+
+import array
+import fcntl
+import json
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+
+import pytest
+from support.clients import CODECS, Client, Outgoing, closing, eventually
+from support.command_line import Minikafka, Start
+
+from minikafka.cli.consume import NobodyReads, write_all
+
+FIRST_MS = 1_700_000_000_000
+PIPE_SIZE_BYTES = 65_536
+
+
+@pytest.fixture
+def ten(judge: Client, topic: str) -> str:
+    """A topic with ten records, a second apart."""
+    judge.produce(topic, [Outgoing(b"v%d" % n, b"k%d" % n, timestamp_ms=FIRST_MS + n * 1000) for n in range(10)])
+    return topic
+
+
+def values(first: int, end: int) -> list[str]:
+    return [f"v{number}" for number in range(first, end)]
+
+
+def test_from_the_beginning(minikafka: Minikafka, ten: str) -> None:
+    ran = minikafka("consume", ten, "--from-beginning", "--timeout-ms", "500")
+    assert (ran.code, ran.lines, ran.err) == (0, values(0, 10), "")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--offset", "7"], values(7, 10)),
+        (["--offset", "-2"], values(8, 10)),
+        (["--offset", "-200"], values(0, 10)),
+        (["--offset", "earliest"], values(0, 10)),
+        (["--offset", "10"], []),
+        (["--offset", "latest"], []),
+    ],
+)
+def test_from_an_offset(minikafka: Minikafka, ten: str, words: list[str], expected: list[str]) -> None:
+    assert minikafka("consume", ten, "--partition", "0", *words, "--timeout-ms", "300").lines == expected
+
+
+@pytest.mark.parametrize("since", [str(FIRST_MS + 4_500), "2023-11-14T22:13:24.500Z", "2023-11-14T23:13:24.5+01:00"])
+def test_since_a_time(minikafka: Minikafka, ten: str, since: str) -> None:
+    assert minikafka("consume", ten, "--since", since, "--max-messages", "5").lines == values(5, 10)
+
+
+def test_since_a_while_ago(minikafka: Minikafka, judge: Client, ten: str) -> None:
+    judge.produce(ten, [Outgoing(b"fresh")])
+    assert minikafka("consume", ten, "--since", "-10m", "--max-messages", "1").lines == ["fresh"]
+    assert minikafka("consume", ten, "--since", "2999-01-01", "--timeout-ms", "300").lines == []
+
+
+def test_no_more_than_so_many(minikafka: Minikafka, ten: str) -> None:
+    assert minikafka("consume", ten, "--from-beginning", "-n", "3").lines == values(0, 3)
+
+
+def test_templates(minikafka: Minikafka, ten: str) -> None:
+    read = ["consume", ten, "--from-beginning", "-n", "2"]
+    assert minikafka(*read, "--format", "%t %p %o %T %k=%v").lines == [
+        f"{ten} 0 0 {FIRST_MS} k0=v0",
+        f"{ten} 0 1 {FIRST_MS + 1000} k1=v1",
+    ]
+    assert minikafka(*read, "--format", "%v\\n").out == "v0\nv1\n"
+    assert minikafka(*read, "--format", "%v", "--delimiter", "").out == "v0v1"
+    assert minikafka(*read, "--delimiter", "\\0").out == "v0\0v1\0"
+
+
+def test_json(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    odd = Outgoing(b"\xff", headers=(("h", b"1"), ("h", None)), timestamp_ms=FIRST_MS)
+    judge.produce(topic, [odd, Outgoing(None, b"zw\xc3\xb6lf")])
+    ran = minikafka("consume", topic, "--from-beginning", "-n", "2", "--json")
+    first, second = map(json.loads, ran.lines)
+    assert first == {
+        "topic": topic, "partition": 0, "offset": 0, "timestamp": FIRST_MS, "key": None,
+        "value": {"base64": "/w=="}, "headers": [["h", "1"], ["h", None]],
+    }  # fmt: skip
+    assert (second["key"], second["value"]) == ("zwölf", None)
+    assert minikafka("consume", topic, "--from-beginning", "-n", "2", "--null", "-").out.endswith("\n-\n")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_codecs(minikafka: Minikafka, judge: Client, topic: str, codec: str) -> None:
+    judge.produce(topic, [Outgoing(b"value %d" % number) for number in range(200)], codec=codec)
+    ran = minikafka("consume", topic, "--from-beginning", "-n", "200", "--isolation-level", "read_committed")
+    assert ran.lines == [f"value {number}" for number in range(200)]
+
+
+def test_several_topics_and_partitions(minikafka: Minikafka, judge: Client, ten: str) -> None:
+    judge.create_topic(f"{ten}-2", partitions=3)
+    judge.produce(f"{ten}-2", [Outgoing(b"p%d" % number, partition=number) for number in range(3)])
+    ran = minikafka("consume", ten, f"{ten}-2", "--from-beginning", "-n", "13")
+    assert sorted(ran.lines) == ["p0", "p1", "p2", *values(0, 10)]
+    words = ["--partition", "0", "--partition", "2", "--from-beginning", "-n", "2"]
+    assert sorted(minikafka("consume", f"{ten}-2", *words).lines) == ["p0", "p2"]
+
+
+def test_a_group_goes_on_where_it_was(minikafka: Minikafka, judge: Client, ten: str) -> None:
+    read = ["consume", ten, "--group", f"{ten}-group", "--from-beginning"]
+    assert minikafka(*read, "-n", "3").lines == values(0, 3)
+    assert minikafka(*read, "-n", "4").lines == values(3, 7)
+    assert f"{ten}-group" in judge.groups()
+    with closing(judge.member(f"{ten}-group", [ten])) as member:
+        got = eventually(lambda: member.poll(0.5))
+    assert got[0].value == b"v7"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nowhere"], 1, "there is no topic 'nowhere' at 127.0.0.1"),
+        (["TOPIC", "--partition", "7"], 1, "has no partition 7"),
+        (["TOPIC", "--partition", "0", "--offset", "11"], 1, "has no offset 11: it has those from 0 on, and 0 comes"),
+        (["TOPIC", "--offset", "3"], 2, "--offset 3 needs --partition"),
+        (["TOPIC", "--offset", "x"], 2, "'x' is no offset: give a number"),
+        (["TOPIC", "--since", "yesterday"], 2, "'yesterday' is no time: write it like"),
+        (["TOPIC", "--format", "%q"], 2, "unknown letter %q; known are %t (topic)"),
+        (["TOPIC", "--format", "%v", "--json"], 2, "--format and --json exclude each other"),
+        (["TOPIC", "--from-beginning", "--since", "-1h"], 2, "--from-beginning and --since exclude each other"),
+        (["TOPIC", "--group", "g", "--partition", "0"], 2, "--partition goes without --group"),
+        (["TOPIC", "--group", "g", "--since", "now"], 2, "--since goes without --group"),
+        (["TOPIC", "--option", "session.timeout.ms=1"], 2, "must be less than session_timeout_ms"),
+        (["TOPIC", "-b", "127.0.0.1:20899"], 1, "cannot connect to 127.0.0.1:20899"),
+        ([], 2, "see `minikafka consume --help`"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+def test_what_is_wrong_is_said_in_one_line(
+    minikafka: Minikafka, topic: str, words: list[str], code: int, said: str
+) -> None:
+    ran = minikafka("consume", *[topic if word == "TOPIC" else word for word in words])
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert ran.err.startswith("Error: ")
+    assert ran.err.count("\n") == 1
+
+
+def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]) -> bytes:
+    """The first line that a reader of what is written from now on prints; writes until it is there."""
+    assert process.stdout is not None
+    while not waiting_bytes(process.stdout.fileno()):
+        produce()
+        time.sleep(0.05)
+    return process.stdout.readline()
+
+
+def waiting_bytes(descriptor: int) -> int:
+    """How much is in a pipe."""
+    found = array.array("i", [0])
+    fcntl.ioctl(descriptor, termios.FIONREAD, found)
+    return found[0]
+
+
+def test_records_are_printed_as_they_come_until_ctrl_c(started: Start, judge: Client, topic: str) -> None:
+    process = started("consume", topic)
+    assert first_line(process, lambda: judge.produce(topic, [Outgoing(b"news")])) == b"news\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+
+
+def test_it_ends_when_nobody_reads_any_more(started: Start, ten: str) -> None:
+    process = started("consume", ten, "--from-beginning")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"v0\n"
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+
+
+def test_ctrl_c_while_a_pager_waits_commits_nothing_that_was_not_printed(
+    minikafka: Minikafka, started: Start, judge: Client, topic: str
+) -> None:
+    judge.produce(topic, [Outgoing(b"%03d" % number + b"." * 997) for number in range(200)])
+    read = ["consume", topic, "--group", f"{topic}-group", "--from-beginning"]
+    process = started(*read)
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
+    eventually(lambda: waiting_bytes(descriptor) == PIPE_SIZE_BYTES)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert minikafka(*read, "-n", "1").out.startswith("000.")
+
+
+def test_writes_that_take_a_part_and_pipes_that_break() -> None:
+    taken: list[bytes] = []
+
+    def write(descriptor: int, data: memoryview) -> int:
+        taken.append(bytes(data[:3]))
+        return len(taken[-1])
+
+    write_all(1, b"abcdefgh", write)
+    assert taken == [b"abc", b"def", b"gh"]
+
+    def broken(descriptor: int, data: memoryview) -> int:
+        raise BrokenPipeError
+
+    with pytest.raises(NobodyReads):
+        write_all(1, b"x", broken)

@@ -1,0 +1,124 @@
+"""The entry point: help without waiting, exit codes, and every example in every `--help` works."""
+
+import glob
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from support.clients import Client, Outgoing
+from support.command_line import Minikafka
+from support.node import NodeProcess
+
+from minikafka.cli.main import COMMANDS, cli
+
+EXAMPLE = re.compile(r"^ *(?:Example: )?((?:echo \w+ \| )?minikafka .*)$", re.MULTILINE)
+TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt)")
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its path."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from commands(found, (*path, name))
+
+
+ALL = dict(commands(cli))
+EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tuple[str, ...]) -> None:
+    ran = minikafka(*path, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "Example" in ran.out
+    examples = [line for owner, line in EXAMPLES if owner == path]
+    assert examples, "the help has an example"
+    assert all(line in ran.out for line in examples), "and click has not wrapped it"
+
+
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if not line.startswith("minikafka server")])
+def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path,
+                       monkeypatch: pytest.MonkeyPatch, line: str) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flights.txt").write_text("N1\tEWR\nN2\tJFK\n")
+    before, _, line = line.rpartition(" | ")
+    if not line.startswith(("minikafka topics create", "minikafka topics delete")):
+        judge.produce(topic, [Outgoing(b"%d" % number, key=b"k") for number in range(1200)])
+        if "segment.bytes" in line:
+            judge.alter_settings(topic, {"segment.bytes": "1048576"})
+    name = f"{topic}-new" if line.startswith("minikafka topics create") else topic
+    line = line.replace("/tmp/kafka", str(node.data_dir))
+    line = TOPIC.sub(lambda found: f"{name}-2" if found[0] == "weather" else name, line)
+    words = [found for word in shlex.split(line)[1:] for found in glob.glob(word) or [word]]
+    ran = minikafka(*words, stdin=before.removeprefix("echo ").encode() + b"\n")
+    assert (ran.code, "Error" in ran.err) == (0, False), ran
+
+
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if line.startswith("minikafka server")])
+def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
+    line = line.replace("9092", "0").replace("/tmp/kafka", str(tmp_path / "kafka"))
+    line = line.replace("server.properties", str(tmp_path / "server.properties"))
+    (tmp_path / "server.properties").write_text(f"log.dirs={tmp_path}/logs\nlisteners=PLAINTEXT://127.0.0.1:0\n")
+    if "--config" not in line:
+        line += f" --data-dir {tmp_path / 'kafka'}"
+    words = [sys.executable, "-m", "minikafka.cli.main", *shlex.split(line)[1:]]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path) as server:
+        assert server.stdout is not None
+        try:
+            assert server.stdout.readline().startswith(b"ready ")
+            server.terminate()
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys\n"
+        "from minikafka.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = ('minikafka.client', 'minikafka.storage', 'minikafka.broker', 'trio', 'anyio', 'numpy', 'rich')\n"
+        "sys.exit(','.join(name for name in heavy if name in sys.modules) or None)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert all(name in ran.stdout for name in COMMANDS)
+
+
+def test_a_server_needs_nothing_of_the_client_commands() -> None:
+    code = "import sys, minikafka.cli.server; sys.exit('rich' in sys.modules or 'minikafka.client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_does_not_exist_is_said(minikafka: Minikafka) -> None:
+    ran = minikafka("topcis", "list")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("Error: No such command 'topcis'")
+    assert "see `minikafka --help`" in ran.err
+    ran = minikafka("topics", "list", "--al")
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "(see `minikafka topics list --help`)" in ran.err
+
+
+def test_nothing_said_shows_the_help(minikafka: Minikafka) -> None:
+    ran = minikafka()
+    assert ran.code == 2
+    assert "Commands:" in ran.err
+
+
+def test_a_file_that_cannot_be_read_is_named(minikafka: Minikafka, tmp_path: Path) -> None:
+    ran = minikafka("dump-log", str(tmp_path / "none.log"))
+    assert (ran.code, "none.log" in ran.err) == (2, True)
+    (tmp_path / "what.txt").write_text("x")
+    ran = minikafka("dump-log", str(tmp_path / "what.txt"))
+    assert (ran.code, "is no file of a log" in ran.err) == (1, True)

@@ -1,0 +1,162 @@
+"""`minikafka produce`: what it sent is read by confluent-kafka."""
+
+import os
+import pty
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from support.clients import CODECS, Client, Outgoing, connect, eventually
+from support.command_line import Minikafka, Start
+from support.node import NodeProcess
+
+
+def test_each_line_becomes_a_record(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    before_ms = time.time_ns() // 1_000_000
+    ran = minikafka("produce", topic, stdin="one\nzwölf\n\nlast".encode())
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.startswith(f"4 records to {topic} in ")
+    assert "records/s" in ran.err
+    found = judge.consume(topic, 4)
+    assert [one.value for one in found] == [b"one", "zwölf".encode(), b"", b"last"]
+    assert all(one.key is None and one.timestamp_ms >= before_ms for one in found)
+
+
+def test_keys_nulls_headers_and_partitions(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.add_partitions(topic, total=3)
+    words = ["--key-separator", "\\t", "--null", "-", "--header", "a=b=c", "--header", "a=", "--partition", "2"]
+    assert minikafka("produce", topic, *words, stdin=b"k\tv\tw\n-\t-\n").code == 0
+    found = judge.consume(topic, 2, partition=2)
+    assert [(one.key, one.value) for one in found] == [(b"k", b"v\tw"), (None, None)]
+    assert found[0].headers == (("a", b"b=c"), ("a", b""))
+
+
+def test_keys_choose_the_partition_that_the_jvm_client_chooses(
+    minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str
+) -> None:
+    judge.add_partitions(topic, total=5)
+    keys = [b"N%d" % number for number in range(40)]
+    minikafka("produce", topic, "--key-separator", ":", stdin=b"".join(key + b":\n" for key in keys))
+    counts = [judge.offsets(topic, partition)[1] for partition in range(5)]
+    ours = {one.key: n for n, count in enumerate(counts) for one in judge.consume(topic, count, partition=n)}
+    with connect("kafka-python", node.bootstrap) as murmur2:
+        places = murmur2.produce(topic, [Outgoing(b"", key=key) for key in keys])
+    assert ours == {key: partition for key, (partition, _) in zip(keys, places, strict=True)}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_codecs(minikafka: Minikafka, judge: Client, topic: str, codec: str) -> None:
+    lines = b"".join(b"line %d of some that repeat\n" % number for number in range(500))
+    assert minikafka("produce", topic, "--compression-type", codec, stdin=lines).code == 0
+    assert [one.value for one in judge.consume(topic, 500)] == lines.splitlines()
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks(minikafka: Minikafka, judge: Client, topic: str, acks: str) -> None:
+    assert minikafka("produce", topic, "--acks", acks, "-q", stdin=b"x\n").err == ""
+    assert [one.value for one in judge.consume(topic, 1)] == [b"x"]
+
+
+def test_a_file_larger_than_the_producers_memory(
+    minikafka: Minikafka, judge: Client, topic: str, tmp_path: Path
+) -> None:
+    lines = [b"%06d" % number + b"." * 194 for number in range(20_000)]
+    (tmp_path / "lines.txt").write_bytes(b"\n".join(lines))
+    ran = minikafka("produce", topic, str(tmp_path / "lines.txt"), "--option", "buffer.memory=200000")
+    assert ran.err.startswith(f"20,000 records to {topic} in ")
+    assert [one.value for one in judge.consume(topic, 20_000)] == lines
+
+
+def test_a_line_without_a_key_ends_it_after_those_before(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    ran = minikafka("produce", topic, "--key-separator", ":", stdin=b"a:1\nb:2\nnone\nc:3\n")
+    assert ran.code == 1
+    assert "Error: line 3 has no key: b':' is not in 'none'\n" in ran.err
+    assert [one.value for one in judge.consume(topic, 2)] == [b"1", b"2"]
+    assert judge.offsets(topic) == (0, 2)
+
+
+@pytest.mark.parametrize("line", [b"x" * 999, b"x" * 1001, b"x" * 5000])
+def test_a_line_that_is_no_record_ends_it(minikafka: Minikafka, judge: Client, topic: str, line: bytes) -> None:
+    ran = minikafka("produce", topic, "--option", "max_request_size=1000", stdin=b"ok\n" + line + b"\nnever\n")
+    assert (ran.code, "Error: line " in ran.err, "max_request_size" in ran.err) == (1, True, True)
+    assert judge.offsets(topic)[1] <= 1
+
+
+def test_what_the_broker_refuses_is_said(minikafka: Minikafka, judge: Client, topic: str) -> None:
+    judge.alter_settings(topic, {"max.message.bytes": "200"})
+    ran = minikafka("produce", topic, "--option", "linger.ms=0", stdin=b"x" * 500)
+    assert ran.code == 1
+    assert f"0 of 1 record to {topic}" in ran.err
+    assert "Error: a record was not delivered: " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nowhere"], 1, "there is no topic 'nowhere' at 127.0.0.1"),
+        (["TOPIC", "--partition", "7"], 1, "has no partition 7: it has only partition 0"),
+        (["TOPIC", "no-such-file"], 2, "File 'no-such-file' does not exist"),
+        (["TOPIC", "--header", "x"], 2, "'x' is not name=value"),
+        (["TOPIC", "--option", "lingerms=1"], 2, "did you mean linger_ms?"),
+        (["TOPIC", "--option", "linger.ms=x"], 2, "Producer(linger_ms='x'): must be a whole number"),
+        (["TOPIC", "--option", "partitioner=x"], 2, "a function cannot be given"),
+        (["TOPIC", "--key-separator", ""], 2, "it is empty"),
+        (["TOPIC", "--key-separator", "\\q"], 2, "unknown escape \\q"),
+        (["TOPIC", "-b", "127.0.0.1"], 2, "is not HOST:PORT; write it like 127.0.0.1:9092"),
+        (["TOPIC", "-b", "127.0.0.1:20899"], 1, "cannot connect to 127.0.0.1:20899"),
+        ([], 2, "see `minikafka produce --help`"),
+    ],
+)
+@pytest.mark.usefixtures("impatient")
+def test_what_is_wrong_is_said_in_one_line(
+    minikafka: Minikafka, topic: str, words: list[str], code: int, said: str
+) -> None:
+    ran = minikafka("produce", *[topic if word == "TOPIC" else word for word in words], stdin=b"x\n")
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert ran.err.startswith("Error: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_options_of_every_type_are_handed_on(minikafka: Minikafka, topic: str) -> None:
+    options = ["enable.idempotence=false", "linger-ms=1", "acks=all", "compression_level=3", "client_id=me"]
+    words = [word for option in options for word in ("--option", option)]
+    assert minikafka("produce", topic, *words, "--compression-type", "gzip", stdin=b"x\n").code == 0
+
+
+def test_ctrl_c_delivers_what_was_read(started: Start, judge: Client, topic: str) -> None:
+    process = started("produce", topic)
+    assert process.stdin is not None
+    process.stdin.write(b"one\ntwo\nhalf a li")
+    process.stdin.flush()
+    assert [one.value for one in judge.consume(topic, 2)] == [b"one", b"two"]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert process.stderr is not None
+    assert process.stderr.read().startswith(b"2 records to ")
+    assert judge.offsets(topic) == (0, 2)
+
+
+def test_a_terminal_sees_how_far_it_is(started: Start, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes(b"line\n" * 20_000)
+    ours, theirs = pty.openpty()
+    process = started("produce", topic, str(tmp_path / "lines.txt"), stderr=theirs)
+    os.close(theirs)
+    said = b""
+    while b" in " not in said:
+        said += os.read(ours, 4096)
+    os.close(ours)
+    assert process.wait(20) == 0
+    assert b"20,000 records" in said
+
+
+def test_lines_arrive_while_the_pipe_is_open(started: Start, judge: Client, topic: str) -> None:
+    process = started("produce", topic)
+    assert process.stdin is not None
+    for number in (1, 2):
+        process.stdin.write(b"line\n")
+        process.stdin.flush()
+        eventually(lambda: judge.offsets(topic)[1] >= number)  # noqa: B023 (called at once)
+    process.stdin.close()
+    assert process.wait(20) == 0

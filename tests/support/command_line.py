@@ -1,0 +1,54 @@
+"""The command line in tests: how it ended, and the ways to run it that `tests/cli/conftest.py` offers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+Minikafka = Callable[..., Ran]
+"""`minikafka("topics", "list", stdin=b"…")` runs in this process."""
+Start = Callable[..., "subprocess.Popen[bytes]"]
+"""`started("consume", "t")` is a process of its own with pipes."""
+
+
+def exit_code(code: object) -> int:
+    """As the shell sees it."""
+    assert code is None or isinstance(code, int), code
+    return code or 0
+
+
+@contextlib.contextmanager
+def standard_input(path: Path, data: bytes) -> Iterator[None]:
+    """Descriptor 0 reads these bytes."""
+    path.write_bytes(data)
+    before = os.dup(0)
+    with path.open("rb") as file:
+        os.dup2(file.fileno(), 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+
+
+def command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "minikafka.cli.main", *words]
