@@ -1,17 +1,16 @@
 """A hundred thousand requests of real clients, each damaged in its own way.
 
-Requests that were recorded from confluent-kafka, kafka-python and aiokafka are mutated by a seed and sent, pipelined,
-over some hundred connections. Every one of them is answered or ends its connection; what stood behind it in the
-pipeline then goes to the next connection. So all of them reach the node.
+Requests that were recorded from confluent-kafka, kafka-python and aiokafka are mutated by a seed and sent over some
+hundred connections, one at a time on each: all of them reach the node, and each is answered or ends its connection.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import random
+import selectors
+import socket
 import struct
-from collections import deque
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +32,10 @@ from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.produce import ProduceRequest
 
 FRAMES = 100_000
+FRAMES_FOR_KAFKA = 2_000  # which waits for some of them for minutes
 SEEDS = 4
 WARM_UP = 5_000
 CONNECTIONS = 200
-PIPELINED = 10
 ANSWER_TIMEOUT_S = 1.0
 CRC_AT, CRC_FROM = 17, 21
 MIB = 1 << 20
@@ -136,47 +135,92 @@ class Outcome:
         return self.answered + self.hung_up + self.unanswered
 
 
-async def storm(address: tuple[str, int], bodies: Iterator[bytes]) -> Outcome:
-    """Sends every body; those behind one that ended the connection, or was never answered, are sent again."""
-    left, outcome = deque(bodies), Outcome()
-    async with asyncio.TaskGroup() as group:
+class Storm:
+    """Some hundred connections, each with one damaged request under way."""
+
+    def __init__(self, address: tuple[str, int], bodies: Iterator[bytes]) -> None:
+        self.outcome = Outcome()
+        self._address = address
+        self._bodies = bodies
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> Outcome:
         for _ in range(CONNECTIONS):
-            group.create_task(_storm_on_one(address, left, outcome))
-    return outcome
+            self._go_on(None)
+        while slots := [key.data for key in self._selector.get_map().values()]:
+            for key, _ in self._selector.select(timeout=0.1):
+                self._hear(key.data)
+            now = time.monotonic()
+            for slot in slots:
+                if slot.deadline < now and slot.fileno() != -1:
+                    self.outcome.unanswered += 1  # a long poll, a rebalance, or acks=0
+                    self._go_on(self._dropped(slot))
+        self._selector.close()
+        return self.outcome
+
+    def _hear(self, slot: Slot) -> None:
+        ended, answered = slot.hear()
+        if answered:
+            self.outcome.answered += 1
+        elif ended:
+            self.outcome.hung_up += 1
+        if answered or ended:
+            self._go_on(self._dropped(slot) if ended else slot)
+
+    def _go_on(self, slot: Slot | None) -> None:
+        """The next request goes over the same connection, or over a new one where that is gone."""
+        body = next(self._bodies, None)
+        if body is None:
+            if slot is not None:
+                self._dropped(slot)
+            return
+        if slot is None or not slot.tell(body):
+            if slot is not None:
+                self._dropped(slot)
+            slot = Slot(self._address)
+            self._selector.register(slot, selectors.EVENT_READ, slot)
+            slot.tell(body)
+
+    def _dropped(self, slot: Slot) -> None:
+        self._selector.unregister(slot)
+        slot.close()
 
 
-async def _storm_on_one(address: tuple[str, int], left: deque[bytes], outcome: Outcome) -> None:
-    while left:
-        batch = [left.popleft() for _ in range(min(PIPELINED, len(left)))]
-        answered, ended = await _pipeline(address, batch)
-        outcome.answered += answered
-        if answered < len(batch):
-            if ended:
-                outcome.hung_up += 1
-            else:
-                outcome.unanswered += 1
-            left.extendleft(reversed(batch[answered + 1 :]))
+class Slot:
+    """A connection that waits for the end of one request."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=10)
+        self._socket.setblocking(False)
+        self._received = bytearray()
+        self.deadline = 0.0
+        self.fileno = self._socket.fileno
+        self.close = self._socket.close
+
+    def tell(self, body: bytes) -> bool:
+        """Whether the request could be sent."""
+        self.deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        self._received.clear()
+        try:
+            self._socket.sendall(frame(body))
+        except ConnectionError:
+            return False
+        return True
+
+    def hear(self) -> tuple[bool, bool]:
+        """Whether the connection has ended, and whether the whole answer is there."""
+        try:
+            chunk = self._socket.recv(1 << 16)
+        except ConnectionError:
+            return True, False
+        self._received += chunk
+        whole = len(self._received) >= 4 and len(self._received) >= 4 + struct.unpack_from(">i", self._received)[0]
+        return not chunk, whole
 
 
-async def _pipeline(address: tuple[str, int], bodies: list[bytes]) -> tuple[int, bool]:
-    """How many were answered, and whether the node then hung up."""
-    reader, writer = await asyncio.open_connection(*address)
-    answered, ended = 0, False
-    try:
-        writer.write(b"".join(map(frame, bodies)))
-        while answered < len(bodies):
-            [size] = struct.unpack(">i", await asyncio.wait_for(reader.readexactly(4), ANSWER_TIMEOUT_S))
-            await asyncio.wait_for(reader.readexactly(size), ANSWER_TIMEOUT_S)
-            answered += 1
-    except TimeoutError:
-        pass  # a long poll, a rebalance, or acks=0
-    except (asyncio.IncompleteReadError, ConnectionError):
-        ended = True
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-    return answered, ended
+def storm(address: tuple[str, int], bodies: Iterator[bytes]) -> Outcome:
+    """Sends every request, and waits until it is answered, or hung up on, or nothing comes."""
+    return Storm(address, bodies).run()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -186,22 +230,26 @@ def warm(node: ServerProcess) -> None:
         with connect(name, node.bootstrap) as client:
             client.create_topic(topic_of(name))
             client.produce(topic_of(name), [Outgoing(b"v")])
-    asyncio.run(storm(node.address, mutants(WARM_UP, "warm-up")))
+    if not isinstance(node, Oracle):
+        storm(node.address, mutants(WARM_UP, "warm-up"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_mutated_requests_harm_nobody(node: ServerProcess, seed: int) -> None:
+    count = (FRAMES_FOR_KAFKA if isinstance(node, Oracle) else FRAMES) // SEEDS
     before = resident_bytes(node.pid)
-    outcome = asyncio.run(storm(node.address, mutants(FRAMES // SEEDS, seed)))
-    assert outcome.total == FRAMES // SEEDS
+    outcome = storm(node.address, mutants(count, seed))
+    assert outcome.total == count
     assert outcome.answered > outcome.total // 10
     grown = resident_bytes(node.pid) - before
     assert isinstance(node, Oracle) or grown < 16 * MIB, f"grew by {grown / MIB:.0f} MiB, {outcome}"
 
 
 def test_the_topics_under_attack_can_still_be_read_to_their_end(node: ServerProcess) -> None:
-    """Nothing that a consumer chokes on was let in; a header's name may be anything, to Apache Kafka too."""
+    """Nothing that a consumer chokes on was let in."""
+    if isinstance(node, Oracle):
+        pytest.skip("Apache Kafka lets something in behind which librdkafka finds no more")
     for name in FOREIGN_CLIENTS:
         with connect("confluent-kafka", node.bootstrap) as client:
             client.produce(topic_of(name), [Outgoing(b"still there", partition=0)])
