@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from support.coordinator_bench import NO_DELAY
-from support.oracle import SHARED
+from support.coordinator_node import MemoryNode
+from support.coordinator_requests import commit, member_of_stable_group, with_node
+from support.oracle import SHARED, needs_oracle, tool
 
 from minikafka.broker.coordinator.groups.records import OffsetCommitValue, decode_record, encode_record
 from minikafka.broker.coordinator.groups.state import GroupsState
@@ -99,3 +102,25 @@ def test_what_cannot_be_read_is_said(key: bytes, value: Any) -> None:
 
 def test_types_of_the_future_are_passed_over() -> None:
     assert decode_record(b"\x00\x03\x00\x01g", b"") is None
+
+
+@pytest.mark.oracle
+@needs_oracle
+def test_kafkas_dump_tool_reads_what_the_coordinator_writes(tmp_path: Path) -> None:
+    async def body(node: MemoryNode) -> MemoryNode:
+        member_id = await member_of_stable_group(node, instance="one")
+        await commit(node, {1: 42}, member_id=member_id, generation_id_or_member_epoch=1)
+        await commit(node, {0: 7}, version=2, group_id="old", retention_time_ms=60_000)
+        return node
+
+    shown = ""
+    for number, held in enumerate(with_node(body).logs.batches.values()):
+        file = tmp_path / str(number) / "00000000000000000000.log"
+        file.parent.mkdir()
+        file.write_bytes(b"".join(held))
+        shown += tool("dump-log", "--offsets-decoder", "--files", str(file))
+    assert shown.count("isvalid: true") == 4
+    assert '"version":"3","data":{"protocolType":"consumer","generation":1,"protocol":"range"' in shown
+    assert '"groupInstanceId":"one","clientId":"conversation","clientHost":"/127.0.0.1"' in shown
+    assert '"version":"4","data":{"offset":42,"leaderEpoch":-1,"metadata":"m","commitTimestamp":' in shown
+    assert '"version":"1","data":{"offset":7,"metadata":"m","commitTimestamp":' in shown
