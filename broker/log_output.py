@@ -1,7 +1,7 @@
 """What a node says of itself: on standard error, for people on a terminal, as JSON lines otherwise.
 
-The level can be changed while the node runs (IncrementalAlterConfigs of a broker logger, KIP-412): the table of levels is
-the controller's, and every message is held against it.
+The level can be changed while the node runs (IncrementalAlterConfigs of a broker logger, KIP-412): the table of levels
+is the controller's, and every message is held against it.
 """
 
 import sys
