@@ -54,10 +54,11 @@ def read(options: SourceOptions, wanted: Range, columns: Sequence[str]) -> Itera
     Raises DataLoss where offsets of the range are not there any more (a warning, for `failOnDataLoss` false),
     CorruptRecords for damaged batches, KafkaError where no leader can be asked within `kafkaConsumer.pollTimeoutMs`.
     """
-    for visible in _Reading(options, wanted).answers():
+    reading = _Reading(options, wanted)
+    for visible in reading.answers():
         for group in _groups(visible):
             decoded = decode(group, columns)
-            low, high = np.searchsorted(decoded.offsets, (wanted.start, wanted.end))
+            low, high = np.searchsorted(decoded.offsets, (reading.floor, wanted.end))
             if high > low:
                 batch = record_batch(decoded, wanted.topic, wanted.partition, columns)
                 yield from _slices(batch, int(low), int(high))
@@ -110,10 +111,11 @@ class _Reading:
 
     Attributes:
         position: the offset that is wanted next.
+        floor: the first offset that is wanted at all; a batch may begin with earlier ones.
     """
 
     def __init__(self, options: SourceOptions, wanted: Range) -> None:
-        self.position = wanted.start
+        self.position = self.floor = wanted.start
         self._options = options
         self._wanted = wanted
         self._cluster: Cluster = cluster_for(options.kafka)
@@ -257,7 +259,7 @@ class _Reading:
         if self._options.fail_on_data_loss:
             raise loss
         _logger.warning("%s Going on at offset %d, as failOnDataLoss is false.", loss.reason, go_on_at)
-        self.position = go_on_at
+        self.position = self.floor = go_on_at
 
 
 def _whole(records: Any, options: KafkaOptions) -> list[Batch]:

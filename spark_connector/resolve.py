@@ -61,7 +61,7 @@ def _topics(cluster: Cluster, options: SourceOptions) -> list[Topic]:
     ]
     if options.strategy == "subscribePattern":
         pattern = re.compile(options.pattern)
-        return [topic for topic in topics if pattern.fullmatch(topic.name)]
+        return [topic for topic in topics if pattern.search(topic.name)]  # Spark's own finds it anywhere in the name
     return topics
 
 

@@ -1,7 +1,7 @@
 """The same query by every way there is gives the rows that a plain reader finds in the log, row for row.
 
-Each case is a set of options and, told apart from them, the offsets that they stand for. It is read by our source through
-Spark from minikafka; where Apache Kafka and Spark's own connector are found, by both formats from both brokers.
+Each case is a set of options and, told apart from them, the offsets that they stand for. It is read by our source
+through Spark from minikafka; where Apache Kafka and Spark's own connector are found, by both formats from both brokers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Case:
             end = log.stable_end if self.committed else log.end
             marks: dict[Any, int] = {"start": log.start, "end": end}
             first, last = (
-                (log.at_time(mark[1], end) if isinstance(mark, tuple) else marks.get(mark, mark)) for mark in (low, high)
+                log.at_time(mark[1], end) if isinstance(mark, tuple) else marks.get(mark, mark)
+                for mark in (low, high)
             )
             rows += log.rows(topic, partition, first or 0, end if last is None else int(last), committed=self.committed)
         return ordered(rows if self.options.get("includeHeaders") == "true" else without_headers(rows))
@@ -72,8 +73,9 @@ def own_cases() -> Iterator[Case]:
     yield Case("all", trio, whole("trio"))
     yield Case("headers", {**trio, "includeHeaders": "true"}, whole("trio"))
     yield Case("two topics", {"subscribe": "trio, times"}, whole("trio", "times"))
-    yield Case("by pattern", {"subscribePattern": "tr.o|ti.*"}, whole("trio", "times"))
-    yield Case("a pattern means the whole name", {"subscribePattern": "tri"}, {})
+    yield Case("by pattern", {"subscribePattern": "^tr.o|^ti.*s$"}, whole("trio", "times"))
+    yield Case("a pattern may be found within the name", {"subscribePattern": "ri"}, whole("trio"))
+    yield Case("a pattern that finds nothing", {"subscribePattern": "^ri"}, {})
     yield Case("assigned", {"assign": '{"trio":[1,2],"times":[0]}'}, {
         ("trio", 1): ("start", "end"), ("trio", 2): ("start", "end"), ("times", 0): ("start", "end")
     })  # fmt: skip

@@ -36,7 +36,7 @@ def test_topic_ids_are_topics_without_partitions() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a":3}', '{"a":{"x":1}}', '{"a":{"0":"1"}}', '{"a":{"0":1.5}}'])
 def test_bad_offsets_are_refused_in_sparks_words(text: str) -> None:
-    with pytest.raises(ValueError, match="Expected e.g. "):
+    with pytest.raises(ValueError, match=r"Expected e\.g\. "):
         parse_offsets(text)
 
 

@@ -116,7 +116,7 @@ def produce(bootstrap: str, topic: str, messages: Sequence[Mapping[str, Any]], *
 
 def fill(bootstrap: str) -> None:
     """The topics of TOPICS, alike on every broker."""
-    create(bootstrap, TOPICS)
+    create(bootstrap, TOPICS, **{"retention.ms": "-1"})  # their times are long ago
     produce(bootstrap, "trio", [message(number, number % 2) for number in range(60)], **{"batch.num.messages": 7})
     times = [500, 100, 900, 300, 1000, 200, 2000, 1500, 2500, 2500]
     moments = [(partition, time) for time in times for partition in (0, 1)]

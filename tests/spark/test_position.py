@@ -1,0 +1,259 @@
+"""Where streams go, without Spark: limits, new partitions, topics made anew, logs cut short, the cost of being idle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.node import NodeProcess
+from support.spark_brokers import create, delete, delete_records, grow, produce
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.spark_connector.cluster import cluster_for
+from minikafka.spark_connector.losses import DataLoss
+from minikafka.spark_connector.options import parse
+from minikafka.spark_connector.planner import Range
+from minikafka.spark_connector.reader import read
+from minikafka.spark_connector.resolve import UnresolvedOffsets, batch_ranges
+from minikafka.spark_connector.stream import Position
+
+Json = dict[str, Any]
+QUICK = {"partition.metadata.cache.ttl.ms": "0", "fetchOffset.retryIntervalMs": "10", "startingOffsets": "earliest"}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path_factory.mktemp("positions") / "data") as process:
+        yield process
+
+
+def options_for(node: NodeProcess, topic: str, **more: str) -> Json:
+    return {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, **QUICK, **more}
+
+
+def send(node: NodeProcess, topic: str, count: int, partition: int = 0) -> None:
+    produce(node.bootstrap, topic, [{"value": b"%d" % number, "partition": partition} for number in range(count)])
+
+
+def values(given: Json, ranges: list[Range]) -> list[bytes]:
+    return [
+        value for one in ranges for batch in read(parse(given), one, ["value"]) for value in batch[0].to_pylist()
+    ]
+
+
+def test_a_stream_advances_and_reads_each_record_once(node: NodeProcess) -> None:
+    create(node.bootstrap, {"steps": 2})
+    given = options_for(node, "steps", maxOffsetsPerTrigger="6")
+    send(node, "steps", 10, 0)
+    send(node, "steps", 5, 1)
+    position = Position(parse(given))
+    begun = position.initial()
+    assert begun == {"steps": {"0": 0, "1": 0}}
+    first = position.next(begun, everything=False)
+    assert first == {"steps": {"0": 4, "1": 2}}
+    assert position.reported() == {"steps": {"0": 10, "1": 5}}
+    assert len(values(given, position.ranges(begun, first))) == 6
+    last = position.next(first, everything=True)
+    assert last == {"steps": {"0": 10, "1": 5}}
+    assert values(given, position.ranges(first, last)) == [b"4", b"5", b"6", b"7", b"8", b"9", b"2", b"3", b"4"]
+    assert position.next(last, everything=False) == last
+    assert [one.size for one in position.ranges(last, last)] == [0, 0]
+
+
+def test_a_new_query_begins_at_the_end_unless_told_otherwise(node: NodeProcess) -> None:
+    create(node.bootstrap, {"ends": 1})
+    send(node, "ends", 3)
+    given = options_for(node, "ends")
+    del given["startingOffsets"]
+    assert Position(parse(given)).initial() == {"ends": {"0": 3}}
+    assert Position(parse(given | {"startingOffsets": '{"ends":{"0":2}}'})).initial() == {"ends": {"0": 2}}
+
+
+def test_few_records_wait_until_there_are_enough_or_it_takes_too_long(node: NodeProcess) -> None:
+    create(node.bootstrap, {"few": 1})
+    position = Position(parse(options_for(node, "few", minOffsetsPerTrigger="5", idlePollMs="0")))
+    begun = position.initial()
+    assert position.next(begun, everything=False) == begun
+    send(node, "few", 3)
+    assert position.next(begun, everything=False) == begun
+    assert position.next(begun, everything=True) == {"few": {"0": 3}}
+    send(node, "few", 2)
+    assert position.next(begun, everything=False) == {"few": {"0": 5}}
+    hasty = Position(parse(options_for(node, "few", minOffsetsPerTrigger="50", maxTriggerDelay="0s")))
+    assert hasty.next(begun, everything=False) == {"few": {"0": 5}}
+
+
+def test_available_now_goes_as_far_as_the_log_went_then(node: NodeProcess) -> None:
+    create(node.bootstrap, {"now": 1})
+    send(node, "now", 10)
+    position = Position(parse(options_for(node, "now", maxOffsetsPerTrigger="7", minOffsetsPerTrigger="6")))
+    begun = position.initial()
+    position.pin()
+    send(node, "now", 10)
+    grow(node.bootstrap, "now", 2)
+    first = position.next(begun, everything=False)
+    assert first == {"now": {"0": 7}}
+    assert position.next(first, everything=False) == {"now": {"0": 10}}
+
+
+def test_new_partitions_are_read_from_their_beginning(node: NodeProcess) -> None:
+    create(node.bootstrap, {"grows": 1})
+    given = options_for(node, "grows")
+    position = Position(parse(given))
+    begun = position.initial()
+    grow(node.bootstrap, "grows", 2)
+    send(node, "grows", 4, 1)
+    after = position.next(begun, everything=False)
+    assert after == {"grows": {"0": 0, "1": 4}}
+    assert values(given, position.ranges(begun, after)) == [b"0", b"1", b"2", b"3"]
+
+
+def test_topics_that_a_pattern_finds_later(node: NodeProcess) -> None:
+    create(node.bootstrap, {"pat-1": 1})
+    given = options_for(node, "x", subscribePattern="pat-.*")
+    del given["subscribe"]
+    position = Position(parse(given))
+    begun = position.initial()
+    create(node.bootstrap, {"pat-2": 1})
+    send(node, "pat-2", 2)
+    assert position.next(begun, everything=False) == {"pat-1": {"0": 0}, "pat-2": {"0": 2}}
+
+
+@pytest.mark.parametrize("records", [2, 30])
+def test_a_topic_made_anew_is_noticed(node: NodeProcess, records: int) -> None:
+    name = f"anew-{records}"
+    create(node.bootstrap, {name: 1})
+    send(node, name, 10)
+    given = options_for(node, name)
+    strict, lenient = Position(parse(given)), Position(parse(given | {"failOnDataLoss": "false"}))
+    end = strict.next(strict.initial(), everything=False)
+    assert lenient.next(lenient.initial(), everything=False) == end == {name: {"0": 10}}
+    delete(node.bootstrap, name)
+    create(node.bootstrap, {name: 1})
+    send(node, name, records)
+    with pytest.raises(DataLoss, match=f"{name} was deleted and created again: {name}-0 .*offset 10, .*{records}"):
+        strict.next(end, everything=False)
+    after = lenient.next(end, everything=False)
+    assert after == {name: {"0": records}}
+    assert len(values(given, lenient.ranges(end, after))) == records
+
+
+@pytest.mark.parametrize("remember", ["true", "false"])
+def test_a_topic_made_anew_while_the_query_was_down(node: NodeProcess, remember: str) -> None:
+    name = f"down-{remember}"
+    create(node.bootstrap, {name: 1})
+    send(node, name, 5)
+    given = options_for(node, name, rememberTopicIds=remember)
+    end = Position(parse(given)).next({name: {"0": 0}}, everything=False)
+    delete(node.bootstrap, name)
+    create(node.bootstrap, {name: 1})
+    send(node, name, 9 if remember == "true" else 2)
+    words = "was deleted and created again" if remember == "true" else "offset was changed from 5 to 2"
+    with pytest.raises(DataLoss, match=f'{words}(.|\n)*"failOnDataLoss" to "false"'):
+        Position(parse(given)).next(end, everything=False)
+
+
+def test_a_topic_that_is_gone(node: NodeProcess) -> None:
+    create(node.bootstrap, {"gone": 1})
+    send(node, "gone", 5)
+    position = Position(parse(options_for(node, "gone")))
+    begun = position.initial()
+    delete(node.bootstrap, "gone")
+    end = position.next(begun, everything=False)
+    with pytest.raises(DataLoss, match="Partitions gone-0 have been deleted"):
+        position.ranges(begun, end)
+    with pytest.raises(UnknownTopicOrPartitionError, match="topic 'gone' does not exist"):
+        Position(parse(options_for(node, "gone"))).initial()
+
+
+def test_records_that_were_deleted_before_they_were_read(node: NodeProcess) -> None:
+    create(node.bootstrap, {"aged": 1})
+    send(node, "aged", 10)
+    delete_records(node.bootstrap, "aged", 4)
+    given = options_for(node, "aged")
+    wanted = [Range("aged", 0, 1, 8)]
+    with pytest.raises(DataLoss, match=r"offset \[1, 8\) for topic partition aged-0: the log begins at offset 4"):
+        values(given, wanted)
+    assert values(given | {"failOnDataLoss": "false"}, wanted) == [b"4", b"5", b"6", b"7"]
+
+
+def test_offsets_that_never_were(node: NodeProcess) -> None:
+    create(node.bootstrap, {"short": 1})
+    send(node, "short", 3)
+    given = options_for(node, "short", endingOffsets='{"short":{"0":9}}')
+    with pytest.raises(DataLoss, match="ending offset 9 for short-0 is greater than the last available offset 3"):
+        batch_ranges(cluster_for(parse(given).kafka), parse(given))
+    lenient = parse(given | {"failOnDataLoss": "false"})
+    assert [one.end for one in batch_ranges(cluster_for(lenient.kafka), lenient)] == [3]
+    with pytest.raises(DataLoss, match="the log ends at offset 3"):
+        values(options_for(node, "short"), [Range("short", 0, 7, 9)])
+    beyond = parse(options_for(node, "short", startingOffsets='{"short":{"0":7}}'))
+    with pytest.raises(UnresolvedOffsets, match="start offset 7 is greater than the resolved end offset 3"):
+        batch_ranges(cluster_for(beyond.kafka), beyond)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"startingOffsets": '{"named":{"0":0}}'}, r"specify all TopicPartitions(.|\n)*named-0\} .*named-0, named-1"),
+        ({"startingOffsetsByTimestamp": '{"named":{"0":0}}'}, "you didn't specify all the partitions"),
+        ({"startingTimestamp": "4102444800000"}, "No offset matched from request of topic-partition named-0 and"),
+    ],
+)
+def test_starts_that_do_not_fit_the_partitions(node: NodeProcess, more: dict[str, str], words: str) -> None:
+    if "named" not in _topics(node):
+        create(node.bootstrap, {"named": 2})
+    options = parse(options_for(node, "named", **more))
+    with pytest.raises(UnresolvedOffsets, match=words):
+        batch_ranges(cluster_for(options.kafka), options)
+
+
+def _topics(node: NodeProcess) -> list[str]:
+    cluster = cluster_for(parse(options_for(node, "named")).kafka)
+    cluster.refresh(None)
+    return list(cluster.metadata.topics)
+
+
+def test_an_idle_query_asks_a_few_times_a_second(node: NodeProcess) -> None:
+    create(node.bootstrap, {"idle": 3})
+    options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle", "kafka.client.id": "idle"})
+    position, cluster = Position(options), cluster_for(options.kafka)
+    offset = position.initial()
+    for _ in range(6):
+        position.next(offset, everything=False)
+    before, began = cluster.requests, time.monotonic()
+    for _ in range(6):
+        assert position.next(offset, everything=False) == offset
+        position.reported()
+    assert (cluster.requests - before) / (time.monotonic() - began) < 8
+
+
+def test_what_a_group_is_told(node: NodeProcess, tmp_path: Path) -> None:
+    create(node.bootstrap, {"told": 2})
+    position = Position(parse(options_for(node, "told", commitOffsets="spark-lag")))
+    position.commit({"told": {"0": 4, "1": 0}})
+    import confluent_kafka
+
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": node.bootstrap, "group.id": "spark-lag"})
+    wanted = [confluent_kafka.TopicPartition("told", number) for number in (0, 1)]
+    assert [one.offset for one in consumer.committed(wanted, 20)] == [4, 0]
+    consumer.close()
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_read_on(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        create(node.bootstrap, {"back": 1})
+        send(node, "back", 50)
+        given = options_for(node, "back")
+        records = read(parse({**given, "kafka.max.partition.fetch.bytes": "10"}), Range("back", 0, 0, 100), ["offset"])
+        found = next(records)[0].to_pylist()
+        node.kill()
+        node.restart()
+        send(node, "back", 50)
+        found += [offset for batch in records for offset in batch[0].to_pylist()]
+    assert found == list(range(100))

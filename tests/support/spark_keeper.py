@@ -1,0 +1,68 @@
+"""A driver for restart tests: keeps each micro-batch in a file, and goes on from its checkpoint when a query fails.
+
+    python -m support.spark_keeper BOOTSTRAP TOPIC FOLDER
+
+FOLDER/checkpoint is Spark's; FOLDER/kept/<batch id> holds `partition offset value` lines, written whole or not at
+all, so that a batch that is run again replaces what it kept the first time. It runs until it is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+OFFSETS_PER_TRIGGER = 25
+
+
+def main(bootstrap: str, topic: str, folder: Path) -> None:
+    from minikafka.spark_connector import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = SparkSession.builder.master("local[2,4]").config(map=small()).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    kept = folder / "kept"
+    kept.mkdir(exist_ok=True)
+    while True:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+        frame = spark.readStream.format("minikafka").options(**options)
+        query = (
+            frame.option("maxOffsetsPerTrigger", OFFSETS_PER_TRIGGER)
+            .load()
+            .writeStream.foreachBatch(lambda batch, number: keep(kept, batch, number))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            print(f"the query failed and is started again: {str(error)[:500]}", file=sys.stderr, flush=True)
+
+
+def small() -> dict[str, str]:
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "700m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xss4m",
+    }
+
+
+def keep(kept: Path, batch: Any, number: int) -> None:
+    """Replace what batch `number` has kept."""
+    rows = batch.select("partition", "offset", "value").collect()
+    lines = [f"{row.partition} {row.offset} {bytes(row.value).decode()}\n" for row in rows]
+    draft = kept.with_name(f"draft-{number}")
+    draft.write_text("".join(lines))
+    draft.rename(kept / str(number))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
