@@ -64,7 +64,6 @@ class MemoryLogs:
         self.held: trio.Event | None = None
         self.led = True
         self.epoch = 0
-        self.cut_reads = False
 
     def now_ms(self) -> int:
         return CLOCK_MS + int(trio.current_time() * 1000)
