@@ -154,13 +154,6 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _registered(spark: Any) -> None:
-    from minikafka.spark_connector import register
-
-    register(spark)
-
-
 def load(spark: Any, way: str, broker: Broker, options: dict[str, str]) -> Any:
     isolation = {"kafka.isolation.level": "read_committed"} if way == "kafka" else {}
     reader = spark.read.format(way).option("kafka.bootstrap.servers", broker.bootstrap)

@@ -1,0 +1,128 @@
+"""What only Spark itself can show: discovery, schemas, errors, streams beside those of Spark's own source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.node import NodeProcess, ServerProcess
+from support.oracle import SHARED, why_absent
+from support.spark_brokers import create, message, produce
+
+from minikafka.spark_connector import lag
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+HAS_JVM_CONNECTOR = not why_absent() and (SHARED / "apache-kafka" / "spark-jars").exists()
+WAYS = ["minikafka", "kafka"] if HAS_JVM_CONNECTOR else ["minikafka"]
+COUNT = 50
+
+
+@pytest.fixture(scope="module")
+def seen(node: NodeProcess) -> NodeProcess:
+    """The node, with a topic of 50 records in two partitions."""
+    create(node.bootstrap, {"seen": 2})
+    produce(node.bootstrap, "seen", [message(number, number % 2) for number in range(COUNT)])
+    return node
+
+
+def options(server: ServerProcess, **more: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": server.bootstrap, "subscribe": "seen", **more}
+
+
+def test_the_format_is_found_without_being_registered(spark: Any, seen: NodeProcess) -> None:
+    fresh = spark.newSession()
+    assert fresh.read.format("MiniKafka").options(**options(seen)).load().count() == COUNT
+    fresh.sql(
+        "CREATE TEMPORARY VIEW seen USING minikafka OPTIONS ("
+        f"`kafka.bootstrap.servers` '{seen.bootstrap}', subscribe 'seen', maxRecordsPerPartition '7')"
+    )
+    assert fresh.sql("SELECT count(DISTINCT partition, offset) FROM seen").head()[0] == COUNT
+
+
+def test_a_schema_of_fewer_columns_reads_those(spark: Any, seen: NodeProcess) -> None:
+    frame = spark.read.format("minikafka").schema("offset long, partition int").options(**options(seen)).load()
+    assert sorted(map(tuple, frame.collect())) == sorted((n // 2, n % 2) for n in range(COUNT))
+    streamed = spark.readStream.format("minikafka").schema("timestampType int").options(**options(seen)).load()
+    assert streamed.columns == ["timestampType"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"), [("ofset long", "has no column 'ofset'"), ("offset int", "column 'offset' is bigint, not int")]
+)
+def test_a_schema_of_other_columns_is_refused(spark: Any, seen: NodeProcess, schema: str, words: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match=words):
+        spark.read.format("minikafka").schema(schema).options(**options(seen)).load().collect()
+
+
+def test_filters_do_not_leak_into_other_uses_of_a_frame(spark: Any, seen: NodeProcess) -> None:
+    frame = spark.read.format("minikafka").options(**options(seen)).load()
+    assert frame.where("offset = 5").union(frame).count() == COUNT + 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
+        ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
+        ({"subscribePattern": "s.*"}, "Only one of the following options can be specified for Kafka source: "),
+        ({"kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported."),
+        ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
+        ({"startingOffsets": '{"seen":{"0":1}}'}, "Assigned: "),
+        ({"startingOffsets": '{"seen":{"0":99,"1":0}}'}, "is greater than the resolved end offset 25 for topic"),
+        ({"startingTimestamp": "9000000000000"}, "No offset matched from request of topic-partition seen-"),
+        ({"minPartitions": "-1"}, "minPartitions must be positive"),
+        ({"startingOffsets": "{]"}, 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}, got {]'),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_refusals_in_the_words_of_sparks_source(
+    spark: Any, seen: NodeProcess, way: str, more: dict[str, str], words: str
+) -> None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        spark.read.format(way).options(**options(seen, **more)).load().collect()
+    assert words in str(caught.value)
+
+
+def run(spark: Any, way: str, server: ServerProcess, folder: Path, **more: str) -> tuple[Any, Any, Any]:
+    """All there is now, in micro-batches: the rows, each batch's (start, end) offsets, and the lag at the end."""
+    frame = spark.readStream.format(way).options(**options(server, startingOffsets="earliest", **more)).load()
+    kept: list[Any] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda batch, _: kept.append(batch.select("partition", "offset").collect()))
+        .option("checkpointLocation", str(folder))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = [one for one in query.recentProgress if one["numInputRows"]]
+    places = [one["sources"][0] for one in progress]
+    offsets = [[json.loads(one[key]) if one[key] else None for key in ("startOffset", "endOffset")] for one in places]
+    return sorted(tuple(row) for batch in kept for row in batch), offsets, lag(progress[-1])
+
+
+def test_micro_batches_go_by_the_same_offsets(spark: Any, seen: NodeProcess, tmp_path: Path) -> None:
+    runs = {way: run(spark, way, seen, tmp_path / way, maxOffsetsPerTrigger="15") for way in WAYS}
+    rows, offsets, behind = runs["minikafka"]
+    assert rows == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]
+    assert offsets[-1][1] == {"seen": {"0": 25, "1": 25}}
+    assert len(offsets) == 4
+    assert behind == (0, 0, 0.0, 0)
+    assert all(one[:2] == (rows, offsets) for one in runs.values())
+
+
+@pytest.mark.skipif(not HAS_JVM_CONNECTOR, reason="no JVM connector beside the checkout")
+def test_a_checkpoint_is_continued_by_the_other_source(spark: Any, node: NodeProcess, tmp_path: Path) -> None:
+    create(node.bootstrap, {"handed": 1})
+    read: list[list[Any]] = []
+    for number, way in enumerate(["minikafka", "kafka", "minikafka"]):
+        produce(node.bootstrap, "handed", [{"value": b"%d" % number}] * 3)
+        read.append(run(spark, way, node, tmp_path / "shared", subscribe="handed")[0])
+    assert read == [[(0, 3 * number + one) for one in range(3)] for number in range(3)]
