@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 
@@ -126,6 +127,24 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
         assert file.pread(0, 99) == b"%d," % number * 3
         file.close()
     assert disk._open_count == 0
+
+
+def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal, or more than the kernel takes at once."""
+    whole, several = os.pwrite, os.pwritev
+    file = RealDisk().open(f"{tmp_path}/a", create=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
+        patched.setattr(os, "pwritev", lambda fd, buffers, position: whole(fd, buffers[0][:2], position))
+        assert file.append(b"0123456789") == 0
+        assert file.append(b"abcd", b"efgh") == 10
+        with pytest.raises(OSError, match="only 3 of 4"):
+            file.pwrite(0, b"wxyz")
+        patched.setattr(os, "pwrite", lambda fd, data, position: 0)
+        with pytest.raises(OSError, match="nothing could be written"):
+            file.append(b"x")
+    assert file.pread(0, 99) == b"wxy3456789abcdefgh"
+    assert several is os.pwritev
 
 
 def test_a_second_process_is_kept_out(tmp_path: Path) -> None:

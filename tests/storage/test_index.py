@@ -12,6 +12,7 @@ from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, Time
 
 BASE = 1000
 GAPS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 9000)), max_size=300)
+MANY = [(1 + number * 7919 % 50, 1 + number * 104729 % 9000) for number in range(5000)]
 
 
 def offset_index(capacity_bytes: int = 1 << 16) -> OffsetIndex:
@@ -49,6 +50,24 @@ def test_offset_lookups(gaps: list[tuple[int, int]], asked: list[int]) -> None:
     index.truncate_to(asked[0])
     assert index.count == bisect_left(offsets, asked[0])
     assert index.last == (entries[index.count - 1] if index.count else (BASE, 0))
+
+
+def test_a_long_index_is_searched_in_few_reads() -> None:
+    entries = grown(MANY)
+    index = offset_index()
+    index.append(entries)
+    offsets = [one[0] for one in entries]
+    disk = index.file._disk  # type: ignore[attr-defined]
+    disk.calls.clear()
+    for number in range(1000):
+        offset = BASE + number * 7919 % (offsets[-1] - BASE)
+        slot = bisect_right(offsets, offset) - 1
+        assert index.slot_of(offset) == slot
+    assert disk.calls["read"] < 2500
+    disk.calls.clear()
+    for offset in range(BASE, BASE + 20_000, 20):
+        assert index.slot_of(offset) == bisect_right(offsets, offset) - 1
+    assert disk.calls["read"] < 30, "who reads on finds the window"
 
 
 @given(GAPS, st.lists(st.integers(-5, 20_000), min_size=1, max_size=30))

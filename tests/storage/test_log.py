@@ -22,7 +22,7 @@ from support.logs import (
 )
 
 from minikafka.protocol.errors import RecordListTooLargeError
-from minikafka.protocol.records.batch import stamp_log_append_time
+from minikafka.protocol.records.batch import batches, stamp_log_append_time
 from minikafka.storage.checkpoint import BrokenCheckpoint, read_topic_id
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import RealDisk
@@ -182,6 +182,50 @@ def test_with_log_append_time_the_first_record_of_the_batch_answers() -> None:
     append_bytes(log, data)
     assert log.offset_for_timestamp(START_MS + 1) == (START_MS + 7, 0, 0)
     assert log.offset_of_max_timestamp() == (START_MS + 7, 0, 0)
+
+
+def test_an_upper_bound_lies_behind_what_a_read_returned() -> None:
+    """What aborted transactions are collected up to: an index entry's offset, the next segment, or the end."""
+    log = filled(100)
+    for offset in range(0, 100, 7):
+        for size in (1, 500, 2000, 1 << 20):
+            bound = log.upper_bound_offset(offset, size)
+            part = log.read(offset, max_bytes=size)
+            assert part is not None
+            last = [batch.last_offset for batch in batches(part.read())][-1]
+            index = log.segments.floor(offset)
+            assert last <= bound <= [*log.segments.bases, log.end_offset][index + 1]
+    assert log.upper_bound_offset(100, 1) == 100
+
+
+@pytest.mark.parametrize("which", [0, 3, 7])
+@pytest.mark.parametrize("field", ["offset", "position", "both"])
+@pytest.mark.parametrize("active", [True, False])
+def test_an_index_entry_that_lies_is_found_out_when_it_is_used(which: int, field: str, active: bool) -> None:
+    log = filled(35)
+    if not active:
+        log.roll()
+        append(log, b"x")
+    segment = log.segments[0]
+    offset, position = segment.offsets.entries[which]
+    wrong = (offset + (field != "position"), position + 9 * (field != "offset"))
+    segment.offsets.file.pwrite(8 * which, b"".join(one.to_bytes(4, "big") for one in wrong))
+    segment.offsets._window = b""
+    segment._recent.clear()
+    for number in range(35):
+        assert read_all(log, number)[0][0] == number
+    check_indexes(log)
+
+
+@pytest.mark.parametrize("which", [0, 3, 7])
+def test_a_time_index_entry_that_lies_is_not_believed(which: int) -> None:
+    log = filled(35)
+    times = log.segments[0].times
+    timestamp, offset = times.entries[which]
+    times.file.pwrite(12 * which, timestamp.to_bytes(8, "big") + (offset + 2).to_bytes(4, "big"))
+    times._window = b""
+    for number in range(35):
+        assert log.offset_for_timestamp(START_MS + number) == (START_MS + number, number, 0)
 
 
 def test_flushes_are_due_by_messages_and_by_time() -> None:

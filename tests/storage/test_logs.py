@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -182,6 +183,44 @@ def test_a_directory_that_fails_takes_its_logs_and_no_others() -> None:
     manager = manage(disk, "/data", "/other")
     assert not manager.clean
     assert [directory.clean for directory in manager.directories] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "action"),
+    [
+        ("rename", "/data/a-0", lambda manager: manager.delete(A)),
+        ("sync", "/data/a-0/", lambda manager: trio.run(manager.flush_due)),
+        ("sync", "/data/a-0/", lambda manager: manager.close({})),
+        ("rename", "/data/recovery", lambda manager: manager.write_checkpoints({})),
+        ("rename", "/data/replication", lambda manager: trio.run(manager.write_high_watermarks, {A: 1})),
+        ("rename", "/data/a-0/", lambda manager: manager.run_retention(lambda key: 60)),
+        ("open", "/data/c-0", lambda manager: manager.create(TopicPartition("c", 0))),
+    ],
+)
+def test_whatever_fails_takes_the_directory_offline_and_nothing_else(kind: str, path: str, action: Any) -> None:
+    disk = memory_disk()
+    told: list[str] = []
+    manager = manage(disk, on_offline=lambda path, error: told.append(path))
+    log = manager.create(A)
+    for _ in range(60):
+        append(log, b"x" * 200)
+    log.flush()
+    log.advance_start_offset(40)
+    for _ in range(30):
+        append(log, b"x" * 200)
+    disk.fail(kind, path=path, times=99)
+    try:
+        action(manager)
+    except KafkaStorageError:
+        pass
+    assert told == ["/data"]
+    assert manager.logs == {}
+    with pytest.raises(KafkaStorageError):
+        append(log, b"x")
+    disk.heal()
+    manager.close({})
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    assert len(read_all(manage(disk).logs[A])) >= 50 if kind != "rename" or "a-0" not in path else True
 
 
 def test_without_a_directory_nothing_is_created() -> None:
