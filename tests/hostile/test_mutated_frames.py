@@ -235,6 +235,7 @@ def warm(node: ServerProcess) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_mutated_requests_harm_nobody(node: ServerProcess, seed: int) -> None:
     count = (FRAMES_FOR_KAFKA if isinstance(node, Oracle) else FRAMES) // SEEDS
