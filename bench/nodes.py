@@ -67,10 +67,11 @@ class Node:
             self._process.wait(START_TIMEOUT_S)
 
     def kill(self) -> None:
-        """SIGKILL."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        self.stop()
+        """SIGKILL, if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.stop()
 
     def resident_bytes(self) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -24,12 +25,12 @@ def measure_start(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figur
     times: list[float] = []
     memory = 0
     for number in range(2 if quick else 5):
-        node = kind(folder / f"start-{number}")
-        times.append(node.start())
-        if not memory:
-            time.sleep(SETTLE_S)
-            memory = node.resident_bytes()
-        node.stop()
+        with closing(kind(folder / f"start-{number}")) as node:
+            times.append(node.start())
+            if not memory:
+                time.sleep(SETTLE_S)
+                memory = node.resident_bytes()
+            node.stop()
     start = Goal(0.5, at_most=True, reference="Kafka 2.7 and a format step")
     yield Figure("cold start to `ready`, new folder", "s", start, {kind.name: median(times)})
     idle = Goal(70, at_most=True, reference="Kafka 400")
@@ -39,20 +40,33 @@ def measure_start(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figur
 def measure_log_sizes(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
     """Logs of 1 to 1,000 segments of 1 MiB: the median look-up of a time, and starting again."""
     for segments in SEGMENTS[: 2 if quick else None]:
-        node = kind(folder / f"segments-{segments}")
-        node.start()
-        create_topic(node.address, "sized", {"segment.bytes": str(MIB)})
-        count = segments * RECORDS_A_SEGMENT
-        first_time_ms = time.time_ns() // 1_000_000 - count
-        where: dict[str, object] = {"bootstrap": node.bootstrap, "topic": "sized", "count": count}
-        work("produce_timed", **where, size=RECORD_BYTES, first_time_ms=first_time_ms)
-        lookup = lookup_ms(node, "sized", first_time_ms, count, 200 if quick else 2000)
-        node.stop()
-        clean = node.start()
+        with closing(kind(folder / f"segments-{segments}")) as node:
+            yield from measure_log_size(node, segments, 200 if quick else 2000)
+
+
+def measure_log_size(node: Node, segments: int, lookups: int) -> Iterator[Figure]:
+    node.start()
+    create_topic(node.address, "sized", {"segment.bytes": str(MIB)})
+    count = segments * RECORDS_A_SEGMENT
+    first_time_ms = time.time_ns() // 1_000_000 - count
+    where: dict[str, object] = {"bootstrap": node.bootstrap, "topic": "sized", "count": count}
+    work("produce_timed", **where, size=RECORD_BYTES, first_time_ms=first_time_ms)
+    lookup = lookup_ms(node, "sized", first_time_ms, count, lookups)
+    node.stop()
+    clean = node.start()
+    node.kill()
+    killed = node.start()
+    node.stop()
+    size = f"{segments:,} segment{'s' if segments > 1 else ''}"
+    yield Figure(f"look-up of a time, {size}", "ms", None, {node.name: lookup})
+    yield Figure(f"start after a clean stop, {size}", "s", None, {node.name: clean})
+    yield Figure(f"start after kill -9, {size}", "s", None, {node.name: killed})
+
+
+@contextmanager
+def closing(node: Node) -> Iterator[Node]:
+    """Leaves no process behind, whatever happens."""
+    try:
+        yield node
+    finally:
         node.kill()
-        killed = node.start()
-        node.stop()
-        size = f"{segments:,} segment{'s' if segments > 1 else ''}"
-        yield Figure(f"look-up of a time, {size}", "ms", None, {kind.name: lookup})
-        yield Figure(f"start after a clean stop, {size}", "s", None, {kind.name: clean})
-        yield Figure(f"start after kill -9, {size}", "s", None, {kind.name: killed})
