@@ -179,6 +179,8 @@ class Accumulator:
     def _send(self, lane: Lane, batch: PendingBatch) -> None:
         lane.queue.popleft()
         lane.in_flight.append(batch)
+        del self._active[lane]
+        self._active[lane] = None  # The others have their turn first.
         batch.attempts += 1
         if self._options.enable_idempotence and batch.base_sequence < 0:
             lane.identity = lane.identity or self.identity

@@ -84,6 +84,13 @@ def test_one_request_takes_one_batch_per_partition_up_to_its_limit() -> None:
     assert collect(made, 1.0) == []
 
 
+def test_partitions_take_turns_when_there_is_more_than_fits() -> None:
+    made = accumulator(linger_ms=0, max_request_size=400, batch_size=0, enable_idempotence=False)
+    for partition in (0, 0, 0, 1, 2, 3):
+        add(made, b"x" * 100, partition=partition)
+    assert [batch.partition for _ in range(4) for batch in collect(made, 1.0)] == [0, 1, 2, 3, 0, 0]
+
+
 def test_partitions_without_leader_or_with_a_busy_one_wait() -> None:
     made = accumulator(linger_ms=0)
     add(made, b"x")

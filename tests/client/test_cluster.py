@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import anyio
@@ -231,3 +232,47 @@ def test_metadata_keeps_what_was_not_asked_about() -> None:
     assert (list(metadata.topics), metadata.errors) == (["u"], {})
     with pytest.raises(type(error_for(129))):
         metadata.apply(MetadataResponse(error_code=129), None)
+
+
+async def test_a_cancelled_block_ends_and_the_cancellation_goes_on() -> None:
+    network = FakeNetwork({"t": [1]})
+    network.broker("a", 1)
+    options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
+    ends: list[str] = []
+
+    async def wait_forever() -> None:
+        async with ClusterClient(options, network.seams()):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ends.append("inside")
+        ends.append("never")
+
+    with anyio.move_on_after(0.05) as scope:
+        await wait_forever()
+    assert scope.cancelled_caught
+    assert ends == ["inside"]
+    assert all(not stream.open for stream in network.brokers[0].streams)
+
+
+def test_asyncios_own_cancellation_and_timeouts_work_too() -> None:
+    """As a web server cancels a handler: by `Task.cancel`, which anyio knows nothing of."""
+    network = FakeNetwork({"t": [1]})
+    network.broker("a", 1)
+    options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
+
+    async def handler() -> None:
+        async with ClusterClient(options, network.seams()):
+            await asyncio.sleep(60)
+
+    async def serve() -> None:
+        task = asyncio.create_task(handler())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await handler()
+
+    asyncio.run(serve())
