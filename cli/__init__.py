@@ -10,8 +10,17 @@ One module for each subcommand, found by name in `main.COMMANDS` and imported wh
     minikafka dump-log FILE           what is in a file of a log
     minikafka perf produce t          how fast
 
-Everything goes to standard output except logs, progress and errors. What a user gets wrong is answered in one line
-that says what to do; a traceback is a bug of ours.
+    main.py            the table of commands, errors, exit codes
+    server.py topics.py produce.py consume.py perf.py dump_log.py      a command each
+    options.py         what commands share; running.py: Ctrl-C
+    lines.py template.py times.py tables.py statistics.py progress.py  what can be tested without a broker
 
-Caveats: no shell completion is installed; `click` can generate it.
+Everything goes to standard output except logs, progress and errors. What a user gets wrong is answered in one line
+that says what to do; a traceback is a bug of ours. Exit codes: 0 it worked, 1 it did not, 2 it was used wrongly,
+130 Ctrl-C (143 SIGTERM). `consume` ends with 0 when whoever reads its output has closed it.
+
+Caveats:
+    * No shell completion is installed; `click` can generate it.
+    * `produce` makes text lines to records: for values with newlines in them use the client.
+    * `consume --partition` keeps to those partitions, and commits for no group.
 """

@@ -83,7 +83,11 @@ class Time(TimeType):
 @click.option("--max-messages", "-n", type=click.IntRange(1), help="End after so many.")
 @click.option("--group", help="Read as a member of this group, and commit.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="End when nothing has come for so long.")
-@click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]), help="KIP-98.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    help="read_committed leaves out records of aborted transactions.",
+)
 @click.option("--format", "-f", "template_text", help="A template such as '%k\\t%v'; its letters are listed below.")
 @click.option("--json", "as_json", is_flag=True, help='One object a line; bytes that are no text as {"base64": …}.')
 @click.option("--null", type=Escaped(), default="null", show_default=True, help="What stands for null.")

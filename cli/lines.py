@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,8 +52,12 @@ class LineReader:
         self._splitter = LineSplitter(line_size_max)
         self.at_end = False
 
+    def wait(self) -> None:
+        """Until something has come. Nothing is taken yet, so whoever gives up the wait loses nothing."""
+        select.select([self._descriptor], [], [])
+
     def read(self) -> list[bytes]:
-        """Waits for something to come; the lines in it, if it makes any whole. Raises BadLine, OSError."""
+        """What has come; the lines in it, if it makes any whole. Raises BadLine, OSError."""
         data = os.read(self._descriptor, READ_SIZE_BYTES)
         if data:
             return self._splitter.feed(data)

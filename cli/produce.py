@@ -1,6 +1,6 @@
 """`minikafka produce`: lines become records.
 
-The life of a line: a worker thread reads what is there (`lines.LineReader`), whole lines become keys and values
+The life of a line: a worker thread waits for some (`lines.LineReader`), whole lines become keys and values
 (`lines.columns_of`), `Producer.send_many` takes them over and waits where its memory is full, which is the
 back-pressure on whoever writes into the pipe. Deliveries are looked at in order; the first that failed ends the
 reading.
@@ -144,6 +144,9 @@ class Sending:
                     check_partition(job.topic, partitions, job.partition)
                 with self._shown:
                     await self._send_all(producer, arguments, stop)
+                    self._settle()
+                    if stop.signal and self._waiting and not self._quiet:
+                        click.echo("Delivering what was read; Ctrl-C once more gives it up.", err=True)
                     await producer.flush()
                     self._settle()
         finally:
@@ -170,14 +173,14 @@ class Sending:
         assert isinstance(size_max, int)
         reader = LineReader(self._descriptor, size_max)
         while not (self._fault or reader.at_end or stop.signal):
-            lines: Sequence[bytes] = []
+            with stop.interruptible() as waiting:
+                await run_sync(reader.wait, abandon_on_cancel=True)
+            if waiting.cancelled_caught:
+                break
             try:
-                with stop.interruptible():
-                    lines = await run_sync(reader.read, abandon_on_cancel=True)
+                await self._send(producer, self._columns(reader.read(), size_max))
             except BadLine as error:
                 self._fault = f"line {self._sent + 1}: {error}, which --option max_request_size=… sets"
-            if lines:
-                await self._send(producer, self._columns(lines, size_max))
 
     def _columns(self, lines: Sequence[bytes], size_max: int) -> Columns:
         from minikafka.client.accumulator import RECORD_OVERHEAD_BYTES

@@ -1,17 +1,14 @@
 """`minikafka consume`: what confluent-kafka sent is printed."""
 
-import array
-import fcntl
 import json
 import signal
 import subprocess
-import termios
 import time
 from collections.abc import Callable
 
 import pytest
 from support.clients import CODECS, Client, Outgoing, closing, eventually
-from support.command_line import Minikafka, Start
+from support.command_line import Minikafka, Start, waiting_bytes
 
 from minikafka.cli.consume import NobodyReads, write_all
 
@@ -152,13 +149,6 @@ def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]
         produce()
         time.sleep(0.05)
     return process.stdout.readline()
-
-
-def waiting_bytes(descriptor: int) -> int:
-    """How much is in a pipe."""
-    found = array.array("i", [0])
-    fcntl.ioctl(descriptor, termios.FIONREAD, found)
-    return found[0]
 
 
 def test_records_are_printed_as_they_come_until_ctrl_c(started: Start, judge: Client, topic: str) -> None:

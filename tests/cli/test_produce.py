@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clients import CODECS, Client, Outgoing, connect, eventually
-from support.command_line import Minikafka, Start
+from support.command_line import Minikafka, Start, waiting_bytes
 from support.node import NodeProcess
 
 
@@ -136,6 +136,29 @@ def test_ctrl_c_delivers_what_was_read(started: Start, judge: Client, topic: str
     assert process.stderr is not None
     assert process.stderr.read().startswith(b"2 records to ")
     assert judge.offsets(topic) == (0, 2)
+
+
+def test_ctrl_c_once_more_gives_up_what_nobody_takes(
+    started: Start, node: NodeProcess, judge: Client, topic: str
+) -> None:
+    process = started("produce", topic)
+    assert process.stdin is not None
+    assert process.stderr is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    judge.consume(topic, 1)
+    node.pause()
+    try:
+        process.stdin.write(b"two\n")
+        process.stdin.flush()
+        descriptor = process.stdin.fileno()
+        eventually(lambda: waiting_bytes(descriptor) == 0)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline().startswith(b"Delivering what was read; Ctrl-C once more gives it up")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    finally:
+        node.resume()
 
 
 def test_a_terminal_sees_how_far_it_is(started: Start, topic: str, tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import os
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,3 +55,10 @@ def standard_input(path: Path, data: bytes) -> Iterator[None]:
 
 def command(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "minikafka.cli.main", *words]
+
+
+def waiting_bytes(descriptor: int) -> int:
+    """How much is in a pipe."""
+    found = array.array("i", [0])
+    fcntl.ioctl(descriptor, termios.FIONREAD, found)
+    return found[0]
