@@ -124,7 +124,7 @@ class Producer(_Blocking):
     def __init__(self, bootstrap_servers: str | Sequence[str] | None = None, **options: Any) -> None:
         self._producer = asynchronous_producer.Producer(bootstrap_servers, **options)
         super().__init__(self._producer)
-        self._inbox: deque[tuple[BlockingDelivery, str, dict[str, Any]]] = deque()
+        self._inbox: deque[tuple[BlockingDelivery, str, Any, Any, Any, Any, Any, Any]] = deque()
         self._emptying = False
         self._lock = threading.Lock()
         self._news: anyio.Event | None = None
@@ -145,18 +145,12 @@ class Producer(_Blocking):
         Raises TypeError where value or key are not bytes.
         """
         delivery = BlockingDelivery(self)
-        record = {
-            "value": self._producer.value_bytes(value),
-            "key": self._producer.key_bytes(key),
-            "partition": partition,
-            "timestamp_ms": timestamp_ms,
-            "headers": headers,
-            "on_delivery": on_delivery,
-        }
-        self._inbox.append((delivery, topic, record))
-        with self._lock:
-            begin, self._emptying = not self._emptying, True
-        if begin:
+        if type(value) is not bytes:
+            value = self._producer.value_bytes(value)
+        if type(key) is not bytes:
+            key = self._producer.key_bytes(key)
+        self._inbox.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
+        if not self._emptying:
             self._start_emptying()
         if len(self._inbox) >= _INBOX_SIZE_MAX:
             self._call(self._emptied)
@@ -177,27 +171,46 @@ class Producer(_Blocking):
 
     def _start_emptying(self) -> None:
         if self._portal is None:
+            self._inbox.clear()
             self._call(self._emptied)  # Raises the error that says what to do.
         assert self._portal is not None
-        self._portal.start_task_soon(self._empty)
+        with self._lock:
+            begin, self._emptying = not self._emptying, True
+        if begin:
+            self._portal.start_task_soon(self._empty)
 
     async def _empty(self) -> None:
-        """On the loop's thread: take the records over, in order."""
+        """On the loop's thread: take the records over, in order.
+
+        `_emptying` is given up before the last look at the inbox: whoever puts a record in later begins anew.
+        """
+        send = self._producer.send
         while True:
             while self._inbox:
-                delivery, topic, record = self._inbox.popleft()
+                delivery, topic, value, key, partition, timestamp_ms, headers, callback = self._inbox.popleft()
                 try:
-                    delivery._delivery = await self._producer.send(topic, **record)
+                    delivery._delivery = await send(
+                        topic,
+                        value,
+                        key=key,
+                        partition=partition,
+                        timestamp_ms=timestamp_ms,
+                        headers=headers,
+                        on_delivery=callback,
+                    )
                 except (KafkaError, ValueError, RuntimeError) as error:
                     delivery._error = error
                     _logger.warning("a record for topic %r was not sent: %s", topic, error)
             if self._news is not None:
                 self._news.set()
                 self._news = None
+            self._emptying = False
+            if not self._inbox:
+                return
             with self._lock:
-                if not self._inbox:
-                    self._emptying = False
+                if self._emptying:
                     return
+                self._emptying = True
 
     async def _emptied(self) -> None:
         while self._emptying or self._inbox:

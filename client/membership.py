@@ -22,7 +22,8 @@ from minikafka.client.assignors import (
 )
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.errors import InconsistentGroupProtocolError, KafkaError, error_for
+from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -141,7 +142,7 @@ class Membership:
         self.protocol = response.protocol_name or ""
         self.leads = response.leader == response.member_id
         self.members = {
-            one.member_id: decode_subscription(bytes(one.metadata), one.group_instance_id)
+            one.member_id: _subscription(bytes(one.metadata), one.group_instance_id)
             for one in response.members
         }
 
@@ -174,8 +175,13 @@ class Membership:
         """This member's partitions in the new generation. Raises the KafkaError that the answer is."""
         if response.error_code:
             raise self._error(response.error_code)
+        try:
+            share = decode_assignment(bytes(response.assignment))
+        except MalformedMessage as error:
+            text = f"group {self.group_id!r}: the leader sent what is no assignment: {error}"
+            raise InconsistentGroupProtocolError(text) from error
         self.state = State.STABLE
-        return decode_assignment(bytes(response.assignment))
+        return share
 
     def heartbeat_request(self) -> HeartbeatRequest:
         return HeartbeatRequest(
@@ -213,3 +219,11 @@ class Membership:
         self.owned = []
         if not keep_id:
             self.member_id = ""
+
+
+def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
+    """What a member said; who talks nonsense gets nothing, and the others their share."""
+    try:
+        return decode_subscription(metadata, instance_id)
+    except MalformedMessage:
+        return Subscription([], instance_id=instance_id)

@@ -13,6 +13,7 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     GroupAuthorizationFailedError,
     IllegalGenerationError,
+    InconsistentGroupProtocolError,
     KafkaError,
     MemberIdRequiredError,
     NetworkError,
@@ -119,3 +120,26 @@ def test_a_leader_knows_only_what_exists() -> None:
     made = stable()
     sync = made.sync_request({})
     assert decode_assignment(bytes(sync.assignments[0].assignment)) == []
+
+
+def test_a_member_that_talks_nonsense_gets_nothing() -> None:
+    made = membership()
+    good = made.join_request(["t"]).protocols[0].metadata
+    members = [
+        JoinGroupResponseMember(member_id="m", metadata=good),
+        JoinGroupResponseMember(member_id="x", metadata=b"\x00\x01\x7f\xff\xff\xff"),
+    ]
+    made.joined(
+        JoinGroupResponse(generation_id=1, member_id="m", leader="m", protocol_name="range", members=members)
+    )
+    shares = {one.member_id: decode_assignment(bytes(one.assignment)) for one in made.sync_request({"t": 1}).assignments}
+    assert shares == {"m": [TopicPartition("t", 0)], "x": []}
+
+
+def test_a_leader_that_talks_nonsense_is_told_to_the_user() -> None:
+    made = membership()
+    made.join_request(["t"])
+    made.joined(JoinGroupResponse(generation_id=4, member_id="m", leader="other", protocol_name="range"))
+    with pytest.raises(InconsistentGroupProtocolError, match="no assignment") as caught:
+        made.synced(SyncGroupResponse(assignment=b"\xff\xff"))
+    assert made.failed(caught.value) is Next.FAIL
