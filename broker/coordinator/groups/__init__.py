@@ -24,7 +24,8 @@ Kafka's.
 
 Caveats: groups of the new protocol (KIP-848), share and streams groups are not coordinated; their records are
 passed over. Who waits, ids that were handed out and deadlines are not in the log, as in Kafka: after a change
-of coordinator members join again. Of protocols with equally many votes, the one voted for first wins, and of
-equal members the oldest leads next, where Kafka leaves both to the order of a hash table. Four answers are
-given where Kafka 4.3 gives none, or one that says nothing: see DECISIONS.md.
+of coordinator members join again, and of protocols only the chosen one is known until they do. Of protocols
+with equally many votes, the one voted for first wins, and of equal members the oldest leads next, where Kafka
+leaves both to the order of a hash table. Four answers are given where Kafka 4.3 gives none, or one that says
+nothing: see DECISIONS.md.
 """

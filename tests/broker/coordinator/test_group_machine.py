@@ -24,7 +24,12 @@ from minikafka.protocol.messages.offset_commit import (
 )
 
 PARTITIONS = range(8)
-PROTOCOLS = ((("range", b"r"),), (("range", b"r2"), ("sticky", b"s")), (("sticky", b"s"), ("range", b"r3")))
+PROTOCOLS = (
+    (("range", b"r"), ("sticky", b"s")),
+    (("range", b"r2"), ("sticky", b"s")),
+    (("sticky", b"s2"), ("range", b"r")),
+)
+"""Everybody knows both: after a fail-over only the chosen one is known of a member; who lacks that one is refused."""
 SESSION_MS = 10_000
 QUIET_S = 700
 """Longer than the coordinator waits for the JoinGroup of a new member."""
