@@ -43,6 +43,8 @@ SCHEMA = pa.schema([
 COLUMNS: tuple[str, ...] = tuple(SCHEMA.names)
 
 _MILLISECONDS_MAX = ((1 << 63) - 1) // 1000
+_STRIDE_COUNT_MIN = 64
+_STRIDE_RUN_MIN = 16
 _VECTOR_HEADERS_MAX = 64
 """Records with more headers than that are so rare, or so hostile, that the plain loop reads them."""
 
@@ -71,10 +73,9 @@ def decode(
     but what follows the last column that is asked for is not looked at. Checksums are not looked at either.
     """
     data, sections = vectors._sections(batches, max_size_bytes)
-    starts, ends = vectors._chain(data, sections)
     counts = [batch.record_count for batch in batches]
     buffer = np.frombuffer(data or b"\0", np.uint8)
-    fields = _fields(data, buffer, np.array(starts, np.int64), np.array(ends, np.int64), columns)
+    fields = _fields(data, buffer, *_chain(data, buffer, sections), columns)
     vectors._check_deltas(fields.deltas, batches, counts)
     bases = np.array([batch.base_offset for batch in batches], np.int64)
     types = np.array([batch.timestamp_type for batch in batches], np.int32)
@@ -86,6 +87,54 @@ def decode(
         fields.values,
         fields.headers,
     )
+
+
+def _chain(data: bytes, buffer: Array, sections: Sequence[tuple[int, int, int]]) -> tuple[Array, Array]:
+    """Where each record starts and ends: in strides where records are alike, by the plain loop where they are not."""
+    starts: list[Array] = []
+    ends: list[Array] = []
+    plain: list[tuple[int, int, int]] = []
+
+    def settle() -> None:
+        if plain:
+            for found, some in zip((starts, ends), vectors._chain(data, plain), strict=True):
+                found.append(np.array(some, np.int64))
+            plain.clear()
+
+    for section in sections:
+        strided = _strides(buffer, *section) if section[2] >= _STRIDE_COUNT_MIN else None
+        if strided is None:
+            plain.append(section)
+            continue
+        settle()
+        starts.append(strided)
+        ends.append(np.append(strided[1:], section[1]))
+    settle()
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *starts]), np.concatenate([none, *ends])
+
+
+def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None:
+    """Starts of records that come in runs of one size, as records of one kind do; None where runs are short.
+
+    A record's size is looked at where it would have to stand if it were as long as the one before it.
+    """
+    runs: list[Array] = []
+    while count and end - position > 2:
+        first, second = int(buffer[position]), int(buffer[position + 1])
+        if second >= 0x80 <= first or (first & 1):
+            return None
+        stride = (first >> 1) + 1 if first < 0x80 else ((first & 0x7F | second << 7) >> 1) + 2
+        places = position + stride * np.arange(min(count, (end - position) // stride), dtype=np.int64)
+        alike = buffer[places] == first
+        if first >= 0x80:
+            alike &= buffer[places + 1] == second
+        length = len(places) if alike.all() else int(alike.argmin())
+        if length < min(_STRIDE_RUN_MIN, count):
+            return None
+        runs.append(places[:length])
+        position, count = position + stride * length, count - length
+    return np.concatenate(runs) if not count and position == end and runs else None
 
 
 class _Fields(NamedTuple):

@@ -76,6 +76,25 @@ def test_compacted_offsets(data: Any) -> None:
     assert arrow_rows([batch]) == loop_rows([batch])
 
 
+@pytest.mark.parametrize("odd", [None, 0, 63, 150, 299])
+@pytest.mark.parametrize("size", [3, 100, 9000])
+def test_records_of_one_size(size: int, odd: int | None) -> None:
+    values = [b"v" * (size + (number == odd)) for number in range(300)]
+    some = [
+        parse_header(encode_batch([Record(-1, 5 * n, b"k", value) for n, value in enumerate(values[:count])]))
+        for count in (300, 2, 64, 300)
+    ]
+    assert arrow_rows(some) == loop_rows(some)
+
+
+def test_damage_among_records_of_one_size() -> None:
+    random = Random("damage among alike")
+    data = encode_batch([Record(-1, n, b"k", b"v" * 100) for n in range(200)])
+    for _ in range(3000):
+        batch = parse_header(damaged(data, random))
+        assert arrow_rows([batch]) == loop_rows([batch])
+
+
 def test_an_emptied_batch_and_none_at_all() -> None:
     empty = parse_header(encode_batch([], deltas=(), last_offset_delta=9, base_offset=5))
     assert arrow_rows([empty]) == arrow_rows([]) == []
