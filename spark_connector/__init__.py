@@ -28,7 +28,7 @@ Caveats:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minikafka.spark_connector.lag import lag
+    from minikafka.spark_connector.progress import lag
     from minikafka.spark_connector.source import register
 
 __all__ = ["lag", "register"]
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
 
         return register
     if name == "lag":
-        from minikafka.spark_connector.lag import lag
+        from minikafka.spark_connector.progress import lag
 
         return lag
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

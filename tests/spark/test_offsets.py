@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.lag import Lag, lag
+from minikafka.spark_connector.progress import Lag, lag
 from minikafka.spark_connector.offsets import from_json, parse_assignment, parse_offsets, prorate, to_json
 from minikafka.spark_connector.planner import Range, plan
 

@@ -1,0 +1,188 @@
+"""What PySpark gets: rows per second of a batch read, latency of micro-batches, requests while nothing happens.
+
+Beside our source, Spark's own, where it lies beside the checkout. `local[2]` like everything else here shares the cores
+with the node. Spark starts once and stays for all nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.nodes import CHECKOUT, Node
+from bench.raw import Connection, create_topic
+from bench.results import Figure, Goal
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.record import Headers, Record
+from minikafka.spark_connector import register
+from minikafka.spark_connector.cluster import cluster_for
+from minikafka.spark_connector.options import parse
+from minikafka.spark_connector.reader import read
+from minikafka.spark_connector.resolve import batch_ranges
+from minikafka.spark_connector.stream import Position
+
+JARS = CHECKOUT.parent / "shared" / "apache-kafka" / "spark-jars"
+PRODUCE_VERSION = 9
+TOPICS = 2
+COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+READS = 3
+MICRO_BATCHES = 40
+
+
+class Shape(NamedTuple):
+    """Records that are read."""
+
+    name: str
+    value_bytes: int = 100
+    batch_records: int = 1000
+    codec: Codec = Codec.NONE
+    headers: Headers = ()
+    share: float = 1.0
+
+
+SHAPES = [
+    Shape("100 B, batches of 1,000"),
+    Shape("100 B, batches of 10", batch_records=10, share=0.3),
+    Shape("100 B, batches of 1", batch_records=1, share=0.1),
+    Shape("100 B, zstd", codec=Codec.ZSTD),
+    Shape("100 B, two headers", headers=(("source", b"bench"), ("number", b"12345")), share=0.5),
+    Shape("1 KB, batches of 1,000", value_bytes=1000, share=0.3),
+]
+
+
+def measure_spark(node: Node, quick: bool) -> Iterator[Figure]:
+    """All rows for one node."""
+    spark = session()
+    for shape in SHAPES:
+        count = int((200_000 if quick else 2_000_000) * shape.share)
+        topics = fill(node, shape, count)
+        options = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topics}
+        if shape.headers:
+            options["includeHeaders"] = "true"
+        yield from figures(node, f"one core, no Spark: {shape.name}", count, shape, lambda o=options: decode(o))
+        for way in ways():
+            name = f"Spark batch, {'ours' if way == 'minikafka' else 'its own source'}: {shape.name}"
+            yield from figures(node, name, count, shape, lambda o=options, w=way: scan(spark, w, o))
+    for way in ways():
+        name = f"micro-batch, {'ours' if way == 'minikafka' else 'its own source'}"
+        median = micro_batches(spark, node, way, 10 if quick else MICRO_BATCHES)
+        yield Figure(name, "ms, median", Goal(250, at_most=True), {node.name: median})
+    yield Figure("idle stream", "requests/s", Goal(8, at_most=True), {node.name: idle_requests(node)})
+
+
+def figures(node: Node, name: str, count: int, shape: Shape, once: Any) -> Iterator[Figure]:
+    once()
+    spent = min(timed(once) for _ in range(READS))
+    goal = Goal(2.0) if name.startswith("one core") and shape == SHAPES[0] else None
+    yield Figure(name, "million rows/s", goal, {node.name: count / spent / 1e6})
+    yield Figure(name, "MB/s", None, {node.name: count * shape.value_bytes / spent / 1e6})
+
+
+def timed(once: Any) -> float:
+    began = time.perf_counter()
+    once()
+    return time.perf_counter() - began
+
+
+def ways() -> list[str]:
+    return ["minikafka", "kafka"] if JARS.exists() else ["minikafka"]
+
+
+@functools.cache
+def session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    if JARS.exists():
+        settings["spark.jars"] = ",".join(map(str, sorted(JARS.glob("*.jar"))))
+    spark = SparkSession.builder.master("local[2]").appName("bench").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    register(spark)
+    return spark
+
+
+def fill(node: Node, shape: Shape, count: int) -> str:
+    """Two topics of one partition each, half of the records in either."""
+    value = os.urandom(shape.value_bytes // 2).hex().encode()
+    records = [Record(-1, 1_700_000_000_000 + n, b"%08d" % n, value, shape.headers) for n in range(shape.batch_records)]
+    batch = encode_batch(records, codec=shape.codec)
+    names = [f"{shape.name.replace(' ', '-').replace(',', '')}-{number}" for number in range(TOPICS)]
+    for name in names:
+        create_topic(node.address, name, {"retention.ms": "-1"})
+        append(node, name, batch, count // TOPICS // shape.batch_records)
+    return ",".join(names)
+
+
+def append(node: Node, topic: str, batch: bytes, count: int) -> None:
+    """The same batch so many times; a request may hold one only."""
+    connection = Connection(node.address)
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    for _ in range(count):
+        answer = connection.ask(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data]), PRODUCE_VERSION)
+        if answer.responses[0].partition_responses[0].error_code:
+            raise SystemExit(f"{topic}: not appended")
+    connection.close()
+
+
+def decode(given: dict[str, str]) -> None:
+    """Fetch and decode everything, one partition after the other, in this process."""
+    options = parse(given)
+    columns = (*COLUMNS, "headers") if options.include_headers else COLUMNS
+    for one in batch_ranges(cluster_for(options.kafka), options):
+        for _ in read(options, one, columns):
+            pass
+
+
+def scan(spark: Any, way: str, given: dict[str, str]) -> None:
+    spark.read.format(way).options(**given).load().write.format("noop").mode("overwrite").save()
+
+
+def micro_batches(spark: Any, node: Node, way: str, count: int) -> float:
+    """Milliseconds from trigger to commit, with a hundred records at a time."""
+    topic = f"micro-{way}"
+    create_topic(node.address, topic)
+    batch = encode_batch([Record(-1, 1_700_000_000_000, None, b"x" * 100)] * 100)
+    options = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as folder:
+        writer = spark.readStream.format(way).options(**options).load().writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()
+        for number in range(count):
+            append(node, topic, batch, 1)
+            while sum(one["numInputRows"] for one in query.recentProgress) < 100 * (number + 1):
+                time.sleep(0.02)
+        query.stop()
+        spent = [one["durationMs"]["triggerExecution"] for one in query.recentProgress if one["numInputRows"]]
+    return statistics.median(spent[len(spent) // 4 :])
+
+
+def idle_requests(node: Node, seconds: float = 5.0) -> float:
+    """What a stream without news asks, called as often as Spark calls it."""
+    create_topic(node.address, "idle")
+    options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle"})
+    position, cluster = Position(options), cluster_for(options.kafka)
+    offset, before, began = position.initial(), cluster.requests, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        position.next(offset, everything=False)
+        position.reported()
+        time.sleep(0.01)
+    return (cluster.requests - before) / (time.perf_counter() - began)
