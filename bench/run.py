@@ -19,6 +19,7 @@ from pathlib import Path
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
+from bench.spark import measure_spark
 from bench.startup import measure_log_sizes, measure_start
 from bench.throughput import measure_clients, measure_confluent
 
@@ -28,6 +29,7 @@ ON_A_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
     "clients": measure_clients,
     "requests": measure_requests,
     "latency": measure_latency,
+    "spark": measure_spark,
 }
 WITH_NODES_OF_THEIR_OWN: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] = {
     "start": measure_start,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -64,7 +65,9 @@ SHAPES = [
 
 
 def measure_spark(node: Node, quick: bool) -> Iterator[Figure]:
-    """All rows for one node."""
+    """All rows for one node; none without Java."""
+    if not shutil.which("java"):
+        return
     spark = session()
     for shape in SHAPES:
         count = int((200_000 if quick else 2_000_000) * shape.share)
