@@ -254,7 +254,12 @@ class Partition:
             records = found_slice or EMPTY
         found = Read(self.high_watermark, self.last_stable_offset, log.start_offset, records)
         if isolation == READ_COMMITTED:
-            found.aborted = log.aborted_transactions(offset, limit) if len(records) else []
+            found.aborted = []
+            if len(records):
+                end = min(limit, log.upper_bound_offset(offset, len(records)))
+                found.aborted = [
+                    (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, end)
+                ]
         return found
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
