@@ -19,6 +19,7 @@ async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backen
     with NodeProcess(tmp_path / "data") as node:
         seen: list[bytes] = []
         acknowledged: list[bytes] = []
+        under_way = anyio.Event()
 
         async def produce() -> None:
             async with Producer(bootstrap_servers=node.bootstrap, linger_ms=1) as producer:
@@ -36,6 +37,7 @@ async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backen
             async with Consumer("t", bootstrap_servers=node.bootstrap, **options) as consumer:  # type: ignore[arg-type]
                 async for record in consumer:
                     seen.append(record.value)
+                    under_way.set()
                     if len(seen) == 3000:
                         return
 
@@ -43,8 +45,9 @@ async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backen
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(produce)
                 tasks.start_soon(consume)
+                await under_way.wait()
                 for _ in range(2):
-                    await anyio.sleep(0.15)
+                    await anyio.sleep(0.1)
                     node.kill()
                     await anyio.to_thread.run_sync(node.start)
         assert acknowledged == [b"%d" % n for n in range(3000)]

@@ -132,7 +132,8 @@ def test_a_member_that_talks_nonsense_gets_nothing() -> None:
     made.joined(
         JoinGroupResponse(generation_id=1, member_id="m", leader="m", protocol_name="range", members=members)
     )
-    shares = {one.member_id: decode_assignment(bytes(one.assignment)) for one in made.sync_request({"t": 1}).assignments}
+    assignments = made.sync_request({"t": 1}).assignments
+    shares = {one.member_id: decode_assignment(bytes(one.assignment)) for one in assignments}
     assert shares == {"m": [TopicPartition("t", 0)], "x": []}
 
 
