@@ -257,9 +257,7 @@ class Partition:
             found.aborted = []
             if len(records):
                 end = min(limit, log.upper_bound_offset(offset, len(records)))
-                found.aborted = [
-                    (one.producer_id, one.first_offset) for one in log.aborted_transactions(offset, end)
-                ]
+                found.aborted = log.aborted_transactions(offset, end)
         return found
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:

@@ -19,6 +19,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Codec, batches, encode_batch
+from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 from minikafka.storage import Log, LogConfig, MemoryDisk
 
@@ -198,3 +199,14 @@ def test_a_topics_settings_become_rules() -> None:
     assert (rules.codec, rules.codec_level, rules.compacted) == (Codec.ZSTD, 5, True)
     assert rules_of(LogConfig()).codec is None
     assert rules_of(LogConfig(compression_type="gzip")).codec_level is None
+
+
+def test_read_committed_names_the_aborted_transactions_among_its_records() -> None:
+    t = partition()
+    t.append_own(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    marker = encode_end_transaction(EndTxnMarker(ControlType.ABORT, 0), producer_id=7, producer_epoch=0, timestamp=NOW_MS)
+    t.append_own(bytearray(marker))
+    produce(t)
+    assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == [(7, 0)]
+    assert t.read(0, max_bytes=1 << 20).aborted is None
+    assert t.read(3, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == []
