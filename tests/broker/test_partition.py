@@ -204,8 +204,8 @@ def test_a_topics_settings_become_rules() -> None:
 def test_read_committed_names_the_aborted_transactions_among_its_records() -> None:
     t = partition()
     t.append_own(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
-    marker = encode_end_transaction(EndTxnMarker(ControlType.ABORT, 0), producer_id=7, producer_epoch=0, timestamp=NOW_MS)
-    t.append_own(bytearray(marker))
+    abort = EndTxnMarker(ControlType.ABORT, 0)
+    t.append_own(bytearray(encode_end_transaction(abort, producer_id=7, producer_epoch=0, timestamp=NOW_MS)))
     produce(t)
     assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == [(7, 0)]
     assert t.read(0, max_bytes=1 << 20).aborted is None
