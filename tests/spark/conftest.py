@@ -30,7 +30,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """
     pytest.importorskip("pyspark")
     if java() is None:
-        pytest.skip("no Java")
+        pytest.skip("no Java: Spark needs 17 or newer")
     from pyspark.sql import SparkSession
 
     folder = tmp_path_factory.mktemp("spark")
