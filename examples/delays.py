@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="minikafka-delays-") as folder, Node(Path(folder) / "data") as node:
         spark = start_spark()
         try:
-            found = stream(spark, node, frame, Path(folder), console)
+            found = stream(spark, node, frame, Path(folder), console).collect()
             by_hour = delays_by_hour(spark, node)
         finally:
             spark.stop()
@@ -162,9 +162,9 @@ def number(value: Any) -> float:
     return math.nan if pd.isna(value) else float(value)
 
 
-def compare(found: DataFrame, wanted: dict[tuple[str, str], tuple[int, float, float]], console: Console) -> bool:
+def compare(found: Sequence[Any], wanted: dict[tuple[str, str], tuple[int, float, float]], console: Console) -> bool:
     """Whether the job has written exactly these figures, each once."""
-    rows = [row for row in found.collect() if row.origin != "END"]
+    rows = [row for row in found if row.origin != "END"]
     got = {
         (row.origin, row.time_hour.strftime("%Y-%m-%dT%H:%M:%SZ")): (row.flights, number(row.delay), number(row.temp))
         for row in rows

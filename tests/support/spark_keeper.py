@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -31,16 +32,16 @@ def main(bootstrap: str, topic: str, folder: Path) -> None:
     while True:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
         frame = spark.readStream.format("minikafka").options(**options)
-        query = (
-            frame.option("maxOffsetsPerTrigger", OFFSETS_PER_TRIGGER)
-            .load()
-            .writeStream.foreachBatch(lambda batch, number: keep(kept, batch, number))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .start()
-        )
-        try:
+        try:  # the first use of Python after its daemon was killed fails, too
+            query = (
+                frame.option("maxOffsetsPerTrigger", OFFSETS_PER_TRIGGER)
+                .load()
+                .writeStream.foreachBatch(lambda batch, number: keep(kept, batch, number))
+                .option("checkpointLocation", str(folder / "checkpoint"))
+                .start()
+            )
             query.awaitTermination()
-        except StreamingQueryException as error:
+        except (StreamingQueryException, Py4JJavaError) as error:
             print(f"the query failed and is started again: {str(error)[:500]}", file=sys.stderr, flush=True)
 
 
