@@ -21,8 +21,10 @@ from minikafka.protocol.records.columns import Columns, decode_columns
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Headers
 
-CHUNKS_AHEAD = 2
-"""Chunks of one partition that may be buffered: the one being read, and one ahead."""
+ANSWERS_AHEAD = 2
+"""Answers for one partition that may be buffered: the one being read, and one ahead."""
+CHUNK_SIZE_BYTES = 512 << 10
+"""About what is decoded at once: as much as stays in a processor's cache meanwhile."""
 _BUSY_WAIT_MS = 20
 """How long a fetch may wait at the broker while other partitions could not be asked for."""
 READ_COMMITTED = "read_committed"
@@ -75,19 +77,28 @@ class Chunk:
 
     Attributes:
         next_offset: where reading goes on behind the chunk, also over records that nobody gets to see.
+        ends_answer: whether it is the last one of a fetch answer.
         taken: how many records were handed to the user.
     """
 
-    __slots__ = ("_batches", "_columns", "_options", "_records", "era", "next_offset", "reading", "taken")
+    __slots__ = ("_batches", "_options", "_records", "ends_answer", "era", "next_offset", "reading", "taken")
 
-    def __init__(self, reading: Reading, some: list[Batch], next_offset: int, options: ConsumerOptions) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        some: list[Batch],
+        next_offset: int,
+        options: ConsumerOptions,
+        *,
+        ends_answer: bool = True,
+    ) -> None:
         self.reading = reading
+        self.ends_answer = ends_answer
         self.era = reading.era
         self.next_offset = next_offset
         self.taken = 0
         self._options = options
         self._batches = some
-        self._columns: Columns | None = None
         self._records: list[ConsumerRecord] | None = None
 
     @property
@@ -229,7 +240,7 @@ class Fetcher:
         """All of a chunk was handed over."""
         self.current = None
         if not chunk.is_stale:
-            chunk.reading.buffered -= 1
+            chunk.reading.buffered -= chunk.ends_answer
             chunk.reading.position = chunk.next_offset
 
     def take(self, limit: int) -> list[ConsumerRecord]:
@@ -296,7 +307,7 @@ class Fetcher:
             reading.fetch_offset is not None
             and not reading.paused
             and not reading.in_flight
-            and reading.buffered < CHUNKS_AHEAD
+            and reading.buffered < ANSWERS_AHEAD
             and reading.not_before <= now
         )
 
@@ -318,7 +329,7 @@ class Fetcher:
             topic.partitions.append(partition)
             reading.in_flight = True
             asked[reading.tp] = (reading, reading.era)
-        full = any(one.buffered >= CHUNKS_AHEAD and not one.paused for one in self.readings.values())
+        full = any(one.buffered >= ANSWERS_AHEAD and not one.paused for one in self.readings.values())
         wait_ms = self._options.fetch_max_wait_ms
         request = FetchRequest(
             max_wait_ms=min(wait_ms, _BUSY_WAIT_MS) if full else wait_ms,
@@ -363,7 +374,12 @@ class Fetcher:
             return Problem(reading, CorruptMessageError(f"{reading.tp}: offset {start}: {error}"))
         reading.fetch_offset = whole[-1].next_offset
         reading.buffered += 1
-        self.chunks.append(Chunk(reading, visible, reading.fetch_offset, self._options))
+        for some in _portions(visible):
+            last = some[-1] is visible[-1]
+            next_offset = reading.fetch_offset if last else some[-1].next_offset
+            self.chunks.append(Chunk(reading, some, next_offset, self._options, ends_answer=last))
+        if not visible:
+            self.chunks.append(Chunk(reading, [], reading.fetch_offset, self._options))
         return None
 
     def _visible(self, whole: list[Batch], aborted: Any) -> Iterator[Batch]:
@@ -383,6 +399,20 @@ class Fetcher:
                     open_now.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in open_now):
                 yield batch
+
+
+def _portions(some: list[Batch]) -> Iterator[list[Batch]]:
+    """Batches in portions of about CHUNK_SIZE_BYTES."""
+    portion: list[Batch] = []
+    size_bytes = 0
+    for batch in some:
+        portion.append(batch)
+        size_bytes += batch.size_bytes
+        if size_bytes >= CHUNK_SIZE_BYTES:
+            yield portion
+            portion, size_bytes = [], 0
+    if portion:
+        yield portion
 
 
 def _is_abort(batch: Batch) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from minikafka.client import fetcher as fetcher_module
 from minikafka.client.fetcher import Fetcher, Plan, Problem
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
@@ -64,6 +65,17 @@ def test_a_partition_is_fetched_ahead_by_one_chunk() -> None:
     assert made.positions() == {TP: 13}
     assert offsets(made) == [13, 14]
     assert asked(ask(made)) == {0: 20}
+
+
+def test_a_large_answer_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "CHUNK_SIZE_BYTES", 200)
+    made = fetcher((TP, 0))
+    answer(made, ask(made), records=b"".join(batch(first, 5) for first in range(0, 50, 5)))
+    assert len(made.chunks) > 2
+    assert asked(ask(made)) == {0: 50}  # one answer ahead, however many portions it has
+    assert [offset for _ in range(12) for offset in offsets(made)] == list(range(50))
+    assert made.positions() == {TP: 50}
+    assert made.readings[TP].buffered == 0
 
 
 def test_records_before_the_position_are_left_out() -> None:
