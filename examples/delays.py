@@ -138,7 +138,7 @@ def flights(records: DataFrame) -> DataFrame:
 
 
 def weather(spark: SparkSession) -> DataFrame:
-    table = spark.read.csv(str(package_data() / "weather.csv"), header=True, inferSchema=True)
+    table = spark.read.csv(str(package_data() / "weather.csv"), header=True, inferSchema=True, nullValue="NA")
     hours = table.select("origin", F.to_timestamp("time_hour").alias("time_hour"), "temp", "wind_speed")
     return hours.dropDuplicates(["origin", "time_hour"])
 
