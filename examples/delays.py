@@ -76,7 +76,7 @@ def start_spark() -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
     }
     spark = SparkSession.builder.master("local[2]").appName("delays").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("FATAL")  # a batch that is stopped half-way is no error here
     register(spark)
     return spark
 
