@@ -24,6 +24,6 @@ never holds the records it serves. A fetch that finds too little sleeps in `wait
 
 Caveats: the node is alone: it leads every partition and is its own controller; replication, elections and a quorum of
 several voters are still to come. No transactions, no compaction, no security, no quotas enforced (they are kept and
-described). Of a large uncompressed batch only the first 64 records are checked one by one (`validation.py`, DECISIONS.md
-1). One Python process serves all connections on one core.
+described). Of a large uncompressed batch only the first 64 records are checked one by one (`validation.py`,
+DECISIONS.md 1). One Python process serves all connections on one core.
 """
