@@ -10,8 +10,10 @@ different things (``topics`` of a Metadata request, ``error_message`` of many re
 Caveats:
     * Where a module has two structs of one name with different fields (DescribeQuorum, AlterClientQuotas, the consumer
       protocol), ours are prefixed: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
-    * The APIs that only Kafka's own brokers and controllers use among themselves are missing: that traffic is ours
-      alone. So are share groups, streams groups and the consumer groups of KIP-848.
+    * Of the APIs that only Kafka's own brokers and controllers use among themselves there are those by which a broker
+      speaks to the controller, in frames of our own (registration, heartbeats, AlterPartition, AllocateProducerIds); no
+      client is offered them. The others are missing, as are share groups, streams groups and the consumer groups of
+      KIP-848.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from minikafka.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
 )
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from minikafka.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from minikafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -39,6 +43,8 @@ from minikafka.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from minikafka.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from minikafka.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -133,12 +139,16 @@ from minikafka.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 PAIRS = (
     (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
+    (AllocateProducerIdsRequest, AllocateProducerIdsResponse),
     (AlterClientQuotasRequest, AlterClientQuotasResponse),
     (AlterConfigsRequest, AlterConfigsResponse),
+    (AlterPartitionRequest, AlterPartitionResponse),
     (AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
     (AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
     (AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
+    (BrokerHeartbeatRequest, BrokerHeartbeatResponse),
+    (BrokerRegistrationRequest, BrokerRegistrationResponse),
     (CreateAclsRequest, CreateAclsResponse),
     (CreateDelegationTokenRequest, CreateDelegationTokenResponse),
     (CreatePartitionsRequest, CreatePartitionsResponse),
