@@ -24,7 +24,7 @@ from minikafka.controller.records import (
     TopicRecord,
 )
 
-__all__ = ["Entity", "Image", "PartitionState", "Topic", "unify_collision_characters"]
+__all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "unify_collision_characters"]
 
 Entity = tuple[tuple[str, str | None], ...]
 """Whom a quota is for: sorted pairs of type and name."""
@@ -40,6 +40,10 @@ class PartitionState:
         leader: node id, -1 where there is none.
         replicas: the first is the preferred leader.
         isr: replicas in sync, in no particular order.
+        elr: eligible leader replicas (KIP-966): out of sync, but with every committed record, since they were in sync
+            when fewer than min.insync.replicas became so and nothing could be committed any more. Disjoint from `isr`.
+        last_known_elr: the last leader of a partition that has none and nobody in sync; it is the last resort where all
+            of them lost something in a crash.
     """
 
     leader: int
@@ -49,6 +53,8 @@ class PartitionState:
     isr: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -69,6 +75,7 @@ class Image:
         topics: by name, in order of creation.
         topics_by_id: the same topics by their 16 bytes.
         brokers: the last registration of each node.
+        last_broker_epoch: the greatest that any broker ever had; -1 before the first.
         configs: settings in force of a resource, by (resource type, name).
         features: finalized levels by name.
         next_producer_id: the first that no broker was given.
@@ -81,6 +88,7 @@ class Image:
     topics: dict[str, Topic] = field(default_factory=dict)
     topics_by_id: dict[bytes, Topic] = field(default_factory=dict)
     brokers: dict[int, BrokerRecord] = field(default_factory=dict)
+    last_broker_epoch: int = -1
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
@@ -92,6 +100,11 @@ class Image:
         """Whether a broker is registered and not fenced."""
         broker = self.brokers.get(node_id)
         return broker is not None and not broker.fenced
+
+    def may_lead(self, node_id: int) -> bool:
+        """Whether a broker is alive and not about to go."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def live_brokers(self) -> list[int]:
         """The ids of those that are alive, in order."""
@@ -123,6 +136,7 @@ class Image:
                 _set(self.quotas, record.entity, record.key, record.value)
             case BrokerRecord():
                 self.brokers[record.node_id] = record
+                self.last_broker_epoch = max(self.last_broker_epoch, record.epoch)
             case BrokerChange():
                 self._change_broker(record)
             case RemoveBroker():
@@ -134,6 +148,7 @@ class Image:
         match record:
             case ClusterRecord():
                 self.cluster_id = record.cluster_id
+                self.last_broker_epoch = max(self.last_broker_epoch, record.last_broker_epoch)
             case ProducerIdsRecord():
                 assert record.next_producer_id >= self.next_producer_id, "producer ids are never given twice"
                 self.next_producer_id = record.next_producer_id
@@ -177,25 +192,38 @@ class Image:
                 isr=record.isr,
                 adding_replicas=record.adding_replicas,
                 removing_replicas=record.removing_replicas,
+                elr=record.elr,
+                last_known_elr=record.last_known_elr,
             )
         )
 
     def _change_partition(self, record: PartitionChange) -> None:
         partitions = self.topics_by_id[record.topic_id].partitions
-        old = partitions[record.partition]
-        changed = {
-            name: value
-            for name in ("isr", "leader", "replicas", "adding_replicas", "removing_replicas")
-            if (value := getattr(record, name)) is not None
-        }
-        if record.leader is not None:
-            changed["leader_epoch"] = old.leader_epoch + 1
-        partitions[record.partition] = replace(old, partition_epoch=old.partition_epoch + 1, **changed)
+        partitions[record.partition] = changed(partitions[record.partition], record)
 
     def _change_broker(self, record: BrokerChange) -> None:
         broker = self.brokers[record.node_id]
         assert broker.epoch == record.epoch, "an older registration of the broker was meant"
-        self.brokers[record.node_id] = replace(broker, fenced=record.fenced)
+        self.brokers[record.node_id] = replace(
+            broker,
+            fenced=_or(record.fenced, broker.fenced),
+            in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+        )
+
+
+def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
+    """A partition after a change."""
+    return PartitionState(
+        leader=_or(change.leader, old.leader),
+        leader_epoch=old.leader_epoch + (change.leader is not None),
+        partition_epoch=old.partition_epoch + 1,
+        replicas=_or(change.replicas, old.replicas),
+        isr=_or(change.isr, old.isr),
+        adding_replicas=_or(change.adding_replicas, old.adding_replicas),
+        removing_replicas=_or(change.removing_replicas, old.removing_replicas),
+        elr=_or(change.elr, old.elr),
+        last_known_elr=_or(change.last_known_elr, old.last_known_elr),
+    )
 
 
 def has_collision_characters(name: str) -> bool:
@@ -210,6 +238,10 @@ def unify_collision_characters(name: str) -> str:
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+def _or(given: V | None, old: V) -> V:
+    return old if given is None else given
 
 
 def _set(of: dict[K, dict[str, V]], key: K, name: str, value: V | None) -> None:

@@ -1,10 +1,11 @@
 """What is written to the metadata log: small facts, each a msgpack map of kind, version and fields.
 
 A reader refuses a kind or a version that it does not know: skipping it would make another cluster of this one
-(TRAPS 26). A field that is added raises the record's version.
+(TRAPS 26). A field that is added raises the record's version, says since which (`added`) and has the default that the
+older versions stand for.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import msgpack
@@ -36,12 +37,22 @@ class UnreadableRecord(Exception):
     """A record that this version of minikafka cannot read; the node must not go on without it."""
 
 
+def added(version: int, default: Any) -> Any:
+    """A field that versions before this one lack."""
+    return field(default=default, metadata={"since": version})
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """The cluster has this id: 22 characters of base64."""
+    """The cluster has this id: 22 characters of base64.
 
-    VERSION: ClassVar[int] = 0
+    Attributes:
+        last_broker_epoch: the greatest that any broker ever had, of those that are forgotten too.
+    """
+
+    VERSION: ClassVar[int] = 1
     cluster_id: str
+    last_broker_epoch: int = added(1, default=-1)
 
 
 Endpoint = tuple[str, str, int, str]
@@ -56,25 +67,28 @@ class BrokerRecord:
         epoch: grows with each registration of any broker.
         incarnation_id: 16 bytes, new with each start of the process.
         fenced: whether it may not lead yet.
+        in_controlled_shutdown: whether it is about to go, so that it may not lead any more.
     """
 
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     node_id: int
     epoch: int
     incarnation_id: bytes
     endpoints: tuple[Endpoint, ...]
     rack: str | None
     fenced: bool
+    in_controlled_shutdown: bool = added(1, default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A registered broker was fenced or unfenced."""
+    """A registered broker was fenced or unfenced, or began to shut down; None is unchanged."""
 
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     node_id: int
     epoch: int
-    fenced: bool
+    fenced: bool | None = None
+    in_controlled_shutdown: bool | None = added(1, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +116,11 @@ class PartitionRecord:
     Attributes:
         leader: node id, -1 where there is none.
         partition_epoch: grows with every change of the partition.
+        elr: eligible leader replicas (KIP-966).
+        last_known_elr: see `PartitionState`.
     """
 
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     topic_id: bytes
     partition: int
     replicas: tuple[int, ...]
@@ -114,6 +130,8 @@ class PartitionRecord:
     partition_epoch: int = 0
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = added(1, default=())
+    last_known_elr: tuple[int, ...] = added(1, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +142,7 @@ class PartitionChange:
     that shrank). The partition epoch grows always.
     """
 
-    VERSION: ClassVar[int] = 0
+    VERSION: ClassVar[int] = 1
     topic_id: bytes
     partition: int
     isr: tuple[int, ...] | None = None
@@ -132,6 +150,8 @@ class PartitionChange:
     replicas: tuple[int, ...] | None = None
     adding_replicas: tuple[int, ...] | None = None
     removing_replicas: tuple[int, ...] | None = None
+    elr: tuple[int, ...] | None = added(1, default=None)
+    last_known_elr: tuple[int, ...] | None = added(1, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +268,8 @@ _KINDS: dict[str, type[Record]] = {
     "feature": FeatureRecord,
 }
 _KIND_OF = {record: kind for kind, record in _KINDS.items()}
-_FIELDS = {record: tuple(field.name for field in fields(record)) for record in _KINDS.values()}
+_FIELDS = {record: tuple(one.name for one in fields(record)) for record in _KINDS.values()}
+_SINCE = {record: {one.name: one.metadata.get("since", 0) for one in fields(record)} for record in _KINDS.values()}
 
 
 def encode_record(record: Record) -> bytes:
@@ -279,10 +300,10 @@ def _built(told: dict[str, Any]) -> Record:
     record = _KINDS.get(kind) if isinstance(kind, str) else None
     if record is None:
         raise UnreadableRecord(f"metadata record of unknown kind {kind!r}: written by a newer minikafka?")
-    if version != record.VERSION:
+    if not isinstance(version, int) or not 0 <= version <= record.VERSION:
         raise UnreadableRecord(
-            f"metadata record {kind!r} has version {version!r}, this minikafka reads {record.VERSION}"
+            f"metadata record {kind!r} has version {version!r}, this minikafka reads {record.VERSION} and older"
         )
-    if set(told) != set(_FIELDS[record]):
+    if told.keys() != {name for name, since in _SINCE[record].items() if since <= version}:
         raise UnreadableRecord(f"metadata record {kind!r} has the fields {sorted(told)}")
     return record(**told)

@@ -31,7 +31,7 @@ __all__ = ["decode_snapshot", "encode_snapshot", "records_of"]
 def records_of(image: Image) -> Iterator[Record]:
     """Records that make this image out of an empty one, in an order of their own that never varies."""
     if image.cluster_id:
-        yield ClusterRecord(image.cluster_id)
+        yield ClusterRecord(image.cluster_id, image.last_broker_epoch)
     for name, level in sorted(image.features.items()):
         yield FeatureRecord(name, level)
     for _, broker in sorted(image.brokers.items()):
@@ -64,6 +64,8 @@ def _topics(image: Image) -> Iterator[Record]:
                 partition_epoch=state.partition_epoch,
                 adding_replicas=state.adding_replicas,
                 removing_replicas=state.removing_replicas,
+                elr=state.elr,
+                last_known_elr=state.last_known_elr,
             )
 
 

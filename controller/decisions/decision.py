@@ -9,6 +9,7 @@ from minikafka.controller.formatting import new_id
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import InForce
 from minikafka.controller.records import Record
+from minikafka.controller.sessions import Sessions
 from minikafka.controller.static import StaticSettings
 from minikafka.protocol.errors import PolicyViolationError
 
@@ -40,19 +41,25 @@ class Context:
     """What a decision may know besides image and request.
 
     Attributes:
-        static: what the node was started with that was asked.
+        static: what the node was started with that decides.
         random: the source of ids and of places.
         version: of the request, for the few answers that differ.
-        log_levels: level by logger, of the node that was asked.
+        log_levels: level by logger, of the node that decides.
+        sessions: who was heard of when; of a node alone nobody needs to be.
+        now_ms: the time by which sessions are kept.
+        handed_on: whether another node was asked, which has seen to its own settings (`hand_on.py`).
     """
 
     static: StaticSettings
     random: Random
     version: int
     log_levels: Mapping[str, str] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=Sessions)
+    now_ms: int = 0
+    handed_on: bool = False
 
     def in_force(self, image: Image) -> InForce:
-        """The settings in force on the node that was asked."""
+        """The settings in force on the node that decides."""
         return InForce(self.static, image)
 
     def new_id(self) -> bytes:
