@@ -4,6 +4,7 @@ One module for each subcommand, found by name in `main.COMMANDS` and imported wh
 `minikafka server` does not wait for what only `minikafka produce` needs.
 
     minikafka server                  a node in the foreground
+    minikafka cluster --brokers 3     a local cluster, each node a process
     minikafka topics list             what there is
     echo hello | minikafka produce t  lines to records
     minikafka consume t               records to lines
@@ -11,7 +12,10 @@ One module for each subcommand, found by name in `main.COMMANDS` and imported wh
     minikafka perf produce t          how fast
 
     main.py            the table of commands, errors, exit codes
-    server.py topics.py produce.py consume.py perf.py dump_log.py      a command each
+    server.py cluster.py topics.py produce.py consume.py quorum.py elect_leaders.py reassign.py perf.py dump_log.py
+                       a command each
+    local_cluster.py   the class LocalCluster, also for tests, benchmarks and chaos; cluster_layout.py: its nodes,
+                       ports and settings (pure); cluster_view.py: the table on a terminal
     options.py         what commands share; running.py: Ctrl-C
     lines.py template.py times.py tables.py statistics.py progress.py  what can be tested without a broker
 

@@ -8,9 +8,13 @@ import click
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
+    "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, each node a process."),
     "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": ("minikafka.cli.produce:produce", "Send lines as records."),
     "consume": ("minikafka.cli.consume:consume", "Print records as lines."),
+    "quorum": ("minikafka.cli.quorum:quorum", "Show the quorum of controllers."),
+    "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Have preferred replicas lead again."),
+    "reassign": ("minikafka.cli.reassign:reassign", "Move partitions to other brokers."),
     "dump-log": ("minikafka.cli.dump_log:dump_log", "Show the files of a log in words."),
     "perf": ("minikafka.cli.perf:perf", "Measure how fast records go in and out."),
 }

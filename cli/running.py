@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import anyio
     from anyio.abc import TaskStatus
 
+    from minikafka.client import Admin
+
 
 class Stop:
     """Whether the user wants an end.
@@ -96,3 +98,17 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
         raise click.UsageError(str(error)) from error
     if number:
         raise click.exceptions.Exit(128 + number)
+
+
+def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Run `work` with an administrator that is connected; raises as `run`."""
+    from minikafka.cli.options import client_arguments
+    from minikafka.client import Admin
+    from minikafka.client.options import AdminOptions
+
+    async def connected(stop: Stop) -> None:
+        with stop.interruptible():
+            async with Admin(**client_arguments(AdminOptions, bootstrap_server)) as admin:
+                await work(admin)
+
+    run(connected)

@@ -1,5 +1,6 @@
 """`minikafka server`: one node in the foreground."""
 
+import os
 from pathlib import Path
 
 import click
@@ -43,6 +44,7 @@ def server(
     """
     from minikafka.broker.main import CannotStart, run
 
+    take_over(config)
     try:
         run(
             node_id=node_id,
@@ -55,3 +57,9 @@ def server(
         )
     except CannotStart as error:
         raise click.ClickException(str(error)) from error
+
+
+def take_over(config: Path | None) -> None:
+    """Where a file `pid` lies beside the configuration, as in a local cluster, it is this process's from now on."""
+    if config is not None and (config.parent / "pid").exists():
+        (config.parent / "pid").write_text(f"{os.getpid()}\n")

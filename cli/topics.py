@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minikafka.cli.options import NameValue, client_arguments, client_options, no_topic
-from minikafka.cli.running import Stop, run
+from minikafka.cli.options import NameValue, client_options, no_topic
+from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
 if TYPE_CHECKING:
@@ -102,22 +102,34 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 @topics.command()
 @client_options
 @click.argument("names", nargs=-1)
+@click.option("--under-replicated", is_flag=True, help="Only partitions that lack a replica in sync.")
+@click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
 @json_option
-def describe(bootstrap_server: str, names: tuple[str, ...], as_json: bool) -> None:
+def describe(
+    bootstrap_server: str, names: tuple[str, ...], under_replicated: bool, unavailable: bool, as_json: bool
+) -> None:
     """Show partitions (leader, replicas, those in sync) and every setting that is not at its default.
 
-    Without a NAME all topics but the cluster's own.
+    Without a NAME all topics but the cluster's own; those too where partitions are picked by what they lack.
 
     \b
     Examples:
       minikafka topics describe flights
+      minikafka topics describe --under-replicated
       minikafka topics describe --json
     """
+
+    def wanted(one: Partition) -> bool:
+        lacks = len(one.in_sync_replicas) < len(one.replicas)
+        return (lacks or not under_replicated) and (one.leader < 0 or not unavailable)
 
     async def work(admin: Admin) -> None:
         found = await described(admin, names or None)
         missing = [name for name in names if name not in found]
-        chosen = [one for one in found.values() if names or not one.is_internal]
+        picky = under_replicated or unavailable
+        chosen = [one for one in found.values() if names or picky or not one.is_internal]
+        if picky:
+            chosen = [some for one in chosen if (some := part_of(one, wanted)).partitions]
         settings = {one.name: await differing(admin, one.name) for one in chosen}
         if as_json:
             click.echo(json.dumps([details(one, settings[one.name]) for one in chosen]))
@@ -197,19 +209,6 @@ def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> No
     with_admin(bootstrap_server, work)
 
 
-def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run `work` with an administrator that is connected."""
-    from minikafka.client import Admin
-    from minikafka.client.options import AdminOptions
-
-    async def connected(stop: Stop) -> None:
-        with stop.interruptible():
-            async with Admin(**client_arguments(AdminOptions, bootstrap_server)) as admin:
-                await work(admin)
-
-    run(connected)
-
-
 async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topic]:
     """Topics that exist, by name, in order; raises what is wrong with any other but that it is not there."""
     from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
@@ -228,6 +227,13 @@ async def differing(admin: Admin, name: str) -> list[ConfigEntry]:
     """A topic's settings that are not at their default, by name."""
     settings = await admin.describe_configs("topic", name)
     return sorted((one for one in settings.values() if not one.is_default), key=lambda one: one.name)
+
+
+def part_of(topic: Topic, wanted: Callable[[Partition], bool]) -> Topic:
+    """A topic with some of its partitions only."""
+    from dataclasses import replace
+
+    return replace(topic, partitions=tuple(filter(wanted, topic.partitions)))
 
 
 def description(topic: Topic, settings: Sequence[ConfigEntry]) -> list[str]:

@@ -27,7 +27,7 @@ first record is wanted. A group is a state machine (`membership`, `assignors`) w
     partitioner.py batch.py accumulator.py sender.py producer.py
     fetcher.py fetch_loop.py offsets.py consumer.py
     assignors.py membership.py group.py subscription.py
-    admin.py admin_groups.py admin_types.py
+    admin.py admin_groups.py admin_replicas.py admin_types.py
     blocking.py                    the same for code without async
 
 Caveats:
@@ -48,6 +48,9 @@ from minikafka.client.admin_types import (
     GroupListing,
     LogDirectory,
     NewTopic,
+    QuorumDescription,
+    QuorumReplica,
+    Reassignment,
 )
 from minikafka.client.batch import Delivery, RecordMetadata
 from minikafka.client.consumer import Consumer, RecordBatch
@@ -79,6 +82,9 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
+    "QuorumDescription",
+    "QuorumReplica",
+    "Reassignment",
     "RecordBatch",
     "RecordMetadata",
     "TopicPartition",

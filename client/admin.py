@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from minikafka.client.admin_groups import GroupAdmin
+from minikafka.client.admin_replicas import ReplicaAdmin
 from minikafka.client.admin_types import (
     BROKER,
     TOPIC,
@@ -61,7 +61,7 @@ _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 _FIRST_VERSION_WITH_STATES = 6
 
 
-class Admin(GroupAdmin):
+class Admin(ReplicaAdmin):
     """Asks for changes and descriptions.
 
     Args:

@@ -69,6 +69,41 @@ class LogDirectory:
 
 
 @dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on its way to other brokers: all replicas of the moment, those that are new, those that will go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A copy of the metadata log. Times in ms since 1970, -1 where the leader does not know.
+
+    Attributes:
+        addresses: `host:port` of each of its controller listeners; none of an observer.
+    """
+
+    node_id: int
+    log_end_offset: int
+    last_fetch_time_ms: int = -1
+    last_caught_up_time_ms: int = -1
+    addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """Who leads the metadata log, in which epoch, and how far it is committed."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: list[QuorumReplica]
+    observers: list[QuorumReplica]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """A group in the list of all."""
 

@@ -1,0 +1,382 @@
+"""A cluster of real processes on this machine, for the command line, tests, benchmarks and chaos alike.
+
+    with LocalCluster(Path("/tmp/three"), brokers=3) as cluster:
+        connect(cluster.bootstrap)
+        cluster.kill(1)             # SIGKILL
+        cluster.start(1)            # same port, same data
+        cluster.pause(2)            # SIGSTOP
+        cluster.resume(2)
+        cluster.rolling_restart()
+
+Blocking, without an event loop. Nothing stays behind: leaving the `with` block, losing the last reference or ending
+the interpreter ends every node. What is where, and with which ports, says `cluster_layout`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from minikafka.broker.config_properties import read_properties
+from minikafka.cli.cluster_layout import (
+    HOST,
+    ClusterError,
+    NodeLayout,
+    layout,
+    layout_of,
+    ports,
+    properties,
+    properties_text,
+    voters,
+    with_settings,
+)
+
+if TYPE_CHECKING:
+    from minikafka.client.blocking import Admin
+
+BROKERS = 3
+POLL_S = 0.01
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+IN_SYNC_TIMEOUT_S = 60.0
+LOG_TAIL_LINES = 30
+_FREE_PORT_ATTEMPTS = 100
+
+
+class LocalCluster:
+    """Nodes by id, from 1. Methods that take node ids mean all nodes where none is given.
+
+    Args:
+        directory: made when missing; an existing cluster is continued, with its ports.
+        brokers: how many; None: as many as there are, three in a new directory.
+        controllers: how many nodes are controllers; None: as many as there are, at most three in a new directory.
+        isolated: controllers are processes of their own instead of brokers too.
+        port: of the first broker; 0 takes free ones. An existing cluster keeps its own.
+        settings: node settings in Kafka's names, for every node; of an existing cluster they are changed.
+        node_settings: the same for single nodes, by id; count more.
+
+    Raises ClusterError where such a cluster cannot be.
+    """
+
+    READY = re.compile(rb"^ready ", re.MULTILINE)
+    """What a node that serves has said in its log."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int | None = None,
+        controllers: int | None = None,
+        isolated: bool = False,
+        port: int = 0,
+        settings: Mapping[str, object] | None = None,
+        node_settings: Mapping[int, Mapping[str, object]] | None = None,
+    ) -> None:
+        self.directory = directory.resolve()
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._log_starts: dict[int, int] = {}
+        existing = _existing(self.directory)
+        if existing:
+            self._check(existing, brokers, controllers, isolated)
+            port = next(node.port for node in existing.values() if node.port)
+            controllers = sum(1 for node in existing.values() if node.controller_port)
+            brokers = max(brokers or 0, sum(1 for node in existing.values() if node.port))
+            isolated = isolated or not any(node.port and node.controller_port for node in existing.values())
+
+        def nodes_from(base: int) -> list[NodeLayout]:
+            return layout(brokers=brokers or BROKERS, controllers=controllers, isolated=isolated, port=base)
+
+        nodes = nodes_from(port or _free_port(lambda base: ports(nodes_from(base))))
+        self.nodes = {node.node_id: existing.get(node.node_id, node) for node in nodes}
+        self._write(_texts(settings or {}), {n: _texts(some) for n, some in (node_settings or {}).items()})
+        weakref.finalize(self, _kill_all, self._processes)
+
+    # -- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def node_ids(self) -> list[int]:
+        return list(self.nodes)
+
+    @property
+    def broker_ids(self) -> list[int]:
+        return [node.node_id for node in self.nodes.values() if node.port]
+
+    @property
+    def controller_ids(self) -> list[int]:
+        """The voters of the quorum."""
+        return [node.node_id for node in self.nodes.values() if node.controller_port]
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as clients want them."""
+        return ",".join(self.address(node_id) for node_id in self.broker_ids)
+
+    def address(self, node_id: int) -> str:
+        """`host:port` of one broker."""
+        return f"{HOST}:{self.nodes[node_id].port}"
+
+    def folder(self, node_id: int) -> Path:
+        """Where all of a node is."""
+        return self.directory / f"node-{node_id}"
+
+    def config(self, node_id: int) -> Path:
+        """A node's server.properties."""
+        return self.folder(node_id) / "server.properties"
+
+    def data(self, node_id: int) -> Path:
+        """Where a node's logs lie."""
+        return self.folder(node_id) / "data"
+
+    def pid(self, node_id: int) -> int:
+        """The process of a node, also of one that was started by hand; 0 where none runs."""
+        process = self._processes.get(node_id)
+        if process is not None and process.poll() is None:
+            return process.pid
+        return _running(self.folder(node_id) / "pid", self.config(node_id))
+
+    def running(self, node_id: int) -> bool:
+        """Whether a node's process is there, paused or not."""
+        return self.pid(node_id) > 0
+
+    def exit_code(self, node_id: int) -> int | None:
+        """How the process that was started here ended (minus the signal); None while it runs, or if none was."""
+        process = self._processes.get(node_id)
+        return None if process is None else process.poll()
+
+    def log_tail(self, node_id: int, lines: int = LOG_TAIL_LINES) -> str:
+        """The last lines that a node logged."""
+        path = self.folder(node_id) / "server.log"
+        text = path.read_text(errors="replace") if path.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    # -- what can be done with it ---------------------------------------------------------------------------------
+
+    def command(self, node_id: int) -> list[str]:
+        """The command line that runs a node."""
+        return [sys.executable, "-m", "minikafka.cli.main", "server", "--config", str(self.config(node_id))]
+
+    def start(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> Self:
+        """Start nodes and wait until they serve. Raises ClusterError, with the end of a log, where one does not."""
+        self.launch(*node_ids)
+        self.wait_ready(*node_ids, timeout_s=timeout_s)
+        return self
+
+    def launch(self, *node_ids: int) -> None:
+        """Start nodes without waiting. Raises ClusterError where one runs already."""
+        for node_id in node_ids or self.node_ids:
+            if self.running(node_id):
+                raise ClusterError(f"node {node_id} of {self.directory} runs already, as process {self.pid(node_id)}")
+            log = self.folder(node_id) / "server.log"
+            self._log_starts[node_id] = log.stat().st_size if log.exists() else 0
+            with log.open("ab") as output:
+                self._processes[node_id] = subprocess.Popen(
+                    self.command(node_id),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,  # a Ctrl-C on the terminal is for whoever runs the cluster
+                )
+            (self.folder(node_id) / "pid").write_text(f"{self._processes[node_id].pid}\n")
+
+    def wait_ready(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Until nodes that were launched here serve. Raises ClusterError, with the end of a log, where one does not."""
+        deadline = time.monotonic() + timeout_s
+        while waiting := self.not_ready(*node_ids):
+            if time.monotonic() > deadline:
+                raise self._failure(waiting[0], f"is not ready after {timeout_s:.0f} s")
+            time.sleep(POLL_S)
+
+    def not_ready(self, *node_ids: int) -> list[int]:
+        """Nodes that were launched here and do not serve yet. Raises ClusterError where one has ended."""
+        waiting = [node_id for node_id in node_ids or self.node_ids if not self._is_ready(node_id)]
+        for node_id in waiting:
+            if self.exit_code(node_id) is not None:
+                raise self._failure(node_id, "ended")
+        return waiting
+
+    def stop(self, *node_ids: int, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """SIGTERM, and wait for a clean end; mere brokers first, as they take their leave of the controllers.
+
+        Raises ClusterError for nodes that take longer; those are killed.
+        """
+        chosen = node_ids or self.node_ids
+        late = []
+        for is_controller in (False, True):
+            wave = [n for n in chosen if bool(self.nodes[n].controller_port) == is_controller]
+            self._signal(signal.SIGTERM, wave)
+            self._signal(signal.SIGCONT, wave)
+            late += self._wait_ended(wave, timeout_s)
+        if late:
+            self.kill(*late)
+            raise ClusterError(f"node {late[0]} did not stop within {timeout_s:.0f} s:\n{self.log_tail(late[0])}")
+
+    def kill(self, *node_ids: int) -> None:
+        """SIGKILL, what a crash leaves, and wait until the processes are gone."""
+        chosen = node_ids or self.node_ids
+        self._signal(signal.SIGKILL, chosen)
+        self._wait_ended(chosen, STOP_TIMEOUT_S)
+
+    def pause(self, *node_ids: int) -> None:
+        """SIGSTOP: alive for the kernel, dead for everyone else."""
+        self._signal(signal.SIGSTOP, node_ids or self.node_ids)
+
+    def resume(self, *node_ids: int) -> None:
+        """SIGCONT."""
+        self._signal(signal.SIGCONT, node_ids or self.node_ids)
+
+    def restart(self, *node_ids: int) -> Self:
+        """Stop nodes and start them again, all at once."""
+        self.stop(*node_ids)
+        return self.start(*node_ids)
+
+    def rolling_restart(self) -> None:
+        """Restart node by node, each when all replicas are in sync again. Raises ClusterError."""
+        for node_id in self.node_ids:
+            self.restart(node_id)
+            self.wait_in_sync()
+
+    def wait_in_sync(self, timeout_s: float = IN_SYNC_TIMEOUT_S) -> None:
+        """Until every partition has a leader and all its replicas in sync. Raises ClusterError that names one."""
+        from minikafka.client.blocking import Admin
+
+        deadline = time.monotonic() + timeout_s
+        with Admin(self.bootstrap) as admin:
+            while behind := under_replicated(admin):
+                if time.monotonic() > deadline:
+                    many = f"{behind[0]} and {len(behind) - 1} more" if len(behind) > 1 else behind[0]
+                    raise ClusterError(f"not in sync after {timeout_s:.0f} s: {many}")
+                time.sleep(0.05)
+
+    def __enter__(self) -> Self:
+        return self if any(map(self.running, self.node_ids)) else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    # -- how ------------------------------------------------------------------------------------------------------
+
+    def _check(
+        self, existing: Mapping[int, NodeLayout], brokers: int | None, controllers: int | None, isolated: bool
+    ) -> None:
+        """That what is asked for can be made of what is there: brokers can be added, nothing else changes."""
+        there = sum(1 for node in existing.values() if node.port)
+        voting = [node for node in existing.values() if node.controller_port]
+        apart = not any(node.port for node in voting)
+        grows = brokers is not None and brokers > there
+        if brokers is not None and brokers < there:
+            raise ClusterError(f"{self.directory} holds {there} brokers; a cluster of {brokers} wants a new directory")
+        if (controllers is not None and controllers != len(voting)) or (isolated and not apart) or (grows and apart):
+            raise ClusterError(
+                f"{self.directory} holds a quorum of {len(voting)} ({voters(voting)}); another wants a new directory"
+            )
+
+    def _write(self, settings: Mapping[str, str], of_nodes: Mapping[int, Mapping[str, str]]) -> None:
+        for node_id, node in self.nodes.items():
+            self.folder(node_id).mkdir(parents=True, exist_ok=True)
+            config, chosen = self.config(node_id), {**settings, **of_nodes.get(node_id, {})}
+            if not config.exists():
+                given = properties(node, self.nodes.values(), self.folder(node_id), chosen)
+                config.write_text(properties_text(given))
+            elif chosen:
+                config.write_text(with_settings(config.read_text(), chosen))
+
+    def _is_ready(self, node_id: int) -> bool:
+        with (self.folder(node_id) / "server.log").open("rb") as log:
+            log.seek(self._log_starts.get(node_id, 0))
+            return self.READY.search(log.read()) is not None
+
+    def _failure(self, node_id: int, what: str) -> ClusterError:
+        log = self.folder(node_id) / "server.log"
+        return ClusterError(f"node {node_id} {what}; {log} ends:\n{self.log_tail(node_id)}")
+
+    def _signal(self, number: signal.Signals, node_ids: Collection[int]) -> None:
+        for node_id in node_ids:
+            pid = self.pid(node_id)
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    def _wait_ended(self, node_ids: Sequence[int], timeout_s: float) -> list[int]:
+        """Those that still run after the time."""
+        deadline = time.monotonic() + timeout_s
+        while running := [node_id for node_id in node_ids if self.running(node_id)]:
+            if time.monotonic() > deadline:
+                return running
+            time.sleep(POLL_S)
+        return []
+
+
+def under_replicated(admin: Admin) -> list[str]:
+    """`topic-partition` of all that have no leader or lack a replica in sync."""
+    topics = admin.describe_topics(None)
+    return [
+        f"{topic.name}-{one.index}"
+        for topic in topics.values()
+        if hasattr(topic, "partitions")
+        for one in topic.partitions
+        if one.leader < 0 or len(one.in_sync_replicas) < len(one.replicas)
+    ]
+
+
+def _existing(directory: Path) -> dict[int, NodeLayout]:
+    """The nodes of a directory, by id. Raises ClusterError for a file that is not of a local cluster."""
+    found = {}
+    for path in directory.glob("node-*/server.properties"):
+        try:
+            node = layout_of(read_properties(path.read_bytes()))
+        except ClusterError as error:
+            raise ClusterError(f"{path}: {error}") from None
+        found[node.node_id] = node
+    return dict(sorted(found.items()))
+
+
+def _texts(settings: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in settings.items()}
+
+
+def _free_port(wanted: Callable[[int], list[int]]) -> int:
+    """A first port such that all that are `wanted` with it are free just now."""
+    for _ in range(_FREE_PORT_ATTEMPTS):
+        with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as held:
+            probe = held.enter_context(socket.socket())
+            probe.bind((HOST, 0))
+            base: int = probe.getsockname()[1]
+            probe.close()
+            for port in wanted(base):
+                held.enter_context(socket.socket()).bind((HOST, port))
+            return base
+    raise ClusterError(f"found no free ports in {_FREE_PORT_ATTEMPTS} attempts")
+
+
+def _running(pid_file: Path, config: Path) -> int:
+    """The pid in a node's file, where that process still runs this very node; else 0."""
+    try:
+        pid = int(pid_file.read_text())
+        return pid if str(config) in _command_line(pid) else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def _command_line(pid: int) -> str:
+    """Of a process that lives; "" of one that has ended and was not waited for yet."""
+    if Path("/proc/self").exists():
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    words = ["ps", "-p", str(pid), "-o", "command="]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+
+def _kill_all(processes: dict[int, subprocess.Popen[bytes]]) -> None:
+    for process in processes.values():
+        if process.poll() is None:
+            process.kill()
+        process.wait()

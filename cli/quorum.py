@@ -1,0 +1,92 @@
+"""`minikafka quorum`: the nodes that keep the metadata log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minikafka.cli.options import client_options
+from minikafka.cli.running import with_admin
+from minikafka.cli.tables import table
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin, QuorumDescription, QuorumReplica
+
+
+@click.group()
+def quorum() -> None:
+    """Show the quorum of controllers.
+
+    Example: minikafka quorum describe
+    """
+
+
+@quorum.command()
+@client_options
+@click.option("--json", "as_json", is_flag=True, help="For machines: one JSON object.")
+def describe(bootstrap_server: str, as_json: bool) -> None:
+    """Show who leads the metadata log, who votes, who follows, and how far each is.
+
+    \b
+    Examples:
+      minikafka quorum describe
+      minikafka quorum describe --json
+    """
+
+    async def work(admin: Admin) -> None:
+        found = await admin.describe_quorum()
+        click.echo(json.dumps(details(found)) if as_json else "\n".join(description(found)))
+
+    with_admin(bootstrap_server, work)
+
+
+def description(found: QuorumDescription) -> list[str]:
+    """A quorum in words; the lag is in records, times are how long before the leader's."""
+    columns = ("node", "status", "log_end_offset", "lag", "caught_up_ms_ago", "addresses")
+    rows = [[shown(row[column]) for column in columns] for row in rows_of(found)]
+    return [
+        f"leader {found.leader_id}, epoch {found.leader_epoch}, high watermark {found.high_watermark}",
+        *table(("node", "status", "log end", "lag", "behind ms", "address"), rows, indent="  "),
+    ]
+
+
+def shown(cell: object) -> object:
+    """As a table has it."""
+    if isinstance(cell, list):
+        return ",".join(cell) or "-"
+    return "-" if cell is None else cell
+
+
+def details(found: QuorumDescription) -> dict[str, Any]:
+    """A quorum for machines."""
+    return {
+        "leader": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "replicas": rows_of(found),
+    }
+
+
+def rows_of(found: QuorumDescription) -> list[dict[str, Any]]:
+    """One for each replica, the leader first."""
+    voters = sorted(found.voters, key=lambda one: (one.node_id != found.leader_id, one.node_id))
+    statuses = [("leader" if one.node_id == found.leader_id else "follower", one) for one in voters]
+    statuses += [("observer", one) for one in sorted(found.observers, key=lambda one: one.node_id)]
+    end = max((one.log_end_offset for _, one in statuses), default=0)
+    newest = max((one.last_caught_up_time_ms for _, one in statuses), default=-1)
+    return [row_of(one, status, end, newest) for status, one in statuses]
+
+
+def row_of(one: QuorumReplica, status: str, end: int, newest_ms: int) -> dict[str, Any]:
+    """One replica; what its leader does not know is None."""
+    known, timed = one.log_end_offset >= 0, one.last_caught_up_time_ms >= 0
+    return {
+        "node": one.node_id,
+        "status": status,
+        "log_end_offset": one.log_end_offset if known else None,
+        "lag": end - one.log_end_offset if known else None,
+        "caught_up_ms_ago": newest_ms - one.last_caught_up_time_ms if timed else None,
+        "addresses": list(one.addresses),
+    }

@@ -1,0 +1,39 @@
+"""Apache Kafka on several nodes, with the interface of `LocalCluster`: tests of clusters are held against it.
+
+A test that passes here proves something about Kafka; only then it may demand the same of ours.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minikafka.cli.local_cluster import LocalCluster
+from support.oracle import KAFKA
+
+UNHURRIED = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "4000",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "log.cleaner.dedupe.buffer.size": str(8 << 20),
+}
+"""Three JVMs on two cores take their time."""
+
+
+class OracleCluster(LocalCluster):
+    """Three real Kafka nodes, or as many as are asked for; arguments as for `LocalCluster`."""
+
+    READY = re.compile(rb"Kafka Server started")
+
+    def __init__(self, directory: Path, *, settings: Mapping[str, object] | None = None, **rest: Any) -> None:
+        super().__init__(directory, settings={**UNHURRIED, **(settings or {})}, **rest)
+
+    def command(self, node_id: int) -> list[str]:
+        return [sys.executable, str(KAFKA), "server", "--config", str(self.config(node_id)), "--heap", "300m"]
