@@ -1,6 +1,7 @@
-"""Plays every conversation against a real server process and demands Apache Kafka's answers.
+"""Plays every conversation against real server processes and demands Apache Kafka's answers.
 
-One node serves all conversations that need the same settings, one after another, as a client of many would meet it.
+One node, or one cluster, serves all conversations that need the same settings, one after another, as a client of many
+would meet it. Those in `cluster` need several nodes.
 `later.txt` names conversations whose feature is still to come; one that begins to pass has to leave the list.
 """
 
@@ -12,14 +13,19 @@ from pathlib import Path
 import pytest
 from support.conversation import Conversation, read
 from support.conversation_player import play, use_up_producer_id_zero
-from support.node import NodeProcess, ServerProcess
+from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle
+from support.oracle_cluster import OracleCluster
 
+from minikafka.cli.cluster_layout import HOST, ClusterError
+from minikafka.cli.local_cluster import LocalCluster
 from minikafka.protocol.apis import APIS
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("*/*/*.txt"))
-ONE_OF_EACH_FOLDER = [next(iter(sorted(folder.glob("*.txt")))) for folder in sorted(HERE.glob("*/*/"))]
+FILES = sorted([*HERE.glob("*/*/*.txt"), *HERE.glob("cluster/*.txt")])
+OF_CLUSTERS = [path for path in FILES if path.parent.name == "cluster"]
+FOLDERS = sorted({path.parent for path in FILES} - {path.parent for path in OF_CLUSTERS})
+ONE_OF_EACH_FOLDER = [next(iter(sorted(folder.glob("*.txt")))) for folder in FOLDERS]
 
 
 def later() -> dict[str, str]:
@@ -45,23 +51,54 @@ class Nodes:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._nodes: dict[frozenset[tuple[str, str]], NodeProcess] = {}
+        self._nodes: dict[tuple[int, frozenset[tuple[str, str]]], NodeProcess | LocalCluster] = {}
+        self._broken: dict[LocalCluster, ClusterError] = {}
 
-    def serving(self, conversation: Conversation) -> NodeProcess:
-        """The node for a conversation; a new process for one that has died."""
-        key = frozenset(conversation.settings.items())
-        if key not in self._nodes:
-            folder = self._folder / f"node-{len(self._nodes)}"
+    def serving(self, conversation: Conversation) -> NodeProcess | LocalCluster:
+        """The node or cluster for a conversation; new processes for those that have died."""
+        key = conversation.nodes, frozenset(conversation.settings.items())
+        folder = self._folder / f"nodes-{len(self._nodes)}"
+        if key not in self._nodes and conversation.nodes == 1:
             self._nodes[key] = NodeProcess(folder, settings=conversation.settings)
-        node = self._nodes[key]
-        if not node.running:
-            node.start()
-            use_up_producer_id_zero(node.address)
-        return node
+        elif key not in self._nodes:
+            settings = {"group.initial.rebalance.delay.ms": 0, **conversation.settings}
+            self._nodes[key] = LocalCluster(folder, brokers=conversation.nodes, settings=settings)
+        found = self._nodes[key]
+        if isinstance(found, NodeProcess) and not found.running:
+            found.start()
+            use_up_producer_id_zero(found.address)
+        elif isinstance(found, LocalCluster) and (dead := [n for n in found.node_ids if not found.running(n)]):
+            self._start(found, dead)
+        return found
+
+    def _start(self, cluster: LocalCluster, dead: list[int]) -> None:
+        """What did not start once is not waited for again."""
+        if cluster in self._broken:
+            raise self._broken[cluster]
+        try:
+            cluster.start(*dead, timeout_s=30)
+        except ClusterError as error:
+            cluster.kill()
+            self._broken[cluster] = error
+            raise
+        use_up_producer_id_zero(addresses(cluster)[0])
 
     def stop(self) -> None:
         for node in self._nodes.values():
             node.kill()
+
+
+def addresses(nodes: NodeProcess | Oracle | LocalCluster) -> list[tuple[str, int]]:
+    """Where the nodes listen, by id from 1."""
+    if isinstance(nodes, LocalCluster):
+        return [(HOST, nodes.nodes[node_id].port) for node_id in nodes.broker_ids]
+    return [nodes.address]
+
+
+def log_tail(nodes: NodeProcess | Oracle | LocalCluster) -> str:
+    if isinstance(nodes, LocalCluster):
+        return "\n".join(f"node {node_id}: {nodes.log_tail(node_id, 12)}" for node_id in nodes.node_ids)
+    return nodes.log_tail(20)
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +116,18 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
         oracle.terminate()
 
 
-def check(conversation: Conversation, node: ServerProcess) -> None:
+@pytest.fixture(scope="module")
+def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OracleCluster]:
+    with OracleCluster(tmp_path_factory.mktemp("oracle-cluster")) as oracle:
+        use_up_producer_id_zero(addresses(oracle)[0])
+        yield oracle
+
+
+def check(conversation: Conversation, nodes: NodeProcess | Oracle | LocalCluster) -> None:
     patience_s = 2.0 if name_of(conversation.path) in later() else 15.0
-    differences = play(conversation, node.address, patience_s)
+    differences = play(conversation, *addresses(nodes), patience_s=patience_s)
     told = "\n".join(map(str, differences))
-    assert not differences, f"{conversation.title}\n{told}\nthe node's log ends:\n{node.log_tail(20)}"
+    assert not differences, f"{conversation.title}\n{told}\nthe log ends:\n{log_tail(nodes)}"
 
 
 @pytest.mark.slow
@@ -104,6 +148,14 @@ def test_the_player_agrees_with_kafka_itself(path: Path, kafka: Oracle) -> None:
     check(conversation, kafka)
 
 
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("path", OF_CLUSTERS, ids=name_of)
+def test_the_player_agrees_with_a_cluster_of_kafka(path: Path, kafka_cluster: OracleCluster) -> None:
+    check(read(path), kafka_cluster)
+
+
 @pytest.mark.parametrize(
     ("expected", "noticed"),
     [
@@ -116,7 +168,7 @@ def test_what_is_not_as_expected_is_noticed(expected: str, noticed: str, nodes: 
     path = tmp_path / "wrong.txt"
     path.write_text('# wrong\na> Metadata v9 {"topics": []}\n' + expected)
     conversation = read(path)
-    (difference, *_) = play(conversation, nodes.serving(conversation).address)
+    (difference, *_) = play(conversation, *addresses(nodes.serving(conversation)))
     assert noticed in str(difference)
 
 

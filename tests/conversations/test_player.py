@@ -48,6 +48,29 @@ def test_every_kind_of_step(tmp_path: Path) -> None:
     ]
 
 
+def test_connections_to_several_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "steps.txt"
+    path.write_text("# three\nnodes 3\nretry b@2> Metadata v9 {}\nb@2< {}\nc@coordinator close\n")
+    conversation = read(path)
+    assert conversation.nodes == 3
+    assert [step for _, step in conversation.steps] == [
+        Request("b@2", "Metadata", 9, {}, retried=True),
+        Answer("b@2", {}),
+        HangUp("c@coordinator"),
+    ]
+
+
+def test_of_several_nodes_one_is_the_coordinator_and_any_the_controller() -> None:
+    names = Names("run7-", several_nodes=True)
+    with pytest.raises(ValueError, match="no FindCoordinator"):
+        _ = names.coordinator
+    names.inward({"coordinators": [{"key": "g", "node_id": -1}]})
+    answer = names.inward({"controller_id": 3, "coordinators": [{"node_id": 2}, {"node_id": 1}]})
+    assert answer == {"controller_id": "*", "coordinators": [{"node_id": "$coordinator"}, {"node_id": 1}]}
+    assert names.coordinator == 2
+    assert Names("run7-").inward({"controller_id": 3}) == {"controller_id": 3}
+
+
 def test_what_is_no_step_is_told_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_text("# title\nwait 5\na> Metadata\n")

@@ -4,7 +4,10 @@ One step a line; a line that begins with a blank continues the one before:
 
     # a title that says what it shows
     set num.partitions=3                    a node setting that the conversation needs
+    nodes 3                                 it needs three nodes, with ids 1, 2, 3
     a> CreateTopics v7 {"topics": […]}      connection `a`, opened on its first use, sends
+    b@2> Metadata v12 {…}                   connection `b@2` goes to node 2, `c@coordinator` to the node that the first
+                                            FindCoordinator named, `o@other` to another one
     a< {"topics": […]}                      and this is the answer to its oldest open request
     retry a> FindCoordinator v4 {…}         sent again, up to 15 s, until the answer is the expected one
     a< silence 300                          no answer within 300 ms
@@ -97,12 +100,14 @@ class Conversation:
 
     Attributes:
         settings: the node settings that differ from a default node's.
+        nodes: how many there must be.
         steps: in order, each with the number of its line.
     """
 
     path: Path
     title: str = ""
     settings: dict[str, str] = field(default_factory=dict[str, str])
+    nodes: int = 1
     steps: list[tuple[int, Step]] = field(default_factory=list[tuple[int, Step]])
 
 
@@ -119,6 +124,8 @@ def read(path: Path) -> Conversation:
         elif line.startswith("set "):
             name, _, value = line[4:].strip().partition("=")
             conversation.settings[name] = value
+        elif line.startswith("nodes "):
+            conversation.nodes = int(line[6:])
         else:
             try:
                 conversation.steps.append((number, _step(line)))
@@ -140,16 +147,16 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _step(line: str) -> Step:
-    if found := re.fullmatch(r"(retry )?(\w+)> (\w+) v(\d+) (.*)", line):
+    if found := re.fullmatch(r"(retry )?([\w@]+)> (\w+) v(\d+) (.*)", line):
         retry, connection, api, version, body = found.groups()
         return Request(connection, api, int(version), json.loads(body), bool(retry))
-    if found := re.fullmatch(r"(\w+)\* (?:(\w+) v(\d+) )?([0-9a-f ]+)", line):
+    if found := re.fullmatch(r"([\w@]+)\* (?:(\w+) v(\d+) )?([0-9a-f ]+)", line):
         return RawBytes(found[1], bytes.fromhex(found[4]), found[2], int(found[3] or 0))
-    if found := re.fullmatch(r"(\w+)< silence (\d+)", line):
+    if found := re.fullmatch(r"([\w@]+)< silence (\d+)", line):
         return Silence(found[1], int(found[2]))
-    if found := re.fullmatch(r"(\w+)< (.*)", line):
+    if found := re.fullmatch(r"([\w@]+)< (.*)", line):
         return Closed(found[1]) if found[2] == "closed" else Answer(found[1], json.loads(found[2]))
-    if found := re.fullmatch(r"(\w+) close", line):
+    if found := re.fullmatch(r"([\w@]+) close", line):
         return HangUp(found[1])
     if found := re.fullmatch(r"wait (\d+)", line):
         return Wait(int(found[1]))

@@ -20,7 +20,7 @@ TIME_OF_RUN = time.time_ns() // 1_000_000
 _BOUND = frozenset(
     (
         "topic_id", "producer_id", "member_id", "session_id", "directory_id", "replica_directory_id",
-        "cluster_id", "member_ids",
+        "cluster_id", "member_ids", "client_instance_id",
     )
 )
 _CLOCKS = frozenset(
@@ -35,10 +35,13 @@ class Names:
 
     Args:
         run: what `~` stands for, different in every run.
+        several_nodes: any of them may be the controller, and the coordinator of a group is `$coordinator`.
     """
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, *, several_nodes: bool = False) -> None:
         self.run = run
+        self._several_nodes = several_nodes
+        self._coordinator = 0
         self._values: dict[str, Any] = {}
         self._counts: dict[str, int] = {}
         self._said: set[str] = set()
@@ -59,19 +62,35 @@ class Names:
         self._said.add(said)
         return said
 
+    @property
+    def coordinator(self) -> int:
+        """The node that the first answer to FindCoordinator named. Raises ValueError before that."""
+        if not self._coordinator:
+            raise ValueError("no FindCoordinator has been answered yet")
+        return self._coordinator
+
     def inward(self, value: Any, field: str = "") -> Any:
         """The comparable form of an answer's JSON: the file's names, error codes as words."""
         if isinstance(value, dict):
             return {k: self.inward(v, k) for k, v in value.items()}
+        if self._several_nodes and field == "coordinators":
+            return [self.inward(v) | self._named(v.get("node_id", 0)) for v in value]
         if isinstance(value, list):
             return [self.inward(v, field) for v in value]
         if field.endswith("error_code") and isinstance(value, int):
             return _error_name(value)
+        if self._several_nodes and field == "controller_id" and value >= 0:
+            return "*"
         if field in _CLOCKS and isinstance(value, int) and value > NOW:
             return NOW if value == TIME_OF_RUN else "*"
         if self._differs_from_run_to_run(field, value):
             return self._bind(field, value)
         return value.replace(self.run, "~") if isinstance(value, str) else value
+
+    def _named(self, node_id: int) -> dict[str, str]:
+        """The coordinator's name for itself; the node of another stays as it is."""
+        self._coordinator = self._coordinator or max(node_id, 0)
+        return {"node_id": "$coordinator"} if node_id == self._coordinator != 0 else {}
 
     def mark(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What is bound now, for `reset`."""

@@ -9,6 +9,7 @@ import json
 import socket
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,14 +108,15 @@ class Connection:
 
 
 def play(
-    conversation: Conversation, address: tuple[str, int], patience_s: float = ANSWER_TIMEOUT_S
+    conversation: Conversation, *addresses: tuple[str, int], patience_s: float = ANSWER_TIMEOUT_S
 ) -> list[Difference]:
-    """Plays all steps, whatever the node answers; the differences in order.
+    """Plays all steps, whatever the nodes answer; the differences in order.
 
     Args:
+        addresses: of the nodes, by id from 1.
         patience_s: how long to wait for an answer, and how long to retry for the right one.
     """
-    player = _Player(conversation, address, patience_s)
+    player = _Player(conversation, addresses, patience_s)
     try:
         return player.play()
     finally:
@@ -122,11 +124,13 @@ def play(
 
 
 class _Player:
-    def __init__(self, conversation: Conversation, address: tuple[str, int], patience_s: float) -> None:
+    def __init__(
+        self, conversation: Conversation, addresses: Sequence[tuple[str, int]], patience_s: float
+    ) -> None:
         self._conversation = conversation
-        self._address = address
+        self._addresses = addresses
         self._patience_s = patience_s
-        self._names = Names(f"c{uuid.uuid4().hex[:8]}-")
+        self._names = Names(f"c{uuid.uuid4().hex[:8]}-", several_nodes=conversation.nodes > 1)
         self._connections: dict[str, Connection] = {}
         self._last_request: dict[str, Request] = {}
         self._differences: list[Difference] = []
@@ -199,8 +203,17 @@ class _Player:
 
     def _on(self, name: str) -> Connection:
         if name not in self._connections:
-            self._connections[name] = Connection(self._address)
+            self._connections[name] = Connection(self._address_of(name))
         return self._connections[name]
+
+    def _address_of(self, name: str) -> tuple[str, int]:
+        """Where a connection goes; raises ValueError while no coordinator is known."""
+        place = name.partition("@")[2] or "1"
+        if place == "coordinator":
+            return self._addresses[self._names.coordinator - 1]
+        if place == "other":
+            return self._addresses[self._names.coordinator % len(self._addresses)]
+        return self._addresses[int(place) - 1]
 
     def _differ(self, line: int, step: Step, expected: Any, answer: Any) -> None:
         request = self._last_request.get(getattr(step, "connection", ""))
