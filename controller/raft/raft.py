@@ -1,23 +1,44 @@
-"""`Raft`: one node of the quorum, without clock, disk or network. Every input returns effects."""
+"""`Raft`: one node of the quorum, without clock, disk or network. Every input returns effects.
+
+An input is taken up by the rules of the role that the node is in (`electing.py`, `following.py`, `leading.py`); then
+whatever has become due is done, be it that time has passed or that the node has just changed its role.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from minikafka.controller.raft import electing, following, leading
 from minikafka.controller.raft.effects import Effects, Sync, Token
-from minikafka.controller.raft.election_state import ElectionState
+from minikafka.controller.raft.election_state import NOBODY, ElectionState
 from minikafka.controller.raft.log import RaftLog
-from minikafka.controller.raft.messages import Request, Response
+from minikafka.controller.raft.member import Inconsistent, Member
+from minikafka.controller.raft.messages import (
+    ANSWERED_BY,
+    BadMessage,
+    BeginEpoch,
+    BeginEpochAnswer,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    Request,
+    Response,
+    Vote,
+    VoteAnswer,
+)
 from minikafka.controller.raft.roles import Role
 from minikafka.controller.raft.settings import RaftSettings
+from minikafka.controller.raft.states import Follower, Leader, Progress, Prospective, Unattached
+
+__all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
+
+STEPS_MAX = 8
+"""A node alone comes from nothing to leading in one input, by way of four roles; more steps are a bug."""
 
 
 class NotLeader(Exception):
     """Only the leader appends."""
-
-
-class Inconsistent(Exception):
-    """What cannot happen in a quorum that keeps its promises: the node must stop (KAFKA-12460)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,62 +87,114 @@ class Raft:
         random: Random,
         now: float,
         wall_clock_ms: Callable[[], int] = lambda: 0,
-    ) -> None: ...
+    ) -> None:
+        self._member = Member(
+            node_id=node_id,
+            voters=voters,
+            log=log,
+            election=election,
+            settings=settings,
+            random=random,
+            now=now,
+            wall_clock_ms=wall_clock_ms,
+        )
 
     @property
     def role(self) -> Role:
-        raise NotImplementedError
+        return self._member.state.role
 
     @property
     def epoch(self) -> int:
-        raise NotImplementedError
+        return self._member.epoch
 
     @property
     def leader_id(self) -> int:
         """This node itself, or whom it follows; -1 if it knows of none."""
-        raise NotImplementedError
+        return self._member.leader_id
 
     @property
     def is_leader(self) -> bool:
-        raise NotImplementedError
+        return isinstance(self._member.state, Leader)
 
     @property
     def is_voter(self) -> bool:
-        raise NotImplementedError
+        return self._member.is_voter
 
     @property
     def high_watermark(self) -> int:
         """Everything before is committed. After a restart it begins at the latest snapshot's offset."""
-        raise NotImplementedError
+        return self._member.high_watermark
 
     @property
     def deadline(self) -> float:
         """When `tick` is due."""
-        raise NotImplementedError
+        return self._member.state.deadline
 
     def replicas(self) -> list[Replica]:
         """All voters and observers as the leader knows them, by id; empty on other nodes."""
-        raise NotImplementedError
+        leader = self._member.state
+        if not isinstance(leader, Leader):
+            return []
+        now = self._member.now
+        itself = Replica(self._member.node_id, True, self._member.log.end_offset, now, now)
+        voters = [_replica(id_, progress, is_voter=True) for id_, progress in leader.voters.items()]
+        observers = [_replica(id_, progress, is_voter=False) for id_, progress in leader.observers.items()]
+        return sorted([itself, *voters, *observers], key=lambda replica: replica.id)
 
     def tick(self, now: float) -> Effects:
         """Time has passed. Early and repeated calls do no harm."""
-        raise NotImplementedError
+        self._begin(now)
+        return self._finish()
 
     def request(self, now: float, sender: int, message: Request, token: Token) -> Effects:
         """A request came from node `sender`. Exactly one Answer with this token follows, now or later."""
-        raise NotImplementedError
+        self._check_request(sender, message)
+        member = self._begin(now)
+        if message.epoch > member.epoch:
+            member.adopt(message.epoch)
+        if isinstance(message, Vote):
+            member.answer(token, electing.answer_vote(member, message))
+        elif isinstance(message, BeginEpoch):
+            if message.epoch == member.epoch:
+                self._learn(message.leader, firsthand=True)
+            member.answer(token, BeginEpochAnswer(member.epoch, member.leader_id))
+        elif isinstance(message, Fetch):
+            self._answer_fetch(message, token)
+        else:
+            self._answer_fetch_snapshot(message, token)
+        return self._finish()
 
     def answer(self, now: float, peer: int, request: Request, message: Response) -> Effects:
         """`peer` answered `request`, the very object that an Ask bore."""
-        raise NotImplementedError
+        if not isinstance(message, ANSWERED_BY[type(request)]):
+            raise BadMessage(f"node {peer} answers a {request.KIND} with a {message.KIND}")
+        self._check_leader(message.leader)
+        member = self._begin(now)
+        if message.epoch > member.epoch:
+            member.adopt(message.epoch)
+        if message.epoch == member.epoch:
+            self._learn(message.leader, firsthand=message.leader == peer)
+        if isinstance(request, Vote) and isinstance(message, VoteAnswer):
+            electing.count_answer(member, peer, request, message)
+        elif isinstance(message, FetchAnswer | FetchSnapshotAnswer):
+            self._take_fetched(request, message)
+        return self._finish()
 
     def failed(self, now: float, peer: int, request: Request) -> Effects:
         """`request` will get no answer: there was no connection, or it broke, or it took too long."""
-        raise NotImplementedError
+        state = self._begin(now).state
+        if isinstance(state, Follower) and state.asked is request:
+            following.failed(self._member, state)
+        elif isinstance(state, Unattached) and state.asked is request:
+            following.search_on(self._member, state)
+        return self._finish()
 
     def unreachable(self, now: float, peer: int) -> Effects:
         """`peer` closed a connection or refused one: it is probably gone. Who follows it need not wait for long."""
-        raise NotImplementedError
+        state = self._begin(now).state
+        if isinstance(state, Follower) and state.leader_id == peer:
+            following.suspect(self._member, state)
+        return self._finish()
 
     def append(self, now: float, batches: bytes) -> Effects:
         """Append batches to the log of the leader; `log.end_offset` is where they end.
@@ -129,12 +202,100 @@ class Raft:
         Raises:
             NotLeader: this node is none. Nothing has changed.
         """
-        raise NotImplementedError
+        leader = self._member.state
+        if not isinstance(leader, Leader):
+            raise NotLeader(f"node {self._member.node_id} does not lead epoch {self.epoch}")
+        leading.append(self._begin(now), leader, batches)
+        return self._finish()
 
     def synced(self, now: float, sync: Sync) -> Effects:
         """A Sync effect is done. To be told on every node, at once."""
-        raise NotImplementedError
+        member = self._begin(now)
+        if isinstance(member.state, Leader):
+            leading.synced(member, member.state, sync)
+        return self._finish()
 
     def resign(self, now: float) -> Effects:
-        """Give up leading, so that others need not wait: before a clean shutdown."""
-        raise NotImplementedError
+        """Give up leading, so that others need not wait: before a clean shutdown. Does nothing on other nodes."""
+        member = self._begin(now)
+        if isinstance(member.state, Leader):
+            member.become_resigned()
+        return self._finish()
+
+    def _begin(self, now: float) -> Member:
+        self._member.now = now
+        self._member.effects = []
+        return self._member
+
+    def _finish(self) -> Effects:
+        """Do what is due, and hand over all effects."""
+        member = self._member
+        steps = 0
+        while member.state.deadline <= member.now:
+            self._do_what_is_due()
+            steps += 1
+            assert steps < STEPS_MAX, f"a node in role {self.role.value} finds no rest"
+        return member.effects
+
+    def _do_what_is_due(self) -> None:
+        member, state = self._member, self._member.state
+        if isinstance(state, Follower):
+            following.due(member, state)
+        elif isinstance(state, Leader):
+            leading.due(member, state)
+        elif isinstance(state, Unattached) and not member.is_voter:
+            following.search(member, state)
+        else:
+            electing.due(member, state)
+
+    def _learn(self, leader: int, *, firsthand: bool) -> None:
+        """Somebody names the leader of this epoch."""
+        member, state = self._member, self._member.state
+        if leader in (NOBODY, member.node_id):
+            return
+        if isinstance(state, Follower | Leader):
+            if leader != member.leader_id:
+                raise Inconsistent(f"epoch {member.epoch} has two leaders: {member.leader_id} and {leader}")
+        elif isinstance(state, Prospective) and state.lost == leader and not firsthand:
+            state.hearsay = leader
+        else:
+            member.become_follower(leader)
+
+    def _answer_fetch(self, fetch: Fetch, token: Token) -> None:
+        member = self._member
+        if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
+            leading.answer_fetch(member, member.state, fetch, token)
+        else:
+            member.answer(token, FetchAnswer(member.epoch, member.leader_id))
+
+    def _answer_fetch_snapshot(self, fetch: FetchSnapshot, token: Token) -> None:
+        member = self._member
+        if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
+            member.answer(token, leading.answer_fetch_snapshot(member, member.state, fetch))
+        else:
+            member.answer(token, FetchSnapshotAnswer(member.epoch, member.leader_id, fetch.snapshot))
+
+    def _take_fetched(self, request: Request, message: FetchAnswer | FetchSnapshotAnswer) -> None:
+        state = self._member.state
+        if isinstance(state, Follower) and state.asked is request:
+            following.take_answer(self._member, state, message)
+        elif isinstance(state, Unattached) and state.asked is request:
+            following.search_on(self._member, state)
+
+    def _check_request(self, sender: int, message: Request) -> None:
+        """Nobody may speak for another, nor ask votes or lead without being a voter."""
+        if isinstance(message, Fetch | FetchSnapshot):
+            speaker = message.replica
+        else:
+            speaker = message.candidate if isinstance(message, Vote) else message.leader
+            self._check_leader(speaker)
+        if speaker != sender or sender == self._member.node_id:
+            raise BadMessage(f"node {sender} sends a {message.KIND} of node {speaker} to node {self._member.node_id}")
+
+    def _check_leader(self, node_id: int) -> None:
+        if node_id != NOBODY and node_id not in self._member.voters:
+            raise BadMessage(f"node {node_id} is none of the voters {self._member.voters}: do all nodes name the same?")
+
+
+def _replica(node_id: int, progress: Progress, *, is_voter: bool) -> Replica:
+    return Replica(node_id, is_voter, progress.end_offset, progress.fetched_at, progress.caught_up_at)

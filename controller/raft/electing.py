@@ -1,0 +1,95 @@
+"""Elections: who stands, who grants, who wins.
+
+A node first asks whether it *would* be voted for (pre-vote, KIP-996; Ongaro's dissertation, 9.6). Only with a
+majority's yes does it begin a new epoch, so that a node that was cut off comes back in the epoch that it had, and
+deposes nobody.
+"""
+
+from minikafka.controller.raft import leading
+from minikafka.controller.raft.election_state import NOBODY
+from minikafka.controller.raft.member import Member
+from minikafka.controller.raft.messages import Vote, VoteAnswer
+from minikafka.controller.raft.states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
+
+
+def grants(member: Member, vote: Vote) -> bool:
+    """Whether this node votes for the candidate, or would."""
+    if vote.epoch < member.epoch or not member.is_voter or vote.candidate not in member.others:
+        return False
+    if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):
+        return False  # It may lack what is committed (Raft, section 5.4.1).
+    if vote.pre_vote:
+        return not _relies_on_a_leader(member)
+    return member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)
+
+
+def _relies_on_a_leader(member: Member) -> bool:
+    state = member.state
+    return isinstance(state, Leader) or (isinstance(state, Follower) and state.relies_on_leader(member.now))
+
+
+def answer_vote(member: Member, vote: Vote) -> VoteAnswer:
+    """Vote, and say so; the vote is persisted first."""
+    granted = grants(member, vote)
+    if granted and not vote.pre_vote:
+        member.vote_for(vote.candidate)
+    return VoteAnswer(member.epoch, member.leader_id, granted)
+
+
+def count_answer(member: Member, peer: int, vote: Vote, answer: VoteAnswer) -> None:
+    """A voter's answer. One from an earlier round says nothing any more."""
+    state = member.state
+    if not isinstance(state, Prospective | Candidate) or state.ballot is None or state.ballot.request is not vote:
+        return
+    if answer.epoch != vote.epoch or peer not in member.others:
+        return
+    state.ballot.record(peer, granted=answer.granted)
+    _conclude(member, state)
+
+
+def _conclude(member: Member, state: Prospective | Candidate) -> None:
+    """Go on as soon as the ballot is decided, one way or the other."""
+    assert state.ballot is not None, "it was asked for"
+    if state.ballot.is_won(member.majority):
+        if isinstance(state, Prospective):
+            stand(member)
+        else:
+            leading.begin(member, sorted(state.ballot.granted))
+    elif state.ballot.is_lost(member.majority, len(member.voters)):
+        _lose(member, state)
+
+
+def stand(member: Member) -> None:
+    """Begin a new epoch as its candidate."""
+    member.become_candidate()
+    candidate = member.state
+    assert isinstance(candidate, Candidate), "it has just become one"
+    _conclude(member, candidate)
+
+
+def _lose(member: Member, state: Prospective | Candidate) -> None:
+    """Try again after a pause of random length, so that those who got in each other's way do so no more."""
+    pause = member.settings.election_timeout * (0.25 + 0.5 * member.random.random())
+    if isinstance(state, Prospective):
+        state.deadline = min(state.deadline, member.now + pause)
+    else:
+        member.become_prospective(deadline=member.now + pause)
+
+
+def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) -> None:
+    """An election timeout has passed."""
+    if isinstance(state, Prospective):
+        _ask_whether_to_stand(member, state)
+    else:
+        member.become_prospective(deadline=member.now)
+
+
+def _ask_whether_to_stand(member: Member, state: Prospective) -> None:
+    if state.hearsay != NOBODY:
+        member.become_follower(state.hearsay)
+        return
+    state.lost = NOBODY if state.ballot else state.lost
+    state.deadline = member.election_deadline()
+    state.ballot = member.ballot(pre_vote=True)
+    member.ask_for_votes(state.ballot)
+    _conclude(member, state)
