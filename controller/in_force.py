@@ -121,6 +121,23 @@ class InForce:
             )
         return sources
 
+    def min_insync_replicas(self, topic: str) -> int:
+        """How many replicas of a topic have to have a record before it is committed; found without all the others."""
+        value = self._of_topic(topic, "min.insync.replicas")
+        assert isinstance(value, int), "it has a default"
+        return value
+
+    def unclean_leader_election(self, topic: str) -> bool:
+        """Whether a partition of the topic may rather lose records than wait."""
+        return bool(self._of_topic(topic, "unclean.leader.election.enable"))
+
+    def _of_topic(self, topic: str, name: str) -> SettingValue:
+        """A setting that has the same name for topics and nodes."""
+        text = self.image.config(ResourceType.TOPIC, topic).get(name)
+        if text is None:
+            text = next((layer[name] for _, layer in self.layers if name in layer), None)
+        return self.static.default(name) if text is None else TOPIC_SETTINGS[name].parse(text)
+
     def topic(self, name: str) -> dict[str, SettingValue]:
         """The values of all settings of a topic, by Kafka's names."""
         given = self.image.config(ResourceType.TOPIC, name)

@@ -1,4 +1,4 @@
-"""A cluster's first records, and a broker that comes up.
+"""A cluster's first records, and the broker of a node that is the whole cluster. Others: `broker_registration.py`.
 
 Source: `BootstrapMetadata`, `ClusterControlManager.registerBroker`.
 """
@@ -61,7 +61,7 @@ def decide(image: Image, registration: Registration) -> Decision[int]:
     epoch: what it had not synced before it went may be gone, and offsets may come again (KAFKA-7415). After a
     clean shutdown nothing is gone, and what it led goes on as it was.
     """
-    epoch = 1 + max((broker.epoch for broker in image.brokers.values()), default=-1)
+    epoch = image.last_broker_epoch + 1
     node_id = registration.node_id
     broker = BrokerRecord(
         node_id, epoch, registration.incarnation_id, registration.endpoints, registration.rack, fenced=False

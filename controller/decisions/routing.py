@@ -4,7 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from minikafka.controller.decisions import (
+    allocate_producer_ids,
     alter_configs,
+    alter_partition,
+    broker_heartbeat,
+    broker_registration,
     client_quotas,
     create_partitions,
     create_topics,
@@ -19,10 +23,14 @@ from minikafka.controller.decisions import (
 )
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.image import Image
+from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
+from minikafka.protocol.messages.alter_partition import AlterPartitionRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from minikafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -38,10 +46,14 @@ from minikafka.protocol.messages.update_features import UpdateFeaturesRequest
 __all__ = ["DECISIONS", "DESCRIPTIONS"]
 
 DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
+    AllocateProducerIdsRequest: allocate_producer_ids.decide,
     AlterClientQuotasRequest: client_quotas.decide,
     AlterConfigsRequest: alter_configs.decide,
+    AlterPartitionRequest: alter_partition.decide,
     AlterPartitionReassignmentsRequest: reassignments.decide,
     AlterUserScramCredentialsRequest: scram.decide,
+    BrokerHeartbeatRequest: broker_heartbeat.decide,
+    BrokerRegistrationRequest: broker_registration.decide,
     CreatePartitionsRequest: create_partitions.decide,
     CreateTopicsRequest: create_topics.decide,
     DeleteTopicsRequest: delete_topics.decide,
