@@ -53,7 +53,7 @@ class Node:
         overrides = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.command(), *overrides], stdout=subprocess.PIPE, stderr=log, text=True
+                [*self.command(), *overrides], stdout=subprocess.PIPE, stderr=log, text=True, env=environment()
             )
         assert self._process.stdout is not None
         if not self._process.stdout.readline().startswith("ready"):
@@ -97,6 +97,11 @@ class KafkaNode(Node):
     def command(self) -> list[str]:
         place = ["--port", str(self.port), "--data-dir", str(self.folder / "kafka"), "--heap", "1g"]
         return [sys.executable, str(KAFKA), "cluster", *place]
+
+
+def environment() -> dict[str, str]:
+    """This process's, with bytecode: without it each start would compile all sources again."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def kinds() -> list[type[Node]]:
