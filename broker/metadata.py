@@ -52,12 +52,21 @@ def topic_answer(topic: Topic, image: Image, *, operations: bool) -> MetadataRes
     return answer
 
 
+def current_leader(image: Image, topic: str, partition: int) -> tuple[int, int]:
+    """(leader, leader epoch) of a partition, for whoever asked the wrong node (KIP-951); -1 for what nobody knows."""
+    known = image.topics.get(topic)
+    if known is None or not 0 <= partition < len(known.partitions):
+        return -1, -1
+    state = known.partitions[partition]
+    return state.leader, state.leader_epoch
+
+
 def _partition_answer(index: int, partition: PartitionState, image: Image) -> MetadataResponsePartition:
-    leaderless = partition.leader < 0
+    leaderless = not image.is_alive(partition.leader)
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
         partition_index=index,
-        leader_id=partition.leader,
+        leader_id=-1 if leaderless else partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

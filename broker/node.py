@@ -29,6 +29,7 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum, quorum_of
+from minikafka.broker.replica_selection import is_rack_aware
 from minikafka.broker.server import Server
 from minikafka.controller.controller import Controller
 from minikafka.controller.image import Image
@@ -88,6 +89,7 @@ class Node:
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")
+        self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         self.routes = routes_of(HANDLERS)
         self.logs = LogManager(

@@ -1,42 +1,41 @@
-"""One partition on this node: its log, who leads it, how far it is committed, and who waits for it.
+"""A partition on this node in its role: a leader that writes and counts its followers, or a follower that copies.
 
-Append and read are synchronous: between decoding a batch and having it in the log there is no `await`, so there is no
-lock and no reordering. What has to wait, waits outside: `committed` for the high watermark, `watch` for growth.
+    made ──become──► follower ⇄ leader ──resign──► nobody's (the topic went, or the node stops)
+
+A leader has `replicas`, what it knows of its followers (`replicas.py`), new with each leader epoch; a follower has
+none, and appends what it fetched (`following.py`). Append and read are synchronous: between decoding a batch and having
+it in the log there is no `await`, so there is no lock and no reordering. What has to wait, waits outside: `committed`
+for the high watermark, `visible` and `tail` for growth.
 
 Source: Kafka's `Partition`, and `UnifiedLog` for the order of the checks.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
-import trio
-
-from minikafka.broker.validation import Rules, validate
-from minikafka.broker.waiting import Waiter
+from minikafka.broker.following import append_fetched, point_of_divergence
+from minikafka.broker.reading import NO_EPOCH, Read
+from minikafka.broker.replica import WHATEVER, Replica
+from minikafka.broker.replicas import Proposal, Replicas, Surroundings
+from minikafka.broker.validation import validate
+from minikafka.broker.waiting import Commits
 from minikafka.controller.image import PartitionState
 from minikafka.protocol.errors import (
-    FencedLeaderEpochError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch, Codec, batches
-from minikafka.storage.config import LogConfig
-from minikafka.storage.disk import FileSlice
+from minikafka.protocol.records.batch import Batch, batches
 from minikafka.storage.log import Log
 from minikafka.storage.producers import Origin
 
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-NO_EPOCH = -1
-EMPTY = b""
-CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
-CODECS_OWN_LEVEL = -1
-LEVELS = {
-    Codec.GZIP: "compression_gzip_level",
-    Codec.LZ4: "compression_lz4_level",
-    Codec.ZSTD: "compression_zstd_level",
-}
+ALL = -1
+"""`acks`: whoever produces wants all in-sync replicas to have it."""
+ALONE = Surroundings()
 
 
 class Written(NamedTuple):
@@ -44,130 +43,119 @@ class Written(NamedTuple):
 
     `append_time_ms` is -1 unless the log stamps its own time, or the batch is a duplicate (then that of the first).
     `flush_due`: `flush.messages` wants it on the device before it is acknowledged; see `Partition.flushed`.
+    `reign` is the time of leadership in which it was written, for `Partition.committed`.
     """
 
     first_offset: int
     last_offset: int
     append_time_ms: int
+    reign: int
     flush_due: bool = False
 
 
-@dataclass(slots=True)
-class Read:
-    """What a fetch of one partition found; offsets at the moment of reading."""
+class Partition(Replica):
+    """A partition's replica on this node, with the role that it has.
 
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    records: FileSlice | bytes
-    aborted: list[tuple[int, int]] | None = None
-    """(producer id, first offset) of aborted transactions among the records; None when uncommitted is asked for."""
-    diverging: tuple[int, int] | None = None
-    """(epoch, end offset) where the reader's log and this one part (KIP-595); then there are no records."""
-
-
-class Partition:
-    """A partition's replica on this node.
+    Args:
+        high_watermark: As it was checkpointed; the log's start where it was not.
+        surroundings: The other brokers, and the clock by which they lag.
 
     Attributes:
-        topic_partition: Its name.
-        topic_id: 16 bytes.
-        log: The records.
-        leader_epoch: That of the current leadership.
-        high_watermark: The offset below which everything is committed.
+        replicas: What a leader knows of the others; None where another node leads.
+        isr_change_wanted: Called when the in-sync replicas may have to change.
     """
 
-    def __init__(self, node_id: int, topic_id: bytes, topic_partition: TopicPartition, log: Log) -> None:
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.log = log
-        self.leader_epoch = NO_EPOCH
-        self.leader_id = -1
-        self.high_watermark = log.end_offset
-        self.rules = rules_of(log.config)
-        self._node_id = node_id
-        self._waiters: dict[Waiter, None] = {}
-        self._progress = trio.Event()
+    def __init__(
+        self,
+        node_id: int,
+        topic_id: bytes,
+        topic_partition: TopicPartition,
+        log: Log,
+        *,
+        high_watermark: int | None = None,
+        surroundings: Surroundings = ALONE,
+        isr_change_wanted: Callable[["Partition"], None] = lambda partition: None,
+    ) -> None:
+        super().__init__(node_id, topic_id, topic_partition, log, high_watermark)
+        self.replicas: Replicas | None = None
+        self.isr_change_wanted = isr_change_wanted
+        self._surroundings = surroundings
+        self._deletions = Commits()
+        self._reign = 0
 
     # -- leadership ----------------------------------------------------------------------------------------------
 
-    @property
-    def is_leader(self) -> bool:
-        return self.leader_id == self._node_id
-
     def become(self, state: PartitionState) -> bool:
-        """Take over what the metadata says of this partition; a new epoch starts at the end of the log.
+        """Take over what the metadata says of this partition.
 
-        The epoch's start is recorded on election, not with its first record (KAFKA-7415).
+        A new leadership's epoch starts at the end of the log, and that is recorded on election, not with its first
+        record (KAFKA-7415). The high watermark stays where it was known to be: it moves on when the followers have
+        told this leader what they have.
 
         Returns:
             Whether leader or epoch changed.
         """
-        if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
+        if state.leader_epoch < self.leader_epoch:
             return False
+        if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
+            if self.replicas is not None:
+                self.replicas.adopt(state, self._surroundings.steady_ms())
+                self._settle()
+            return False
+        if self.is_leader and state.leader != self._node_id:
+            self._reign += 1
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
+        self.replicas = None
         if self.is_leader:
-            self.log.epochs.assign(state.leader_epoch, self.log.end_offset)
-            self.high_watermark = self.log.end_offset
-            self.log.high_watermark_advanced(self.high_watermark)
+            end = self.log.end_offset
+            self.log.epochs.assign(state.leader_epoch, end)
+            self.replicas = Replicas(
+                self._node_id, state, epoch_start_offset=end, surroundings=self._surroundings
+            )
+            self._advance()
         self._wake_everybody()
+        self._deletions.wake()
         return True
 
     def resign(self) -> None:
         """The topic went, or the node stops: nobody may write or wait here any longer."""
         self.leader_id = -1
+        self.replicas = None
+        self._reign += 1
         self._wake_everybody()
-
-    def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Only a leader serves, and only those who mean its epoch (KIP-320).
-
-        Raises:
-            NotLeaderOrFollowerError: Another node leads.
-            FencedLeaderEpochError: The asker knows an older epoch.
-            UnknownLeaderEpochError: It knows a newer one.
-        """
-        if current_leader_epoch != NO_EPOCH:
-            if current_leader_epoch < self.leader_epoch:
-                raise FencedLeaderEpochError(f"{self} is at epoch {self.leader_epoch}, not {current_leader_epoch}")
-            if current_leader_epoch > self.leader_epoch:
-                raise UnknownLeaderEpochError(f"{self} knows no epoch {current_leader_epoch} yet")
-        if not self.is_leader:
-            raise NotLeaderOrFollowerError(f"the leader of {self} is node {self.leader_id}")
-
-    def check_follower(self, node_id: int) -> None:
-        """Only a follower may fetch as one; nobody is believed who merely says so (CVE-2018-1288).
-
-        Raises:
-            NotLeaderOrFollowerError: The node is no follower of this partition.
-        """
-        raise NotLeaderOrFollowerError(f"node {node_id} is no follower of {self}")
+        self._deletions.wake()
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, now_ms: int) -> Written:
+    def append(self, batch: Batch, *, now_ms: int, acks: int = 1) -> Written:
         """Check and write what a client produced.
 
         Args:
             batch: As `produced_batch` found it, in a writable buffer.
             now_ms: The node's clock.
+            acks: As in the request; -1 wants enough replicas in sync.
 
         Raises:
             KafkaError: As Kafka answers; nothing is written then.
             RejectedRecords: Single records were at fault; nothing is written.
         """
         self.check_leader()
+        if acks == ALL and self.is_under_min_isr:
+            raise NotEnoughReplicasError(self._too_few())
         batch = validate(batch, self.rules, now_ms)
         stamped = now_ms if self.rules.log_append_time else -1
         if batch.producer_id >= 0:
             known = self.log.producers.check(batch, Origin.CLIENT)
             if known is not None:
-                return Written(known.first_offset, known.last_offset, known.timestamp)
+                return Written(known.first_offset, known.last_offset, known.timestamp, self._reign)
         return self._write(batch, stamped)
 
     def append_own(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> Written:
-        """Write a batch of the node's own making (a coordinator's records, a transaction's marker)."""
+        """Write a batch of the node's own making (a coordinator's records, a transaction's marker), with acks=all."""
         self.check_leader()
+        if self.is_under_min_isr:
+            raise NotEnoughReplicasError(self._too_few())
         (batch,) = batches(memoryview(data))
         if batch.producer_id >= 0:
             self.log.producers.check(batch, origin)
@@ -175,8 +163,26 @@ class Partition:
 
     def _write(self, batch: Batch, stamped: int) -> Written:
         appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
-        self._advance_high_watermark(batch.size_bytes)
-        return Written(appended.first_offset, appended.last_offset, stamped, appended.flush_due)
+        replicas = self.replicas
+        if replicas is not None and replicas.followers:
+            self.tail.grew(batch.size_bytes)
+            self._advance()
+        else:
+            self._move_high_watermark(self.log.end_offset, batch.size_bytes)
+        return Written(appended.first_offset, appended.last_offset, stamped, self._reign, appended.flush_due)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer are in sync than acks=all wants (`min.insync.replicas`)."""
+        replicas = self.replicas
+        return replicas is not None and len(replicas.isr) < replicas.min_isr(self.log.config.min_insync_replicas)
+
+    def _too_few(self) -> str:
+        isr = () if self.replicas is None else self.replicas.isr
+        return (
+            f"The size of the current ISR {list(isr)} is insufficient to satisfy the min.isr requirement of "
+            f"{self.log.config.min_insync_replicas} for partition {self}"
+        )
 
     async def flushed(self) -> None:
         """Have what is written on the device; whoever comes meanwhile shares the next sync.
@@ -186,95 +192,87 @@ class Partition:
         """
         await self.log.flush_async()
 
-    def _advance_high_watermark(self, size_bytes: int) -> None:
-        """The leader is the only in-sync replica: what is written is committed."""
-        self.high_watermark = self.log.end_offset
-        self.log.high_watermark_advanced(self.high_watermark)
-        if self._waiters:
-            for waiter in self._waiters:
-                waiter.grew(size_bytes)
-        if self._progress.statistics().tasks_waiting:
-            self._progress.set()
-            self._progress = trio.Event()
+    async def committed(self, offset: int, reign: int | None = None) -> None:
+        """Wait until `is_committed`; cancellation leaves nothing behind. `reign` is now's by default."""
+        reign = self._reign if reign is None else reign
+        while not self.is_committed(offset, reign):
+            await self._commits.until(offset)
 
-    async def committed(self, offset: int) -> None:
-        """Wait until everything below `offset` is committed.
+    def is_committed(self, offset: int, reign: int) -> bool:
+        """Whether everything below `offset` is committed.
+
+        Args:
+            reign: As in `Written`: what was written in an earlier one may have been cut off since.
 
         Raises:
-            NotLeaderOrFollowerError: Leadership ended while waiting. Cancellation leaves nothing behind.
+            NotLeaderOrFollowerError: Leadership ended since.
+            NotEnoughReplicasAfterAppendError: It is committed, but too few replicas are in sync by now.
         """
-        epoch = self.leader_epoch
-        while self.high_watermark < offset:
-            await self._progress.wait()
-            if not self.is_leader or self.leader_epoch != epoch:
-                raise NotLeaderOrFollowerError(f"leadership of {self} ended before offset {offset} was committed")
+        if self._reign != reign:
+            raise NotLeaderOrFollowerError(f"leadership of {self} ended before offset {offset} was committed")
+        if self.high_watermark < offset:
+            return False
+        replicas = self.replicas
+        if replicas is not None and replicas.followers and len(replicas.maximal_isr) < replicas.min_isr(
+            self.log.config.min_insync_replicas
+        ):
+            raise NotEnoughReplicasAfterAppendError(self._too_few())
+        return True
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- leading others ------------------------------------------------------------------------------------------
 
-    @property
-    def last_stable_offset(self) -> int:
-        """The end of what read_committed may see: below every open transaction and the high watermark."""
-        unstable = self.log.last_stable_offset_unbounded
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
-
-    def visible_end(self, isolation: int) -> int:
-        """Where a consumer of this isolation level stops."""
-        return self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
-
-    def read(
+    def read_for_follower(
         self,
+        node_id: int,
         offset: int,
         *,
         max_bytes: int,
-        isolation: int = READ_UNCOMMITTED,
-        current_leader_epoch: int = NO_EPOCH,
-        last_fetched_epoch: int = NO_EPOCH,
-        at_least_one_batch: bool = True,
+        broker_epoch: int,
+        current_leader_epoch: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+        at_least_one_batch: bool,
+        first_look: bool,
     ) -> Read:
-        """Records from `offset` on for a consumer, as a slice of the file that nobody has decoded.
+        """Records for a follower, up to the end of the log; what it asks for says what it has.
+
+        Args:
+            broker_epoch: Of the follower's incarnation; -1 if it did not say.
+            log_start_offset: Of the follower's log.
+            first_look: Its request has just come; a second look after a wait says nothing new of the follower.
 
         Raises:
-            OffsetOutOfRangeError: Before the start or past the end of the log, or `last_fetched_epoch` is unknown.
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: See `check_leader`.
+            NotLeaderOrFollowerError: This node does not lead, or the fetch was sent by an incarnation that is gone, or
+                by somebody who is no replica and knows no epoch. Nobody is believed who merely says so (CVE-2018-1288).
+            UnknownLeaderEpochError: Somebody who is no replica yet, as far as this leader knows.
+            OffsetOutOfRangeError, FencedLeaderEpochError: See `read`.
         """
         self.check_leader(current_leader_epoch)
-        log = self.log
-        if last_fetched_epoch != NO_EPOCH:
-            diverging = self._divergence(offset, last_fetched_epoch)
-            if diverging is not None:
-                return Read(self.high_watermark, self.last_stable_offset, log.start_offset, EMPTY, None, diverging)
-        if not log.start_offset <= offset <= log.end_offset:
-            raise OffsetOutOfRangeError(f"{self} has offsets {log.start_offset} to {log.end_offset}, not {offset}")
-        limit = self.visible_end(isolation)
-        records: FileSlice | bytes = EMPTY
-        if offset < limit and (max_bytes > 0 or at_least_one_batch):
-            found_slice = log.read(
-                offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one_batch
+        follower = None if self.replicas is None else self.replicas.followers.get(node_id)
+        if self.replicas is None or follower is None:
+            kind = NotLeaderOrFollowerError if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError
+            raise kind(f"node {node_id} is no follower of {self}")
+        if self.replicas.is_stale(node_id, broker_epoch):
+            raise NotLeaderOrFollowerError(f"node {node_id} has registered anew since it fetched {self}")
+        found = self._read(offset, max_bytes, self.log.end_offset, last_fetched_epoch, at_least_one_batch)
+        if first_look and found.diverging is None:
+            follower.fetched(
+                offset,
+                log_start_offset=log_start_offset,
+                leader_end_offset=self.log.end_offset,
+                now_ms=self._surroundings.steady_ms(),
+                broker_epoch=broker_epoch,
             )
-            records = found_slice or EMPTY
-        found = Read(self.high_watermark, self.last_stable_offset, log.start_offset, records)
-        if isolation == READ_COMMITTED:
-            found.aborted = []
-            if len(records):
-                end = min(limit, log.upper_bound_offset(offset, len(records)))
-                found.aborted = log.aborted_transactions(offset, end)
+            self._deletions.advanced(self.low_watermark)
+            if self.replicas.wants_in(follower, self.high_watermark):
+                self.isr_change_wanted(self)
+            self._advance()
+            found.high_watermark = self.high_watermark
         return found
 
-    def _divergence(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """KIP-595: does the reader's log, which ends in `last_fetched_epoch`, part from this one before `offset`?"""
-        if not self.log.start_offset <= offset:
-            raise OffsetOutOfRangeError(f"{self} starts at {self.log.start_offset}, not {offset}")
-        epoch, end_offset = self.log.epochs.end_offset_for(last_fetched_epoch, self.log.end_offset)
-        if epoch == NO_EPOCH or end_offset < 0:
-            raise OffsetOutOfRangeError(f"{self} has no records of epoch {last_fetched_epoch} or before")
-        return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
-
-    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch up to the one asked for; (-1, -1) where there is none (KIP-101)."""
-        return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
-
     def delete_records(self, before_offset: int) -> int:
-        """Move the log's start (KIP-107); -1 stands for the high watermark.
+        """Move the log's start (KIP-107); -1 stands for the high watermark. The followers hear of it with their
+        next fetch.
 
         Returns:
             The new start, which never goes back.
@@ -286,46 +284,115 @@ class Partition:
         target = self.high_watermark if before_offset == -1 else before_offset
         if not 0 <= target <= self.high_watermark:
             raise OffsetOutOfRangeError(f"cannot delete to {target}: {self} is committed up to {self.high_watermark}")
-        self.log.advance_start_offset(target)
+        if self.log.advance_start_offset(target):
+            self.tail.wake()
         return self.log.start_offset
 
-    # -- waiting -------------------------------------------------------------------------------------------------
+    async def deleted(self, before_offset: int) -> None:
+        """Wait until all live replicas have deleted everything before an offset, as `delete_records` returned it.
 
-    def watch(self, waiter: Waiter) -> None:
-        """Tell `waiter` of every growth from now on."""
-        self._waiters[waiter] = None
+        Raises:
+            NotLeaderOrFollowerError: Leadership ended before they had.
+        """
+        reign = self._reign
+        while self.low_watermark < before_offset:
+            await self._deletions.until(before_offset)
+            if self._reign != reign:
+                raise NotLeaderOrFollowerError(f"leadership of {self} ended before the followers had deleted")
 
-    def unwatch(self, waiter: Waiter) -> None:
-        """No longer; unknown waiters are no error."""
-        self._waiters.pop(waiter, None)
+    @property
+    def low_watermark(self) -> int:
+        """What all live replicas have deleted, as far as the leader knows."""
+        start = self.log.start_offset
+        return start if self.replicas is None else self.replicas.low_watermark(start)
 
-    def _wake_everybody(self) -> None:
-        for waiter in self._waiters:
-            waiter.wake()
-        self._progress.set()
-        self._progress = trio.Event()
+    def check_caught_up(self) -> None:
+        """A new leader's high watermark may lag behind what consumers have seen; until it does not, the end of the
+        partition is not known (KIP-207).
 
-    # -- settings ------------------------------------------------------------------------------------------------
+        Raises:
+            OffsetNotAvailableError: It lags.
+        """
+        if self.replicas is not None and self.replicas.epoch_start_offset > self.high_watermark:
+            raise OffsetNotAvailableError(
+                f"The high watermark of {self} is lagging behind the start offset from the beginning of this epoch."
+            )
 
-    def configure(self, config: LogConfig) -> None:
-        """New settings of the topic take hold."""
-        self.log.update_config(config)
-        self.rules = rules_of(config)
+    def propose_isr(self) -> Proposal | None:
+        """What the controller should be asked for now; it is pending then, until `become` or `isr_refused`."""
+        if self.replicas is None:
+            return None
+        now_ms = self._surroundings.steady_ms()
+        return self.replicas.propose(self.log.end_offset, self.high_watermark, now_ms)
 
-    def __str__(self) -> str:
-        return f"{self.topic_partition.topic}-{self.topic_partition.partition}"
+    def isr_refused(self, proposal: Proposal) -> None:
+        """The controller will not do what was proposed."""
+        if self.replicas is not None:
+            self.replicas.refused(proposal)
+            self._settle()
 
+    def _advance(self) -> None:
+        replicas = self.replicas
+        assert replicas is not None, "only a leader moves its own high watermark"
+        end = self.log.end_offset
+        committable = replicas.committable(
+            end, self.log.config.min_insync_replicas, self._surroundings.steady_ms()
+        )
+        if committable is not None:
+            self._move_high_watermark(committable, WHATEVER)
 
-def rules_of(config: LogConfig) -> Rules:
-    """The part of a topic's settings that decides what may be appended."""
-    codec = CODECS.get(config.compression_type)
-    level: int | None = getattr(config, LEVELS[codec]) if codec in LEVELS else None
-    return Rules(
-        max_message_bytes=config.max_message_bytes,
-        log_append_time=config.message_timestamp_type == "LogAppendTime",
-        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-        compacted="compact" in config.cleanup_policy,
-        codec=codec,
-        codec_level=None if level == CODECS_OWN_LEVEL else level,
-    )
+    def _settle(self) -> None:
+        """The in-sync replicas changed: more may be committed now, with no fetch to say so (KAFKA-13091)."""
+        self._advance()
+        self._commits.wake()
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def append_fetched(
+        self, data: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
+    ) -> bool:
+        """Take over a leader's answer to a fetch that asked for the end of this log, in `leader_epoch`.
+
+        The high watermark follows the leader's as far as this log goes, and the log's start the leader's.
+
+        Returns:
+            Whether `flush.messages` wants the log on the device.
+
+        Raises:
+            NotLeaderOrFollowerError: This node does not follow in this epoch, or no longer.
+            CorruptRecords: What came is damaged; what came before the damage is in the log.
+            KafkaError: The log is offline.
+        """
+        self._check_following(leader_epoch)
+        flush_due = False
+        if len(data):
+            size_bytes, flush_due = append_fetched(self.log, data, leader_epoch=leader_epoch)
+            self.tail.grew(size_bytes)
+        self._move_high_watermark(min(high_watermark, self.log.end_offset), WHATEVER)
+        new_start = min(log_start_offset, self.high_watermark)
+        if new_start > self.log.start_offset:
+            self.log.advance_start_offset(new_start)
+        return flush_due
+
+    def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
+        """Cut off what the leader does not have: its log's largest epoch up to this one's ends at `end_offset`.
+
+        Raises: As `append_fetched`.
+        """
+        self.truncate_to(point_of_divergence(self.log, epoch, end_offset), leader_epoch=leader_epoch)
+
+    def truncate_to(self, offset: int, *, leader_epoch: int) -> None:
+        """Cut off everything from `offset` on; raises as `append_fetched`."""
+        self._check_following(leader_epoch)
+        self.log.truncate_to(offset)
+        self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
+
+    def start_anew_at(self, offset: int, *, leader_epoch: int) -> None:
+        """Everything here is older than what the leader still has: begin where its log starts; raises likewise."""
+        self._check_following(leader_epoch)
+        self.log.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset
+
+    def _check_following(self, leader_epoch: int) -> None:
+        if self.is_leader or leader_epoch != self.leader_epoch:
+            raise NotLeaderOrFollowerError(f"{self} does not follow in epoch {leader_epoch}")

@@ -25,6 +25,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.records.batch import Batch, Codec, CorruptRecords, encode_batch, parse_header
 from minikafka.protocol.records.compression import decompress
+from minikafka.storage.config import LogConfig
 
 HEADER_SIZE_BYTES = 61
 SIZE_PREFIX_BYTES = 12
@@ -35,6 +36,13 @@ RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
 NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
+CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
+CODECS_OWN_LEVEL = -1
+LEVELS = {
+    Codec.GZIP: "compression_gzip_level",
+    Codec.LZ4: "compression_lz4_level",
+    Codec.ZSTD: "compression_zstd_level",
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,6 +57,21 @@ class Rules:
     codec: Codec | None = None
     """The topic's own compression; None keeps the producer's (`compression.type=producer`)."""
     codec_level: int | None = None
+
+
+def rules_of(config: LogConfig) -> Rules:
+    """The part of a topic's settings that decides what may be appended."""
+    codec = CODECS.get(config.compression_type)
+    level: int | None = getattr(config, LEVELS[codec]) if codec in LEVELS else None
+    return Rules(
+        max_message_bytes=config.max_message_bytes,
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        compacted="compact" in config.cleanup_policy,
+        codec=codec,
+        codec_level=None if level == CODECS_OWN_LEVEL else level,
+    )
 
 
 @dataclass(slots=True)

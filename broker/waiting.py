@@ -4,7 +4,8 @@ A fetch that finds too little registers one `Waiter` with each of its partitions
 partition visible counts its bytes down; an end of leadership or of the topic wakes it outright.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from heapq import heappop, heappush
 from typing import Protocol
 
 import trio
@@ -36,6 +37,73 @@ class Waiter:
     async def sleep(self) -> None:
         """Until woken. Cancellation leaves nothing behind."""
         await self._event.wait()
+
+
+def deadline_in(timeout_ms: int) -> float:
+    """So long from now, on trio's clock in seconds."""
+    return trio.current_time() + max(timeout_ms, 0) / 1000
+
+
+async def before(deadline: float, what: Awaitable[None]) -> bool:
+    """Wait for `what` until the deadline; whether it came in time."""
+    with trio.move_on_at(deadline) as scope:
+        await what
+    return not scope.cancelled_caught
+
+
+class Growth:
+    """Who is to be told of the growth of one thing: what consumers may see of a partition, or the end of its log."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: dict[Waiter, None] = {}
+
+    def watch(self, waiter: Waiter) -> None:
+        """Tell `waiter` of every growth from now on."""
+        self._waiters[waiter] = None
+
+    def unwatch(self, waiter: Waiter) -> None:
+        """No longer; unknown waiters are no error."""
+        self._waiters.pop(waiter, None)
+
+    def grew(self, size_bytes: int) -> None:
+        """`size_bytes` more are there."""
+        for waiter in self._waiters:
+            waiter.grew(size_bytes)
+
+    def wake(self) -> None:
+        """Everybody must look again."""
+        for waiter in self._waiters:
+            waiter.wake()
+
+
+class Commits:
+    """Who waits until a partition is committed up to an offset; those who are not yet due sleep on."""
+
+    __slots__ = ("_count", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, trio.Event]] = []
+        self._count = 0
+
+    async def until(self, offset: int) -> None:
+        """Until `advanced` to `offset`, or `wake`. Cancellation leaves an entry behind until its offset is reached."""
+        event = trio.Event()
+        self._count += 1
+        heappush(self._waiting, (offset, self._count, event))
+        await event.wait()
+
+    def advanced(self, high_watermark: int) -> None:
+        """Everything below is committed."""
+        while self._waiting and self._waiting[0][0] <= high_watermark:
+            heappop(self._waiting)[2].set()
+
+    def wake(self) -> None:
+        """Everybody must look again."""
+        waiting, self._waiting = self._waiting, []
+        for _, _, event in waiting:
+            event.set()
 
 
 class Watched(Protocol):

@@ -23,7 +23,6 @@ IMPORTS_TRIO = {
     "broker/lifecycle.py",
     "broker/main.py",
     "broker/node.py",
-    "broker/partition.py",
     "broker/server.py",
     "broker/transport.py",
     "broker/waiting.py",

@@ -1,7 +1,9 @@
 """DeleteRecords: move a log's start (KIP-107). Versions 0 to 2."""
 
 from minikafka.broker.context import RequestContext
-from minikafka.protocol.errors import InvalidTopicError, KafkaError, PolicyViolationError
+from minikafka.broker.partition import Partition
+from minikafka.broker.waiting import before, deadline_in
+from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError, PolicyViolationError
 from minikafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -13,21 +15,41 @@ from minikafka.protocol.names import INTERNAL_TOPICS
 REQUEST = DeleteRecordsRequest
 VERSIONS = "0-2"
 
+Pending = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
+
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """Each partition for itself; of one that is named twice the last counts."""
+    """Each partition for itself; of one that is named twice the last counts. Records count as deleted once all live
+    replicas have deleted them, which `timeout_ms` bounds."""
     response = DeleteRecordsResponse()
     wanted: dict[str, dict[int, int]] = {}
     for topic in (topic for topic in request.topics if topic.partitions):
         offsets = wanted.setdefault(topic.name, {})
         offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
+    pending: Pending = []
     for name, offsets in wanted.items():
-        answers = [_delete(name, index, offset, context) for index, offset in offsets.items()]
+        answers = [_delete(name, index, offset, context, pending) for index, offset in offsets.items()]
         response.topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
+    deadline = deadline_in(request.timeout_ms)
+    for partition, start_offset, answer in pending:
+        await _settle(partition, start_offset, answer, deadline)
     return response
 
 
-def _delete(topic: str, index: int, offset: int, context: RequestContext) -> DeleteRecordsPartitionResult:
+async def _settle(
+    partition: Partition, start_offset: int, answer: DeleteRecordsPartitionResult, deadline: float
+) -> None:
+    try:
+        if not await before(deadline, partition.deleted(start_offset)):
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        answer.low_watermark = partition.low_watermark
+    except KafkaError as error:
+        answer.error_code = error.code
+
+
+def _delete(
+    topic: str, index: int, offset: int, context: RequestContext, pending: Pending
+) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
     try:
         if topic in INTERNAL_TOPICS:
@@ -37,7 +59,9 @@ def _delete(topic: str, index: int, offset: int, context: RequestContext) -> Del
             raise PolicyViolationError(
                 f"Records of partition {partition} can not be deleted due to the configured policy"
             )
-        answer.low_watermark = partition.delete_records(offset)
+        start_offset = answer.low_watermark = partition.delete_records(offset)
+        if partition.low_watermark < start_offset:
+            pending.append((partition, start_offset, answer))
     except KafkaError as error:
         answer.error_code = error.code
     return answer

@@ -1,5 +1,9 @@
 """Fetch: slices of logs, as files. Versions 4 to 18: sessions from 7 (KIP-227), leader epochs from 9 (KIP-320),
-diverging epochs from 12 (KIP-595), topics by id from 13 (KIP-516).
+racks from 11 (KIP-392), diverging epochs from 12 (KIP-595), topics by id from 13 (KIP-516), a follower's broker epoch
+from 15 (KIP-903), the leader's whereabouts from 16 (KIP-951).
+
+Consumers and followers ask alike. A follower reads to the end of the log, and its offset tells the leader what it has;
+a consumer reads what is committed, from version 11 on of any replica.
 """
 
 from collections.abc import Iterable
@@ -9,15 +13,27 @@ import trio
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
-from minikafka.broker.partition import EMPTY, Partition, Read
-from minikafka.broker.waiting import sleep_until_grown
-from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicIdError, UnknownTopicOrPartitionError
+from minikafka.broker.metadata import current_leader
+from minikafka.broker.partition import Partition
+from minikafka.broker.reading import EMPTY, NOBODY, Read
+from minikafka.broker.replica_selection import preferred_replica
+from minikafka.broker.waiting import Watched, sleep_until_grown
+from minikafka.protocol.errors import (
+    ErrorCode,
+    FencedLeaderEpochError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from minikafka.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -26,8 +42,11 @@ VERSIONS = "4-18"
 WAITS = True
 
 VERSION_WITH_SESSIONS = 7
+VERSION_OF_ANY_REPLICA = 11
 VERSION_BY_ID = 13
+VERSION_WITH_LEADERS = 16
 NIL = bytes(16)
+LEADER_IS_ELSEWHERE = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 
 @dataclass(slots=True)
@@ -37,8 +56,37 @@ class Answers:
     partitions: list[tuple[CachedPartition, PartitionData]] = field(default_factory=lambda: [])
     size_bytes: int = 0
     urgent: bool = False
-    """An error or a divergence: the client should hear of it now."""
-    watched: list[Partition] = field(default_factory=lambda: [])
+    """An error, a divergence, a better replica: the client should hear of it now."""
+    watched: list[Watched] = field(default_factory=lambda: [])
+
+
+@dataclass(slots=True)
+class Asker:
+    """Who fetches.
+
+    Attributes:
+        replica_id: The follower's node id, -1 for a consumer.
+        broker_epoch: Of the follower's incarnation, -1 if it does not say.
+        rack: The consumer's, "" where it has none or no selector is configured.
+        leader_only: Only the leader may answer.
+        first_look: The request has just come.
+    """
+
+    replica_id: int
+    broker_epoch: int
+    rack: str
+    leader_only: bool
+    first_look: bool = True
+
+    @classmethod
+    def of(cls, request: FetchRequest, context: RequestContext) -> "Asker":
+        replica_id = max(request.replica_id, request.replica_state.replica_id)
+        return cls(
+            replica_id,
+            request.replica_state.replica_epoch,
+            request.rack_id if context.node.rack_aware else "",
+            replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
+        )
 
 
 async def handle(request: FetchRequest, context: RequestContext) -> FetchResponse:
@@ -62,14 +110,14 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
     response = FetchResponse()
     if session is not None:
         _answer_changes(session, answers, response, by_id)
-        return response
+        return _name_leaders(response, context)
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.node.now_ms())
         response.session_id = opened.id if opened else 0
     for cached, answer in answers.partitions:
         _remember(cached, answer)
     response.responses = _by_topic(answers.partitions, by_id)
-    return response
+    return _name_leaders(response, context)
 
 
 def _asked(request: FetchRequest, context: RequestContext, by_id: bool) -> list[CachedPartition]:
@@ -108,43 +156,108 @@ async def _read_enough(
 ) -> Answers:
     deadline = trio.current_time() + max(request.max_wait_ms, 0) / 1000
     in_time = request.max_wait_ms > 0
+    asker = Asker.of(request, context)
     while True:
-        answers = _read_all(request, wanted, context)
+        answers = _read_all(request, wanted, context, asker)
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time or not answers.watched:
             return answers
         in_time = await sleep_until_grown(answers.watched, missing_bytes, deadline)
+        asker.first_look = False
 
 
-def _read_all(request: FetchRequest, wanted: Iterable[CachedPartition], context: RequestContext) -> Answers:
+def _read_all(
+    request: FetchRequest, wanted: Iterable[CachedPartition], context: RequestContext, asker: Asker
+) -> Answers:
     answers = Answers()
-    replica_id = max(request.replica_id, request.replica_state.replica_id)
+    follows = asker.replica_id >= 0
     budget = min(request.max_bytes, context.node.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
         answers.partitions.append((cached, answer))
+        max_bytes = min(cached.max_bytes, budget)
         try:
             partition = _find(cached, context)
-            if replica_id >= 0:
-                partition.check_follower(replica_id)
-            found = partition.read(
-                cached.fetch_offset,
-                max_bytes=min(cached.max_bytes, budget),
-                isolation=request.isolation_level,
-                current_leader_epoch=cached.current_leader_epoch,
-                last_fetched_epoch=cached.last_fetched_epoch,
-                at_least_one_batch=not answers.size_bytes,
-            )
+            if follows:
+                found = _read_for_follower(partition, cached, max_bytes, asker, not answers.size_bytes)
+            else:
+                found = _read(partition, cached, max_bytes, asker, request, context, not answers.size_bytes)
         except KafkaError as error:
             answers.urgent = True
-            _fail(answer, error)
+            _fail(answer, error, cached, context)
             continue
-        answers.watched.append(partition)
+        _watch(partition, cached, found, answers, follows, context)
         _fill(answer, found)
-        answers.urgent |= found.diverging is not None
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
     return answers
+
+
+def _read(
+    partition: Partition,
+    cached: CachedPartition,
+    max_bytes: int,
+    asker: Asker,
+    request: FetchRequest,
+    context: RequestContext,
+    at_least_one_batch: bool,
+) -> Read:
+    if asker.rack and partition.replicas is not None:
+        brokers, leader_id = context.node.image.brokers, partition.leader_id
+        nearer = preferred_replica(
+            partition.replicas, brokers, leader_id=leader_id, rack=asker.rack, offset=cached.fetch_offset
+        )
+        if nearer is not None:
+            partition.check_leader(cached.current_leader_epoch)
+            return partition.read_nothing(nearer)
+    return partition.read(
+        cached.fetch_offset,
+        max_bytes=max_bytes,
+        isolation=request.isolation_level,
+        current_leader_epoch=cached.current_leader_epoch,
+        last_fetched_epoch=cached.last_fetched_epoch,
+        at_least_one_batch=at_least_one_batch,
+        leader_only=asker.leader_only,
+    )
+
+
+def _read_for_follower(
+    partition: Partition, cached: CachedPartition, max_bytes: int, asker: Asker, at_least_one_batch: bool
+) -> Read:
+    return partition.read_for_follower(
+        asker.replica_id,
+        cached.fetch_offset,
+        max_bytes=max_bytes,
+        broker_epoch=asker.broker_epoch,
+        current_leader_epoch=cached.current_leader_epoch,
+        last_fetched_epoch=cached.last_fetched_epoch,
+        log_start_offset=cached.log_start_offset,
+        at_least_one_batch=at_least_one_batch,
+        first_look=asker.first_look,
+    )
+
+
+def _watch(
+    partition: Partition,
+    cached: CachedPartition,
+    found: Read,
+    answers: Answers,
+    follows: bool,
+    context: RequestContext,
+) -> None:
+    """What the fetch waits for, and whether it should not wait at all.
+
+    A follower that serves consumers of its rack hears of a moved high watermark at once; others hear of it with the
+    next records, or when their waiting is over, as in Kafka (KAFKA-9731).
+    """
+    answers.urgent |= found.diverging is not None or found.preferred_replica >= 0
+    if not follows:
+        answers.watched.append(partition.visible)
+        return
+    answers.watched.append(partition.tail)
+    if context.node.rack_aware:
+        answers.watched.append(partition.visible)
+        answers.urgent |= cached.answered and found.high_watermark > cached.high_watermark
 
 
 def _find(cached: CachedPartition, context: RequestContext) -> Partition:
@@ -167,6 +280,7 @@ def _fill(answer: PartitionData, found: Read) -> None:
     answer.last_stable_offset = found.last_stable_offset
     answer.log_start_offset = found.log_start_offset
     answer.records = found.records
+    answer.preferred_read_replica = found.preferred_replica
     if found.diverging is not None:
         answer.diverging_epoch = EpochEndOffset(epoch=found.diverging[0], end_offset=found.diverging[1])
     answer.aborted_transactions = (
@@ -176,12 +290,29 @@ def _fill(answer: PartitionData, found: Read) -> None:
     )
 
 
-def _fail(answer: PartitionData, error: KafkaError) -> None:
+def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: RequestContext) -> None:
     answer.error_code = error.code
     answer.high_watermark = -1
     answer.records = EMPTY
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     answer.aborted_transactions = [] if unknown else None
+    if isinstance(error, LEADER_IS_ELSEWHERE) and context.version >= VERSION_WITH_LEADERS:
+        leader, epoch = current_leader(context.node.image, cached.topic, cached.partition)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+
+
+def _name_leaders(response: FetchResponse, context: RequestContext) -> FetchResponse:
+    """Where the leaders are that the answer names (KIP-951)."""
+    leaders = {
+        partition.current_leader.leader_id for topic in response.responses for partition in topic.partitions
+    }
+    if leaders != {NOBODY}:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in context.node.addresses(context)
+            if one.node_id in leaders
+        ]
+    return response
 
 
 def _answer_changes(session: Session, answers: Answers, response: FetchResponse, by_id: bool) -> None:
@@ -205,6 +336,7 @@ def _changed(cached: CachedPartition, answer: PartitionData) -> bool:
         or answer.high_watermark != cached.high_watermark
         or answer.log_start_offset != cached.answered_log_start_offset
         or answer.diverging_epoch.epoch >= 0
+        or answer.preferred_read_replica >= 0
     )
 
 

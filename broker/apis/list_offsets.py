@@ -8,7 +8,13 @@ from collections import Counter
 
 from minikafka.broker.context import RequestContext
 from minikafka.broker.partition import Partition
-from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError, UnsupportedVersionError
+from minikafka.protocol.errors import (
+    ErrorCode,
+    InvalidRequestError,
+    KafkaError,
+    OffsetNotAvailableError,
+    UnsupportedVersionError,
+)
 from minikafka.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -23,6 +29,9 @@ VERSIONS = "1-11"
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 NOTHING = (-1, -1, -1)
+DEBUGGER, CONSUMER = -2, -1
+VERSION_OF_NOT_AVAILABLE = 5
+"""Before it, OFFSET_NOT_AVAILABLE is told as LEADER_NOT_AVAILABLE (KIP-207)."""
 VERSION_MAX = 2**15
 
 
@@ -48,9 +57,13 @@ def _topic(
                 raise InvalidRequestError(f"{name}-{asked.partition_index} is named twice")
             _check_timestamp(asked.timestamp, context.version)
             partition = context.node.partitions.find(name, asked.partition_index)
-            partition.check_leader(asked.current_leader_epoch)
-            found = _look_up(partition, asked.timestamp, request.isolation_level)
+            leader_only = request.replica_id != DEBUGGER
+            partition.check_leader(asked.current_leader_epoch, leader_only=leader_only)
+            found = _look_up(partition, asked.timestamp, request)
             answered.timestamp, answered.offset, answered.leader_epoch = found
+        except OffsetNotAvailableError as error:
+            old = context.version < VERSION_OF_NOT_AVAILABLE
+            answered.error_code = ErrorCode.LEADER_NOT_AVAILABLE if old else error.code
         except KafkaError as error:
             answered.error_code = ErrorCode(error.code)
     return answer
@@ -62,11 +75,14 @@ def _check_timestamp(wanted: int, version: int) -> None:
         raise UnsupportedVersionError(f"timestamp {wanted} means nothing at version {version}")
 
 
-def _look_up(partition: Partition, wanted: int, isolation: int) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); -1 for what there is not."""
+def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch); -1 for what there is not. A follower sees the whole log."""
     log = partition.log
-    end = partition.visible_end(isolation)
+    consumes = request.replica_id == CONSUMER
+    end = partition.visible_end(request.isolation_level) if consumes else log.end_offset
     if wanted == LATEST:
+        if consumes:
+            partition.check_caught_up()
         return -1, end, partition.leader_epoch
     if wanted in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epochs.epoch_of(log.start_offset)
@@ -74,4 +90,8 @@ def _look_up(partition: Partition, wanted: int, isolation: int) -> tuple[int, in
     if wanted in (LATEST_TIERED, EARLIEST_PENDING):
         return NOTHING
     found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
-    return NOTHING if found is None or found[1] >= end else found
+    if found is not None and found[1] < end:
+        return found
+    if consumes:
+        partition.check_caught_up()
+    return NOTHING

@@ -5,8 +5,10 @@ librdkafka stops compressing where they are missing (KAFKA-18659).
 from collections.abc import Awaitable, Iterable
 
 from minikafka.broker.context import Disconnect, RequestContext
+from minikafka.broker.metadata import current_leader
 from minikafka.broker.partition import Partition, Written
 from minikafka.broker.validation import RejectedRecords, produced_batch
+from minikafka.broker.waiting import before, deadline_in
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,
@@ -22,6 +24,8 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -36,6 +40,7 @@ REQUEST = ProduceRequest
 VERSIONS = "3-13"
 ADVERTISED_MIN_VERSION = 0
 
+VERSION_WITH_LEADERS = 10
 VERSION_BY_ID = 13
 ACKS = (-1, 0, 1)
 ALL = -1
@@ -66,9 +71,8 @@ async def handle(request: ProduceRequest, context: RequestContext) -> ProduceRes
         _hang_up_on_failure(response)
         return None
     if request.acks == ALL:
-        for partition, written, answer in pending:
-            await _settle(partition.committed(written.last_offset + 1), answer)
-    return response
+        await _until_committed(pending, request.timeout_ms)
+    return _name_leaders(response, context)
 
 
 def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
@@ -113,7 +117,7 @@ def _produce_to(
         except KafkaError as error:
             _fail(answered, error)
             continue
-        _append(partition, batch, answered, context, pending)
+        _append(partition, batch, answered, request.acks, context, pending)
     return answer
 
 
@@ -142,11 +146,12 @@ def _append(
     partition: Partition,
     batch: Batch,
     answer: PartitionProduceResponse,
+    acks: int,
     context: RequestContext,
     pending: Pending,
 ) -> None:
     try:
-        written = partition.append(batch, now_ms=context.node.now_ms())
+        written = partition.append(batch, now_ms=context.node.now_ms(), acks=acks)
     except RejectedRecords as rejected:
         _fail(answer, rejected.error)
         answer.log_start_offset = partition.log.start_offset
@@ -173,10 +178,46 @@ async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> No
         _fail(answer, error)
 
 
+async def _until_committed(pending: Pending, timeout_ms: int) -> None:
+    """Wait for the in-sync replicas, for all partitions together as long as the request says. What was written stays
+    written, and may yet be committed, whatever the answer is; so that names the offset all the same, as in Kafka."""
+    deadline = deadline_in(timeout_ms)
+    for partition, written, answer in pending:
+        try:
+            if answer.error_code or partition.is_committed(written.last_offset + 1, written.reign):
+                continue
+            if not await before(deadline, partition.committed(written.last_offset + 1, written.reign)):
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        except KafkaError as error:
+            answer.error_code = error.code
+
+
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.error_message = error.message
     answer.base_offset = -1
+
+
+def _name_leaders(response: ProduceResponse, context: RequestContext) -> ProduceResponse:
+    """Who leads what was sent to the wrong node, and where that is (KIP-951)."""
+    if context.version < VERSION_WITH_LEADERS:
+        return response
+    leaders: set[int] = set()
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                known = context.node.image.topics_by_id.get(topic.topic_id)
+                name = known.name if known is not None else topic.name
+                leader, epoch = current_leader(context.node.image, name, answer.index)
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+                leaders.add(leader)
+    if leaders:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in context.node.addresses(context)
+            if one.node_id in leaders
+        ]
+    return response
 
 
 def _hang_up_on_failure(response: ProduceResponse) -> None:

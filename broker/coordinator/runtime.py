@@ -322,6 +322,8 @@ class CoordinatorRuntime(Generic[S]):
     async def _until_committed(self, shard: Shard[S], offset: int) -> None:
         if offset <= shard.committed_offset:
             return
+        if self._shards.get(shard.partition.partition) is not shard:  # Others have led since, and may have cut.
+            raise NotCoordinatorError(f"{shard.partition} is led by another node now")
         try:
             with trio.move_on_after(self._commit_timeout_ms / 1000) as scope:
                 await self._environment.committed(shard.partition, offset)

@@ -6,8 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.partition import READ_COMMITTED, Partition, rules_of
-from minikafka.broker.validation import produced_batch
+from minikafka.broker.partition import Partition
+from minikafka.broker.reading import READ_COMMITTED
+from minikafka.broker.validation import produced_batch, rules_of
 from minikafka.broker.waiting import sleep_until_grown
 from minikafka.controller.image import PartitionState
 from minikafka.protocol.errors import (
@@ -75,8 +76,6 @@ def test_only_a_leader_serves_and_only_who_means_its_epoch() -> None:
         leader.read(0, max_bytes=1, current_leader_epoch=2)
     with pytest.raises(UnknownLeaderEpochError):
         leader.read(0, max_bytes=1, current_leader_epoch=4)
-    with pytest.raises(NotLeaderOrFollowerError):
-        leader.check_follower(NODE)
 
 
 def test_a_new_epoch_begins_where_the_log_ends_even_if_nothing_is_written_in_it() -> None:
