@@ -85,8 +85,8 @@ def write(text: str) -> None:
     RESULTS.write_text(
         "# Measured\n\n"
         f"By `make bench` on {machine()}.\n\n"
-        "Client and node share these cores. ✗ marks a goal that is missed; the references are Apache Kafka 4.3.1 and\n"
-        "aiokafka on two such cores when the goals were set, the column Apache Kafka is of this very run.\n\n"
+        "Client and node share these cores. ✗ marks a goal that is missed; the references are Apache Kafka 4.3.1 on\n"
+        "two such cores when the goals were set, or a client of this very run, as is the column Apache Kafka.\n\n"
         f"{text}"
     )
 
