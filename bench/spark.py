@@ -172,6 +172,8 @@ def micro_batches(spark: Any, node: Node, way: str, count: int) -> float:
         for number in range(count):
             append(node, topic, batch, 1)
             while sum(one["numInputRows"] for one in query.recentProgress) < 100 * (number + 1):
+                if not query.isActive:
+                    raise SystemExit(f"the query has ended: {query.exception()}")
                 time.sleep(0.02)
         query.stop()
         spent = [one["durationMs"]["triggerExecution"] for one in query.recentProgress if one["numInputRows"]]
