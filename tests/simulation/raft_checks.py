@@ -1,0 +1,143 @@
+"""What must hold in a quorum at every moment, whatever goes wrong. Whoever breaks it is told by `Violation`.
+
+Checked as things happen, by a checker that sees all nodes and forgets nothing:
+
+- ElectionSafety: an epoch has one leader, and a node votes for one candidate in it.
+- LogMatching: a batch of some offset and epoch is the same everywhere, and stands behind the same batch.
+- Durability: nothing is said before it is on the disk: no epoch, no vote, no acknowledgement.
+- MajorityHasIt: what a leader says is committed is on the disks of a majority.
+- LeaderCompleteness: a leader has, when it is elected, all that was ever committed.
+- StateMachineSafety: what is applied at an offset is the same everywhere and for all time; a snapshot is the state
+  that all had at its offset.
+- Monotony: high watermarks and epochs only grow.
+- SnapshotAtLogStart: what is no longer in a log is in a snapshot.
+
+Sources: Ongaro's dissertation, figure 3.2; Kafka's `RaftEventSimulationTest`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from minikafka.controller.raft.messages import Fetch, Message, Vote, VoteAnswer
+
+if TYPE_CHECKING:
+    from minikafka.controller.raft import ElectionState
+    from simulation.raft_log import Entry, Records
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Checker:
+    """
+    Attributes:
+        applied: by offset, what came before it when it was committed: (entry, checksum of all up to its end).
+        commits: by epoch, how far its leader has committed.
+        sometimes: how often what was seen; a world in which nothing ever happens proves nothing.
+    """
+
+    def __init__(self) -> None:
+        self.leaders: dict[int, int] = {}
+        self.votes: dict[tuple[int, int], int] = {}
+        self.written: dict[tuple[int, int], tuple[Entry, int]] = {}
+        self.applied: dict[int, tuple[Entry, int]] = {}
+        self.states: dict[int, int] = {0: 0}
+        self.commits: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+        self.sometimes: dict[str, int] = {}
+
+    def seen(self, what: str) -> None:
+        self.sometimes[what] = self.sometimes.get(what, 0) + 1
+
+    def on_append(self, base: int, previous_epoch: int, entry: Entry) -> None:
+        known = self.written.setdefault((base, entry.epoch), (entry, previous_epoch))
+        if known != (entry, previous_epoch):
+            raise Violation(f"LogMatching: offset {base} of epoch {entry.epoch}: {known} and {(entry, previous_epoch)}")
+
+    def on_elected(self, node: int, epoch: int, records: Records) -> None:
+        self.seen("elected")
+        other = self.leaders.setdefault(epoch, node)
+        if other != node:
+            raise Violation(f"ElectionSafety: epoch {epoch} has the leaders {other} and {node}")
+        # One that was elected unawares of later leaders may lack what those have committed, and will learn of them.
+        committed_end = max((end for leader, end in self.commits.items() if leader < epoch), default=0)
+        if records.end_offset < committed_end:
+            raise Violation(f"LeaderCompleteness: {committed_end} is committed, {node} leads with {records.end_offset}")
+        for base, entry in zip(records.bases, records.entries, strict=True):
+            known = self.applied.get(base)
+            if known is not None and known[0] != entry and base < committed_end:
+                raise Violation(f"LeaderCompleteness: at {base} node {node} has {entry}, committed is {known[0]}")
+
+    def on_epoch(self, node: int, epoch: int) -> None:
+        if epoch < self.epochs.get(node, 0):
+            raise Violation(f"Monotony: node {node} goes back from epoch {self.epochs[node]} to {epoch}")
+        self.epochs[node] = epoch
+
+    def on_sent(self, node: int, message: Message, durable: ElectionState, records: Records, asked: Message | None) -> None:
+        if message.epoch > durable.epoch:
+            raise Violation(f"Durability: node {node} speaks of epoch {message.epoch}, its disk has {durable}")
+        if isinstance(message, Vote) and not message.pre_vote:
+            self._on_vote(node, message.epoch, node, durable)
+        elif isinstance(message, VoteAnswer) and message.granted:
+            assert isinstance(asked, Vote)
+            if not asked.pre_vote:
+                self._on_vote(node, asked.epoch, asked.candidate, durable)
+        elif isinstance(message, Fetch) and message.fetch_offset > records.end_offset:
+            raise Violation(
+                f"Durability: node {node} acknowledges {message.fetch_offset}, its disk ends at {records.end_offset}"
+            )
+
+    def _on_vote(self, voter: int, epoch: int, candidate: int, durable: ElectionState) -> None:
+        other = self.votes.setdefault((voter, epoch), candidate)
+        if other != candidate:
+            raise Violation(f"ElectionSafety: node {voter} votes in epoch {epoch} for {other} and for {candidate}")
+        if durable.epoch == epoch and durable.voted_for != candidate:
+            raise Violation(f"Durability: node {voter} votes for {candidate}, its disk has {durable}")
+
+    @property
+    def committed_end(self) -> int:
+        return max(self.commits.values(), default=0)
+
+    def on_commit(self, node: int, epoch: int, high_watermark: int, disks: list[Records], majority: int) -> None:
+        """The high watermark of an epoch's leader moves; `disks` are those of all voters."""
+        self.commits[epoch] = high_watermark
+        # The last committed batch: who has it has, by LogMatching, all before.
+        having = sum(1 for records in disks if self._has_committed(records, high_watermark))
+        if having < majority:
+            raise Violation(f"MajorityHasIt: node {node} commits {high_watermark}, {having} disks of {len(disks)} have it")
+
+    def _has_committed(self, records: Records, high_watermark: int) -> bool:
+        if records.snapshot is not None and records.snapshot.offset >= high_watermark:
+            return True
+        if records.start_offset >= high_watermark:
+            return True
+        if records.end_offset < high_watermark:
+            return False
+        for base, entry in zip(reversed(records.bases), reversed(records.entries), strict=True):
+            if base < high_watermark:
+                known = self.applied.get(base)
+                return known is None or known[0] == entry
+        return False
+
+    def on_apply(self, node: int, base: int, entry: Entry, state: int) -> int:
+        """A node applies a committed batch to its state; returns the new state."""
+        state = crc32(entry.payload, state ^ entry.epoch)
+        known = self.applied.setdefault(base, (entry, state))
+        if known != (entry, state):
+            raise Violation(f"StateMachineSafety: node {node} applies {entry} at {base}, another applied {known[0]}")
+        self.states[base + entry.count] = state
+        return state
+
+    def on_snapshot(self, node: int, offset: int, state: int) -> None:
+        if self.states.get(offset) != state:
+            raise Violation(f"StateMachineSafety: node {node} has another state at {offset} than the others")
+
+    def on_high_watermark(self, node: int, before: int, after: int, records: Records) -> None:
+        if after < before or after > records.end_offset:
+            raise Violation(f"Monotony: node {node}'s high watermark moves from {before} to {after} of {records.end_offset}")
+        snapshot = records.snapshot
+        if records.start_offset and (snapshot is None or snapshot.offset < records.start_offset):
+            raise Violation(f"SnapshotAtLogStart: node {node}'s log begins at {records.start_offset}, {snapshot} is kept")

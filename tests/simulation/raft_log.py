@@ -1,0 +1,235 @@
+"""A `RaftLog` in memory and the disk under it, which only has what was synced.
+
+Batches are made up: a header, and a payload that nobody looks into. One batch may hold several records.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from minikafka.controller.raft.log import EpochEnd, SnapshotId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEAD = struct.Struct(">qiHH")
+
+
+class Entry(NamedTuple):
+    """A batch in the log: how many records, of which epoch, with what in them."""
+
+    count: int
+    epoch: int
+    payload: bytes
+
+
+class Records:
+    """Entries with their offsets, and the snapshot before them."""
+
+    __slots__ = (
+        "bases", "end_offset", "entries", "last_epoch", "snapshot", "snapshot_data", "start_epoch", "start_offset",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.start_epoch = 0
+        self.end_offset = 0
+        self.last_epoch = 0
+        self.bases: list[int] = []
+        self.entries: list[Entry] = []
+        self.snapshot: SnapshotId | None = None
+        self.snapshot_data = b""
+
+    def append(self, entry: Entry) -> None:
+        assert entry.epoch >= self.last_epoch, "epochs in a log never shrink"
+        self.bases.append(self.end_offset)
+        self.entries.append(entry)
+        self.end_offset += entry.count
+        self.last_epoch = entry.epoch
+
+    def truncate_to(self, offset: int) -> None:
+        assert self.start_offset <= offset < self.end_offset, "there is something to cut off"
+        while self.end_offset > offset:
+            self.entries.pop()
+            self.end_offset = self.bases.pop()
+        assert self.end_offset == offset, f"{offset} is no batch's end"
+        self.last_epoch = self.entries[-1].epoch if self.entries else self.start_epoch
+
+    def take_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Keep a snapshot beside the log."""
+        self.snapshot, self.snapshot_data = snapshot, data
+
+    def trim_to(self, snapshot: SnapshotId) -> None:
+        """Drop what a snapshot stands for."""
+        keep = bisect_right(self.bases, snapshot.offset - 1)
+        del self.bases[:keep], self.entries[:keep]
+        self.start_offset, self.start_epoch = snapshot
+        if not self.entries:
+            self.end_offset, self.last_epoch = max(self.end_offset, snapshot.offset), snapshot.epoch
+
+    def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
+        self.bases.clear()
+        self.entries.clear()
+        if self.snapshot is None or self.snapshot.offset <= snapshot.offset:
+            self.snapshot, self.snapshot_data = snapshot, data
+        self.start_offset, self.start_epoch = snapshot
+        self.end_offset, self.last_epoch = snapshot
+
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last record before an offset that is in the log or its end."""
+        index = bisect_right(self.bases, offset - 1)
+        return self.entries[index - 1].epoch if index else self.start_epoch
+
+    def copy(self) -> Records:
+        other = Records()
+        other.start_offset, other.start_epoch = self.start_offset, self.start_epoch
+        other.end_offset, other.last_epoch = self.end_offset, self.last_epoch
+        other.bases, other.entries = self.bases[:], self.entries[:]
+        other.snapshot, other.snapshot_data = self.snapshot, self.snapshot_data
+        return other
+
+
+Change = tuple[str, tuple[Any, ...]]
+
+
+class DiskLog:
+    """What is durable, and the changes since, of which a crash keeps the first few."""
+
+    def __init__(self) -> None:
+        self.records = Records()
+        self.changes: deque[Change] = deque()
+        self.applied = 0
+
+    @property
+    def mark(self) -> int:
+        """The point up to which a sync that begins now will have synced."""
+        return self.applied + len(self.changes)
+
+    def sync(self, mark: int) -> None:
+        """Everything before `mark` is durable."""
+        while self.applied < mark:
+            name, arguments = self.changes.popleft()
+            getattr(self.records, name)(*arguments)
+            self.applied += 1
+
+    def crash(self, random: Random) -> int:
+        """Lose what is not synced, but for the first few changes; how many are lost."""
+        self.sync(self.applied + random.randint(0, len(self.changes)))
+        lost = len(self.changes)
+        self.changes.clear()
+        return lost
+
+    def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
+        """A snapshot is a file of its own, durable once it is there at all."""
+        self.records.take_snapshot(snapshot, data)
+
+
+class SimulatedLog:
+    """The log as a running node sees it; opened from a disk after each crash."""
+
+    def __init__(self, disk: DiskLog, observe: Callable[[int, int, Entry], None]) -> None:
+        self._disk = disk
+        self._observe = observe
+        durable = disk.records
+        snapshot = durable.snapshot
+        if snapshot is not None:
+            is_behind = durable.end_offset < snapshot.offset
+            if is_behind or durable.epoch_before(snapshot.offset) != snapshot.epoch:
+                durable.start_at(snapshot, durable.snapshot_data)
+            elif durable.start_offset < snapshot.offset:
+                durable.trim_to(snapshot)
+        self.records = durable.copy()
+
+    @property
+    def start_offset(self) -> int:
+        return self.records.start_offset
+
+    @property
+    def start_epoch(self) -> int:
+        return self.records.start_epoch
+
+    @property
+    def end_offset(self) -> int:
+        return self.records.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        return self.records.last_epoch
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        records = self.records
+        end = records.end_offset
+        for index in range(len(records.entries) - 1, -1, -1):
+            found = records.entries[index].epoch
+            if found <= epoch:
+                return EpochEnd(found, end)
+            end = records.bases[index]
+        return EpochEnd(records.start_epoch, records.start_offset)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        records = self.records
+        index = bisect_right(records.bases, offset) - 1
+        assert index >= 0, "only what is in the log is read"
+        assert records.bases[index] == offset, "reads begin with a batch"
+        data = bytearray()
+        while index < len(records.entries):
+            entry = records.entries[index]
+            size = _HEAD.size + len(entry.payload)
+            if data and len(data) + size > max_bytes:
+                break
+            data += _HEAD.pack(records.bases[index], entry.epoch, entry.count, len(entry.payload)) + entry.payload
+            index += 1
+        return bytes(data)
+
+    def append_as_leader(self, batches: bytes, epoch: int) -> int:
+        """One batch, whatever it is; its first byte says how many records it holds, if it is one of ours."""
+        count = batches[0] if batches[0] else 1
+        return self._append(Entry(count, epoch, batches))
+
+    def append_as_follower(self, batches: bytes) -> int:
+        position = 0
+        while position < len(batches):
+            base, epoch, count, size = _HEAD.unpack_from(batches, position)
+            position += _HEAD.size
+            if base != self.records.end_offset:
+                raise ValueError(f"a batch of offset {base} at {self.records.end_offset}")
+            self._append(Entry(count, epoch, batches[position : position + size]))
+            position += size
+        return self.records.end_offset
+
+    def _append(self, entry: Entry) -> int:
+        records = self.records
+        self._observe(records.end_offset, records.last_epoch, entry)
+        records.append(entry)
+        self._disk.changes.append(("append", (entry,)))
+        return records.end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        self.records.truncate_to(offset)
+        self._disk.changes.append(("truncate_to", (offset,)))
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        return self.records.snapshot
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
+        if snapshot != self.records.snapshot:
+            return None
+        data = self.records.snapshot_data
+        return len(data), data[position : position + size_max]
+
+    def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
+        self.records.start_at(snapshot, data)
+        self._disk.changes.append(("start_at", (snapshot, data)))
+
+    def write_snapshot(self, offset: int, data: bytes, *, trim: bool) -> None:
+        """The node's own snapshot of everything before `offset`; `trim` drops those records."""
+        snapshot = SnapshotId(offset, self.records.epoch_before(offset))
+        self.records.take_snapshot(snapshot, data)
+        self._disk.write_snapshot(snapshot, data)
+        if trim:
+            self.records.trim_to(snapshot)
+            self._disk.changes.append(("trim_to", (snapshot,)))

@@ -1,0 +1,428 @@
+"""A quorum in which nothing is real: nodes, their disks, the network between them, and time.
+
+Every node has a driver as the real one is: effects are carried out in order, syncs take a while, and inputs arrive
+meanwhile. What comes next is drawn from the seed alone, so that the same seed is the same story.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from minikafka.controller.raft import ElectionState, Raft, RaftSettings, Role
+from minikafka.controller.raft.effects import (
+    Answer,
+    Ask,
+    Committed,
+    Deposed,
+    Effect,
+    Elected,
+    Follow,
+    Installed,
+    Persist,
+    Sync,
+)
+from minikafka.controller.raft.messages import Request, Response, request_from_map, response_from_map
+from simulation.raft_checks import Checker, Violation
+from simulation.raft_log import DiskLog, SimulatedLog
+
+SETTINGS = RaftSettings(fetch_bytes_max=400, snapshot_bytes_max=40)
+
+
+@dataclass(slots=True)
+class Network:
+    """How messages fare.
+
+    Attributes:
+        loss, doubling: the chance of each message. delay: the mean of an exponential, in seconds.
+        cut: (sender, receiver) between which nothing passes.
+        encoding: the chance that a message goes through its form for msgpack.
+    """
+
+    loss: float = 0.0
+    doubling: float = 0.0
+    delay: float = 0.001
+    encoding: float = 0.01
+    cut: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a node has after a crash."""
+
+    log: DiskLog = field(default_factory=DiskLog)
+    election: ElectionState = field(default_factory=ElectionState)
+
+
+class Node:
+    """A node and its driver."""
+
+    __slots__ = (
+        "applied", "carrying_out", "clock_offset", "clock_rate", "disk", "high_watermark", "id", "incarnation", "is_voter",
+        "log", "paused_until", "queue", "raft", "state", "ticks_at",
+    )  # fmt: skip
+
+    def __init__(self, id_: int, *, is_voter: bool, clock_rate: float) -> None:
+        self.id = id_
+        self.is_voter = is_voter
+        self.disk = Disk()
+        self.clock_rate = clock_rate
+        self.clock_offset = 0.0
+        self.incarnation = 0
+        self.paused_until = 0.0
+        self.raft: Raft | None = None
+        self.log: SimulatedLog
+        self.queue: deque[Effect] = deque()
+        self.carrying_out = False
+        self.ticks_at = 0.0
+        self.applied = 0
+        self.state = 0
+        self.high_watermark = 0
+
+    def __str__(self) -> str:
+        return f"n{self.id}"
+
+
+class World:
+    """
+    Args:
+        seed: of everything that is drawn.
+        voters, observers: how many.
+        trace: takes lines of the story, where somebody wants to read it.
+    """
+
+    def __init__(
+        self,
+        seed: int | str,
+        *,
+        voters: int,
+        observers: int = 0,
+        network: Network | None = None,
+        sync_delay: float = 0.0,
+        clock_skew: float = 0.0,
+        settings: RaftSettings = SETTINGS,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.random = Random(seed)
+        self.now = 0.0
+        self.network = network or Network()
+        self.sync_delay = sync_delay
+        self.settings = settings
+        self.checker = Checker()
+        self.voters = tuple(range(1, voters + 1))
+        self.majority = voters // 2 + 1
+        self.trace = trace
+        self.events_count = 0
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = 0
+        self._appended = 0
+        self.nodes: dict[int, Node] = {}
+        for id_ in range(1, voters + observers + 1):
+            rate = 1 + clock_skew * (2 * self.random.random() - 1)
+            self.nodes[id_] = Node(id_, is_voter=id_ <= voters, clock_rate=rate)
+        for node in self.nodes.values():
+            self.start(node)
+
+    # Time
+
+    def at(self, time: float, function: Callable[..., None], *arguments: Any) -> None:
+        self._serial += 1
+        heappush(self._events, (time, self._serial, function, arguments))
+
+    def step(self) -> None:
+        """The next event."""
+        self.now, _, function, arguments = heappop(self._events)
+        self.events_count += 1
+        function(*arguments)
+
+    def run_until(self, time: float) -> None:
+        """Everything up to a time."""
+        while self._events and self._events[0][0] <= time:
+            self.step()
+        self.now = time
+
+    def tell(self, text: str) -> None:
+        if self.trace is not None:
+            self.trace(f"{self.now:9.4f} {text}")
+
+    # Nodes
+
+    @property
+    def running(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.raft is not None]
+
+    @property
+    def leader(self) -> Node | None:
+        """The leader of the latest epoch that has one."""
+        leaders = [node for node in self.running if node.raft is not None and node.raft.is_leader]
+        return max(leaders, key=lambda node: node.raft.epoch if node.raft else 0, default=None)
+
+    def start(self, node: Node) -> None:
+        """Start a node on what its disk has."""
+        disk = node.disk
+        node.log = SimulatedLog(disk.log, self.checker.on_append)
+        node.paused_until = self.now
+        node.raft = Raft(
+            node_id=node.id,
+            voters=self.voters,
+            log=node.log,
+            election=disk.election,
+            settings=self.settings,
+            random=Random(self.random.getrandbits(32)),
+            now=self._clock(node),
+        )
+        records = node.log.records
+        node.applied, node.state = 0, 0
+        if records.snapshot is not None:
+            node.applied, node.state = records.snapshot.offset, int.from_bytes(records.snapshot_data[:4], "big")
+            self.checker.on_snapshot(node.id, node.applied, node.state)
+        node.high_watermark = node.raft.high_watermark
+        self.tell(f"{node} starts as {node.raft.role.value}: {disk.election}, log {node.log.start_offset}..{node.log.end_offset}")
+        node.ticks_at = self.now
+        self.at(self.now, self._tick, node, node.incarnation)
+
+    def crash(self, node: Node) -> None:
+        """Kill a node: what it has not synced is lost, and connections to it break."""
+        node.raft = None
+        node.incarnation += 1
+        if node.queue and isinstance(node.queue[0], Persist) and self.random.random() < 0.5:
+            node.disk.election = node.queue[0].state  # It was just being written.
+        node.queue.clear()
+        node.carrying_out = False
+        lost = node.disk.log.crash(self.random)
+        self.checker.seen("crash that loses unsynced records" if lost else "crash")
+        self.tell(f"{node} crashes; {lost} changes of its log are lost, on its disk is {node.disk.election}")
+        for other in self.nodes.values():
+            if other is not node and self.random.random() < 0.7:
+                self.at(self.now + self.random.random() * 0.01, self._unreachable, other, node.id)
+
+    def pause(self, node: Node, seconds: float) -> None:
+        """The process stops for a while, and goes on as if nothing had been."""
+        node.paused_until = max(node.paused_until, self.now + seconds)
+        self.tell(f"{node} pauses for {seconds:.3f} s")
+
+    def jump(self, node: Node, seconds: float) -> None:
+        """The node's clock jumps forwards."""
+        node.clock_offset += seconds
+        self.tell(f"{node}'s clock jumps by {seconds:.3f} s")
+        self._input(node, "tick", lambda raft, now: raft.tick(now))
+
+    def append(self, node: Node, batches: int = 1) -> None:
+        """A client appends through a node, if it leads."""
+        raft = node.raft
+        if raft is None or not raft.is_leader:
+            return
+        for _ in range(batches):
+            self._appended += 1
+            count = self._appended % 3 + 1
+            batch = bytes([count]) + self._appended.to_bytes(4, "big")
+            self._input(node, "append", lambda raft, now, batch=batch: raft.append(now, batch) if raft.is_leader else [])
+
+    def snapshot(self, node: Node, *, trim: bool = True) -> None:
+        """The node's state machine writes a snapshot of what it has applied."""
+        if node.raft is None or node.applied <= (node.log.records.snapshot or (0,))[0]:
+            return
+        self.tell(f"{node} takes a snapshot at {node.applied}")
+        self.checker.seen("snapshot")
+        # Some of them come in several parts.
+        node.log.write_snapshot(node.applied, node.state.to_bytes(4, "big") * (1 + node.applied % 40), trim=trim)
+
+    def resign(self, node: Node) -> None:
+        self._input(node, "resign", lambda raft, now: raft.resign(now))
+
+    # Inputs
+
+    def _clock(self, node: Node) -> float:
+        return self.now * node.clock_rate + node.clock_offset
+
+    def _input(self, node: Node, what: str, call: Callable[[Raft, float], list[Effect]]) -> None:
+        raft = node.raft
+        if raft is None:
+            return
+        before = raft.role
+        if self.trace is not None:
+            self.tell(f"{node} {before.value} epoch {raft.epoch}: {what}")
+        effects = call(raft, self._clock(node))
+        after = raft.role
+        if before is not after:
+            self._watch_role(node, before, raft)
+        if raft.high_watermark != node.high_watermark:
+            self._watch_high_watermark(node, raft)
+        node.queue.extend(effects)
+        if not node.carrying_out:
+            self._carry_out(node)
+        if node.raft is raft:
+            self._set_alarm(node, raft)
+
+    def _watch_role(self, node: Node, before: Role, raft: Raft) -> None:
+        self.checker.seen(f"{before.value} to {raft.role.value}")
+        if raft.is_leader:
+            self.checker.on_elected(node.id, raft.epoch, node.log.records)
+
+    def _watch_high_watermark(self, node: Node, raft: Raft) -> None:
+        after = raft.high_watermark
+        self.checker.on_high_watermark(node.id, node.high_watermark, after, node.log.records)
+        node.high_watermark = after
+        if raft.is_leader:
+            disks = [self.nodes[voter].disk.log.records for voter in self.voters]
+            self.checker.on_commit(node.id, raft.epoch, after, disks, self.majority)
+
+    def _set_alarm(self, node: Node, raft: Raft) -> None:
+        """Call `tick` at the deadline, which may be nearer now than it was."""
+        at = max(self.now, (raft.deadline - node.clock_offset) / node.clock_rate) + 1e-9
+        if at < node.ticks_at or node.ticks_at <= self.now:
+            node.ticks_at = at
+            self.at(at, self._tick, node, node.incarnation)
+
+    def _tick(self, node: Node, incarnation: int) -> None:
+        raft = node.raft
+        if raft is None or incarnation != node.incarnation or self._is_paused(node, self._tick, node, incarnation):
+            return
+        if node.ticks_at > self.now:
+            return
+        if raft.deadline > self._clock(node):
+            self._set_alarm(node, raft)
+        else:
+            self._input(node, "tick", Raft.tick)
+
+    def _is_paused(self, node: Node, function: Callable[..., None], *arguments: Any) -> bool:
+        """Whether it stands still; then this happens afterwards, in the same order."""
+        if node.paused_until > self.now:
+            self.at(node.paused_until, function, *arguments)
+            return True
+        return False
+
+    def _unreachable(self, node: Node, peer: int) -> None:
+        if not self._is_paused(node, self._unreachable, node, peer):
+            self._input(node, f"n{peer} is unreachable", lambda raft, now: raft.unreachable(now, peer))
+
+    def _failed(self, node: Node, incarnation: int, peer: int, request: Request) -> None:
+        if incarnation == node.incarnation and not self._is_paused(node, self._failed, node, incarnation, peer, request):
+            self._input(node, f"no answer from n{peer}", lambda raft, now: raft.failed(now, peer, request))
+
+    # The network
+
+    def _send(self, sender: int, receiver: int, function: Callable[..., None], *arguments: Any) -> bool:
+        """Let a message arrive some time, or never, or twice."""
+        network, random = self.network, self.random
+        if (sender, receiver) in network.cut or (network.loss and random.random() < network.loss):
+            return False
+        self.at(self.now + random.expovariate(1 / network.delay), function, *arguments)
+        if network.doubling and random.random() < network.doubling:
+            self.at(self.now + 10 * random.expovariate(1 / network.delay), function, *arguments)
+        return True
+
+    def _ask(self, node: Node, peer: int, request: Request) -> None:
+        if peer not in self.nodes:
+            raise Violation(f"node {node.id} asks {peer}, who is nobody")
+        sent = request_from_map(request.to_map()) if self.random.random() < self.network.encoding else request
+        arrives = self._send(
+            node.id, peer, self._request_arrives, self.nodes[peer], node.id, node.incarnation, request, sent
+        )
+        if not arrives and self.random.random() < 0.5:
+            self.at(self.now + 0.05 + self.random.random(), self._failed, node, node.incarnation, peer, request)
+
+    def _request_arrives(self, node: Node, sender: int, incarnation: int, request: Request, sent: Request) -> None:
+        if self._is_paused(node, self._request_arrives, node, sender, incarnation, request, sent):
+            return
+        token = (sender, incarnation, request)
+        self._input(node, f"from n{sender} {sent}", lambda raft, now: raft.request(now, sender, sent, token))
+
+    def _answer(self, node: Node, token: Any, answer: Response) -> None:
+        sender, incarnation, request = token
+        if self.random.random() < self.network.encoding:
+            answer = response_from_map(answer.to_map())
+        self._send(node.id, sender, self._answer_arrives, self.nodes[sender], node.id, incarnation, request, answer)
+
+    def _answer_arrives(self, node: Node, peer: int, incarnation: int, request: Request, answer: Response) -> None:
+        if incarnation != node.incarnation or self._is_paused(
+            node, self._answer_arrives, node, peer, incarnation, request, answer
+        ):
+            return
+        self._input(node, f"from n{peer} {answer}", lambda raft, now: raft.answer(now, peer, request, answer))
+
+    # Effects
+
+    def _carry_out(self, node: Node) -> None:
+        """Effects in order, until one takes time."""
+        queue = node.queue
+        while queue and not node.carrying_out:
+            effect = queue[0]
+            if isinstance(effect, Persist | Sync):
+                node.carrying_out = True
+                self._write(node, effect)
+            else:
+                queue.popleft()
+                self._do(node, effect)
+
+    def _write(self, node: Node, effect: Persist | Sync) -> None:
+        mark = node.disk.log.mark
+        if self.sync_delay and self.random.random() < 0.5:
+            delay = self.random.expovariate(1 / self.sync_delay)
+            self.at(self.now + delay, self._written, node, node.incarnation, effect, mark)
+        else:
+            self._complete(node, effect, mark)
+
+    def _written(self, node: Node, incarnation: int, effect: Persist | Sync, mark: int) -> None:
+        if incarnation == node.incarnation and not self._is_paused(node, self._written, node, incarnation, effect, mark):
+            self._complete(node, effect, mark)
+            self._carry_out(node)
+
+    def _complete(self, node: Node, effect: Persist | Sync, mark: int) -> None:
+        if self.trace is not None:
+            self.tell(f"{node}     {effect}")
+        node.queue.popleft()
+        if isinstance(effect, Persist):
+            node.carrying_out = False
+            node.disk.election = effect.state
+            self.checker.on_epoch(node.id, effect.state.epoch)
+        else:
+            node.disk.log.sync(mark)
+            self._input(node, "synced", lambda raft, now: raft.synced(now, effect))
+            node.carrying_out = False
+
+    def _do(self, node: Node, effect: Effect) -> None:
+        if self.trace is not None:
+            self.tell(f"{node}     {effect}")
+        disk = node.disk
+        if isinstance(effect, Ask):
+            self.checker.on_sent(node.id, effect.request, disk.election, disk.log.records, None)
+            self._ask(node, effect.peer, effect.request)
+        elif isinstance(effect, Answer):
+            request = effect.token[2]  # type: ignore[index]
+            self.checker.on_sent(node.id, effect.message, disk.election, disk.log.records, request)
+            self._answer(node, effect.token, effect.message)
+        elif isinstance(effect, Committed):
+            self._apply(node, effect.high_watermark)
+        elif isinstance(effect, Installed):
+            self.checker.seen("snapshot installed")
+            node.applied, node.state = effect.snapshot.offset, int.from_bytes(effect.data[:4], "big")
+            self.checker.on_snapshot(node.id, node.applied, node.state)
+        else:
+            assert isinstance(effect, Deposed | Elected | Follow)
+
+    def _apply(self, node: Node, high_watermark: int) -> None:
+        records = node.log.records
+        for base, entry in zip(records.bases, records.entries, strict=True):
+            if node.applied <= base < high_watermark:
+                if base != node.applied:
+                    raise Violation(f"node {node.id} has applied up to {node.applied}, and next comes {base}")
+                node.state = self.checker.on_apply(node.id, base, entry, node.state)
+                node.applied = base + entry.count
+
+    # Seen from above
+
+    def is_settled(self, beyond: int) -> bool:
+        """Whether all nodes run, follow one leader, and have applied all it has, which goes beyond an offset."""
+        leader = self.leader
+        if leader is None or leader.raft is None or leader.log.end_offset <= beyond:
+            return False
+        end = leader.log.end_offset
+        return all(
+            node.raft is not None and node.raft.leader_id == leader.id and node.applied == end == node.log.end_offset
+            for node in self.nodes.values()
+        )
