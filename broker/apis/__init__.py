@@ -12,6 +12,7 @@ from typing import Any
 
 from minikafka.broker.apis import (
     api_versions,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -43,6 +44,7 @@ from minikafka.broker.apis import (
 
 HANDLERS: list[Any] = [
     api_versions,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,

@@ -12,8 +12,8 @@ Caveats:
       protocol), ours are prefixed: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
     * Of the APIs that only Kafka's own brokers and controllers use among themselves there are those by which a broker
       speaks to the controller, in frames of our own (registration, heartbeats, AlterPartition, AllocateProducerIds); no
-      client is offered them. The others are missing, as are share groups, streams groups and the consumer groups of
-      KIP-848.
+      client is offered them. The others are missing, as are share groups, streams groups and, but for the heartbeat
+      that is refused, the consumer groups of KIP-848.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ from minikafka.protocol.messages.alter_user_scram_credentials import (
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from minikafka.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from minikafka.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from minikafka.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -149,6 +153,7 @@ PAIRS = (
     (ApiVersionsRequest, ApiVersionsResponse),
     (BrokerHeartbeatRequest, BrokerHeartbeatResponse),
     (BrokerRegistrationRequest, BrokerRegistrationResponse),
+    (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (CreateAclsRequest, CreateAclsResponse),
     (CreateDelegationTokenRequest, CreateDelegationTokenResponse),
     (CreatePartitionsRequest, CreatePartitionsResponse),

@@ -15,6 +15,7 @@ import trio
 import trio.testing
 
 from minikafka.broker.apis import (
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -42,8 +43,8 @@ CLOCK_MS = 1_700_000_000_000
 HANDLERS: dict[str, Any] = {
     module.REQUEST.__name__.removesuffix("Request"): module
     for module in (
-        delete_groups, describe_groups, find_coordinator, heartbeat, join_group, leave_group, list_groups,
-        offset_commit, offset_delete, offset_fetch, sync_group,
+        consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat, join_group, leave_group,
+        list_groups, offset_commit, offset_delete, offset_fetch, sync_group,
     )
 }  # fmt: skip
 

@@ -175,6 +175,15 @@ class GroupCoordinator:
             if status is Status.ACTIVE:
                 await self._ask_partition(partition, forget, lambda _: None)
 
+    async def coordinates(self, group_id: str) -> ErrorCode:
+        """NONE where this node coordinates the group; else that it does not, or is still reading its groups."""
+
+        def yes(turn: Turn, ticket: Ticket) -> None:
+            turn.answer(ticket, ErrorCode.NONE)
+
+        code: ErrorCode = await self._ask(group_id, yes, lambda error: error)
+        return code
+
     # -- administration ------------------------------------------------------------------------------------------
 
     async def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
