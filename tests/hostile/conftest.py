@@ -33,7 +33,7 @@ def unharmed(node: ServerProcess, growth_bytes_max: int) -> Iterator[None]:
     """After each attack a fresh client is served at once, by the same process, which has not grown."""
     pid, before = node.pid, resident_bytes(node.pid)
     yield
-    check_served(node.address)
+    check_served(node)
     assert node.pid == pid
     grown = resident_bytes(pid) - before
     assert grown < growth_bytes_max, f"grew by {grown / MIB:.0f} MiB\n{node.log_tail()}"

@@ -47,7 +47,7 @@ def test_a_large_size_without_the_bytes_costs_nothing(node: ServerProcess) -> No
     waiting = [RawConnection(node.address) for _ in range(50)]
     for connection in waiting:
         connection.send(struct.pack(">i", REQUEST_BYTES_MAX) + b"\x00\x03")
-    check_served(node.address)
+    check_served(node)
     for connection in waiting:
         connection.close()
 
@@ -71,7 +71,7 @@ def test_a_request_whose_body_is_cut_is_not_believed(node: ServerProcess) -> Non
         for end in range(8, len(body), max(1, len(body) // 12)):
             with RawConnection(node.address) as connection:
                 connection.send(frame(body[:end]))
-    check_served(node.address)
+    check_served(node)
 
 
 @pytest.mark.parametrize("api_key", [-1, 93, 999, 32767, -32768])
