@@ -6,16 +6,24 @@ handful of loops, each with its own setting for how often.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 import trio
 
 from minikafka.broker.config import NodeConfig
-from minikafka.broker.partition import Partition
+from minikafka.broker.partition import ALONE, Partition
 from minikafka.broker.partitions import Partitions
-from minikafka.controller.image import Image
-from minikafka.controller.records import ConfigRecord, PartitionChange, PartitionRecord, RemoveTopic
+from minikafka.broker.replicas import Surroundings
+from minikafka.controller.image import Image, Topic
+from minikafka.controller.records import (
+    BrokerChange,
+    BrokerRecord,
+    ConfigRecord,
+    PartitionChange,
+    PartitionRecord,
+    RemoveTopic,
+)
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.config import LogConfig
@@ -27,6 +35,29 @@ log = structlog.get_logger("minikafka.lifecycle")
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
+class Copies(Protocol):
+    """What copies partitions from their leaders; see `replication.Replication`."""
+
+    def follow(self, partition: Partition) -> None: ...
+
+    def leave(self, partition: Partition) -> None: ...
+
+    def broker_changed(self, node_id: int) -> None: ...
+
+
+class NoCopies:
+    """Where there are no other nodes."""
+
+    def follow(self, partition: Partition) -> None:
+        """Nobody to copy from."""
+
+    def leave(self, partition: Partition) -> None:
+        """Nothing to stop."""
+
+    def broker_changed(self, node_id: int) -> None:
+        """Nobody to try again."""
+
+
 class MetadataFollower:
     """Keeps this node's partitions as the metadata says.
 
@@ -36,8 +67,11 @@ class MetadataFollower:
         logs: Where partitions are kept on disk.
         partitions: What is served.
         log_config: The settings of a topic's logs, by its name.
-        led: Told of each partition that this node begins to lead.
-        gone: Told which partitions here were removed.
+        led: Told of each partition that this node begins to lead, and of each new epoch in which it goes on to.
+        resigned: Told of each that it leads no longer, after it has become a follower or was taken away.
+        copies: What fetches partitions from their leaders.
+        gone: Told which partitions of the cluster were removed, with their topic.
+        surroundings, isr_change_wanted: For each `Partition`.
     """
 
     def __init__(
@@ -50,9 +84,18 @@ class MetadataFollower:
         *,
         led: Callable[[Partition], None],
         gone: Callable[[list[TopicPartition]], None],
+        resigned: Callable[[Partition], None] = lambda partition: None,
+        copies: Copies | None = None,
+        surroundings: Surroundings = ALONE,
+        isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self._led = led
+        self._resigned = resigned
         self._gone = gone
+        self._copies: Copies = copies or NoCopies()
+        self._surroundings = surroundings
+        self._isr_change_wanted = isr_change_wanted
+        self._topics: dict[bytes, Topic] = {}
         self._node_id = node_id
         self._image = image
         self._logs = logs
@@ -60,11 +103,14 @@ class MetadataFollower:
         self._log_config = log_config
 
     def start(self) -> None:
-        """Serve what the image has for this node; logs of topics that are gone or were created again are removed."""
+        """Serve what the image has for this node; logs of topics that are gone or were created again are removed.
+
+        The image must be that of a caught-up node: by an old one, logs that were given to this node since look stray.
+        """
         for topic in self._image.topics.values():
-            for index, state in enumerate(topic.partitions):
-                if self._node_id in state.replicas:
-                    self._serve(topic.name, index)
+            self._topics[topic.id] = topic
+            for index in range(len(topic.partitions)):
+                self._follow(topic, index)
         for stray in [key for key in self._logs.logs if self._partitions.get(*key) is None]:
             log.warning("removing the log of a partition that is not this node's", partition=str(stray))
             self._logs.delete(stray)
@@ -76,24 +122,41 @@ class MetadataFollower:
                 case PartitionRecord() | PartitionChange():
                     topic = self._image.topics_by_id.get(record.topic_id)
                     if topic is not None:
-                        self._serve(topic.name, record.partition)
+                        self._topics[topic.id] = topic
+                        self._follow(topic, record.partition)
                 case RemoveTopic():
                     self._remove(record.topic_id)
                 case ConfigRecord():
                     self._configure(record.resource_type, record.resource_name)
+                case BrokerRecord() | BrokerChange():
+                    self._copies.broker_changed(record.node_id)
                 case _:
                     pass  # nothing that a partition would see
 
-    def _serve(self, topic: str, index: int) -> None:
-        known = self._image.topics[topic]
-        state = known.partitions[index]
-        partition = self._partitions.get(topic, index)
-        if partition is None and self._node_id in state.replicas:
-            partition = self._open(TopicPartition(topic, index), known.id)
+    def _follow(self, topic: Topic, index: int) -> None:
+        """Have the replica here as the image says: made, changed in its role, or taken away."""
+        state = topic.partitions[index]
+        partition = self._partitions.get(topic.name, index)
+        if self._node_id not in state.replicas:
             if partition is not None:
-                self._partitions.add(partition)
-        if partition is not None and partition.become(state) and partition.is_leader:
+                log.info("a replica was moved away", partition=str(partition), replicas=state.replicas)
+                self._take_away(partition)
+            return
+        if partition is None:
+            partition = self._open(TopicPartition(topic.name, index), topic.id)
+            if partition is None:
+                return
+            self._partitions.add(partition)
+        led_before = partition.is_leader
+        if not partition.become(state):
+            return
+        if partition.is_leader:
+            self._copies.leave(partition)
             self._led(partition)
+        else:
+            self._copies.follow(partition)
+            if led_before:
+                self._resigned(partition)
 
     def _open(self, key: TopicPartition, topic_id: bytes) -> Partition | None:
         """The replica's log, new or as it was; one of an earlier topic of the same name goes first (KAFKA-14616).
@@ -104,18 +167,38 @@ class MetadataFollower:
         if kept is not None and kept.topic_id not in (None, topic_id):
             self._logs.delete(key)
         try:
-            return Partition(self._node_id, topic_id, key, self._logs.create(key, topic_id=topic_id))
+            opened = self._logs.create(key, topic_id=topic_id)
         except (KafkaError, CorruptLog) as error:
             log.error("a partition is not served", partition=str(key), reason=str(error))
             return None
+        return Partition(
+            self._node_id,
+            topic_id,
+            key,
+            opened,
+            high_watermark=self._logs.high_watermark(key),
+            surroundings=self._surroundings,
+            isr_change_wanted=self._isr_change_wanted,
+        )
 
     def _remove(self, topic_id: bytes) -> None:
-        removed = [partition for partition in self._partitions if partition.topic_id == topic_id]
-        for partition in removed:
-            self._partitions.remove(partition.topic_partition)
-            partition.resign()
-            self._logs.delete(partition.topic_partition)
-        self._gone([partition.topic_partition for partition in removed])
+        topic = self._topics.pop(topic_id, None)
+        if topic is None:
+            return
+        for index in range(len(topic.partitions)):
+            partition = self._partitions.get(topic.name, index)
+            if partition is not None and partition.topic_id == topic_id:
+                self._take_away(partition)
+        self._gone([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
+
+    def _take_away(self, partition: Partition) -> None:
+        led_before = partition.is_leader
+        self._partitions.remove(partition.topic_partition)
+        self._copies.leave(partition)
+        partition.resign()
+        if led_before:
+            self._resigned(partition)
+        self._logs.delete(partition.topic_partition)
 
     def _configure(self, resource_type: int, name: str) -> None:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):

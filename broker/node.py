@@ -23,6 +23,7 @@ from minikafka.broker.coordinator.runtime import partition_for
 from minikafka.broker.dispatch import Dispatcher, routes_of
 from minikafka.broker.fetch_sessions import SessionCache
 from minikafka.broker.group_environment import GroupEnvironment
+from minikafka.broker.in_sync import InSync
 from minikafka.broker.lifecycle import Housekeeping, MetadataFollower, repeat
 from minikafka.broker.metadata import Address
 from minikafka.broker.partition import Partition
@@ -30,7 +31,10 @@ from minikafka.broker.partitions import Partitions
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum, quorum_of
 from minikafka.broker.replica_selection import is_rack_aware
+from minikafka.broker.replicas import Surroundings
+from minikafka.broker.replication import Replication, steady_ms
 from minikafka.broker.server import Server
+from minikafka.client.seams import Seams
 from minikafka.controller.controller import Controller
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import InForce
@@ -108,6 +112,15 @@ class Node:
             random,
             lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
         )
+        seams = Seams(now_ms=now_ms, random=random)
+        self.replication = Replication(config, self.image, self.broker_epoch, seams)
+        self.in_sync = InSync(
+            config.node_id,
+            self.broker_epoch,
+            self.partitions,
+            self.controller.handle,
+            config.number("replica.lag.time.max.ms"),
+        )
         self.log_levels = self.controller.log_levels
         self._disk = disk
         self._stopping = trio.Event()
@@ -121,6 +134,10 @@ class Node:
     def controller_id(self) -> int:
         """Whom clients are told to ask for changes: any broker hands them on."""
         return self.config.node_id
+
+    def broker_epoch(self) -> int:
+        """Of this node's registration; -1 before."""
+        return self.controller.broker_epoch
 
     def log_config(self, topic: str) -> LogConfig:
         """The settings in force for a topic's logs."""
@@ -160,6 +177,8 @@ class Node:
                 for task in housekeeping.tasks():
                     nursery.start_soon(repeat, *task)
                 await nursery.start(self.groups.run)
+                await nursery.start(self.replication.run)
+                nursery.start_soon(self.in_sync.run)
                 self._follow_metadata(nursery)
                 await nursery.start(self.controller.run)
                 await self._listen(nursery, task_status)
@@ -180,7 +199,11 @@ class Node:
             self.partitions,
             self.log_config,
             led=self._led,
+            resigned=self._resigned,
             gone=gone,
+            copies=self.replication,
+            surroundings=Surroundings(steady_ms, self.image.brokers, self.config.number("replica.lag.time.max.ms")),
+            isr_change_wanted=self.in_sync.wanted,
         )
         follower.start()
         self.controller.subscribe(follower.apply)
@@ -189,6 +212,11 @@ class Node:
         topic, index = partition.topic_partition
         if topic == OFFSETS_TOPIC:
             self.groups.elected(index, partition.leader_epoch)
+
+    def _resigned(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic == OFFSETS_TOPIC:
+            self.groups.resigned(index)
 
     async def find_coordinator(self, key_type: int, key: str, context: RequestContext) -> Address:
         """The node that coordinates a group: it leads the group's partition of `__consumer_offsets`.

@@ -30,6 +30,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
+from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
 from minikafka.storage.producers import Origin
 
@@ -125,6 +126,12 @@ class Partition(Replica):
         self._reign += 1
         self._wake_everybody()
         self._deletions.wake()
+
+    def configure(self, config: LogConfig) -> None:
+        """New settings of the topic take hold; fewer replicas may be enough from now on."""
+        super().configure(config)
+        if self.replicas is not None:
+            self._settle()
 
     # -- writing -------------------------------------------------------------------------------------------------
 
