@@ -23,7 +23,7 @@ first record is wanted. A group is a state machine (`membership`, `assignors`) w
 
     options.py                     what clients can be told, checked
     seams.py shell_*.py            clock, randomness, sockets; a shell of ours for each event loop
-    connection.py metadata.py cluster.py backoff.py     requests and answers; who leads what; retries
+    connection.py metadata.py stalls.py cluster.py backoff.py     requests and answers; who leads what; retries
     partitioner.py batch.py accumulator.py sender.py producer.py
     fetcher.py fetch_loop.py offsets.py consumer.py
     assignors.py membership.py group.py subscription.py

@@ -51,8 +51,8 @@ class Lane:
     """One partition's batches, oldest first."""
 
     __slots__ = (
-        "established", "identity", "in_flight", "next_sequence", "open", "partition", "queue", "reset_wanted",
-        "topic",
+        "established", "identity", "in_flight", "leader", "next_sequence", "open", "partition", "queue",
+        "reset_wanted", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -61,6 +61,7 @@ class Lane:
         self.open: PendingBatch | None = None
         self.queue: deque[PendingBatch] = deque()
         self.in_flight: list[PendingBatch] = []
+        self.leader = -1  # to which those in flight were sent
         self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
         self.reset_wanted = False
@@ -150,10 +151,13 @@ class Accumulator:
             if batch is None:
                 continue
             leader = leader_of(lane.topic, lane.partition)
+            if lane.in_flight and leader != lane.leader:
+                continue  # A new leader must not get these before what the old one may have taken.
             size = sizes.get(leader, 0) + batch.size_bytes
             if leader < 0 or not can_send(leader) or (sizes.get(leader) and size > self._options.max_request_size):
                 continue
             self._send(lane, batch)
+            lane.leader = leader
             sizes[leader] = size
             requests.setdefault(leader, []).append(batch)
         return requests
@@ -211,8 +215,11 @@ class Accumulator:
             self._finish(batch)
             batch.succeed(base_offset, append_time)
 
-    def failed(self, batch: PendingBatch, error: KafkaError, now: float) -> None:
-        """The broker refused the batch, or nobody knows whether it has it: try again or give up."""
+    def failed(self, batch: PendingBatch, error: KafkaError, now: float, *, pause: bool = True) -> None:
+        """The broker refused the batch, or nobody knows whether it has it: try again or give up.
+
+        `pause` before the next try, unless it is known that another broker will take it.
+        """
         lane = self._landed(batch)
         if batch.done:
             return
@@ -223,7 +230,7 @@ class Accumulator:
             self._split(lane, batch)
         elif self._may_retry(lane, batch, error) and batch.attempts <= self._options.retries:
             batch.last_error = error
-            batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000
+            batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000 if pause else now
             lane.put_back(batch)
         else:
             self._give_up(batch, error)

@@ -7,7 +7,7 @@ The columns are those of Spark's Kafka source: key, value, topic, partition, off
 CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
 
 Nothing is copied record by record. Where each record's fields begin and end is computed for all records at once
-(`protocol.records.vectors`), every position is checked against the record that it lies in, and only then are keys,
+(`protocol.records.tables`, `vectors`), every position is checked against the record that it lies in, and only then are keys,
 values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary array over
 the answer's bytes, of which every other element is taken, in one pass.
 """
@@ -21,12 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from minikafka.client.consumer import RecordBatch
-from minikafka.protocol.records import vectors
 from minikafka.protocol.records.batch import Batch
-from minikafka.protocol.records.compression import MAX_SIZE_BYTES
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer
 from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers
+from minikafka.protocol.records.tables import BatchTable, table_of
+from minikafka.protocol.records.varints import Array, read_blobs, read_varints
+from minikafka.protocol.records.vectors import Found, find
 
-Array = np.ndarray[Any, Any]
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 SCHEMA = pa.schema([
@@ -43,8 +44,6 @@ SCHEMA = pa.schema([
 COLUMNS: tuple[str, ...] = tuple(SCHEMA.names)
 
 _MILLISECONDS_MAX = ((1 << 63) - 1) // 1000
-_STRIDE_COUNT_MIN = 64
-_STRIDE_RUN_MIN = 16
 _VECTOR_HEADERS_MAX = 64
 """Records with more headers than that are so rare, or so hostile, that the plain loop reads them."""
 
@@ -67,109 +66,47 @@ class Decoded(NamedTuple):
 def decode(
     batches: Sequence[Batch], columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
 ) -> Decoded:
-    """The records of `batches`, as `Batch.records` would give them one batch after the other.
+    """The records of `batches`, as `Batch.records` would give them one batch after the other; see `decode_table`."""
+    return decode_table(table_of(batches), columns, max_size_bytes=max_size_bytes)
 
-    Raises CorruptRecords where any of the batches would, also for records of more than `max_size_bytes` together;
-    but what follows the last column that is asked for is not looked at. Checksums are not looked at either.
+
+def decode_table(
+    table: BatchTable, columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
+) -> Decoded:
+    """The records of a table of batches, many small ones nearly as quickly as few large ones.
+
+    Raises CorruptRecords where any of the batches would, also for records that decompress to more than
+    `max_size_bytes` together; but what a record holds behind the last column that is asked for is not looked at.
+    Checksums are not looked at either: that is `BatchTable.check_crcs`.
     """
-    data, sections = vectors._sections(batches, max_size_bytes)
-    counts = [batch.record_count for batch in batches]
-    buffer = np.frombuffer(data or b"\0", np.uint8)
-    fields = _fields(data, buffer, *_chain(data, buffer, sections), columns)
-    vectors._check_deltas(fields.deltas, batches, counts)
-    bases = np.array([batch.base_offset for batch in batches], np.int64)
-    types = np.array([batch.timestamp_type for batch in batches], np.int32)
-    return Decoded(
-        fields.deltas + np.repeat(bases, counts),
-        vectors._timestamps(fields.late, batches, counts),
-        np.repeat(types, counts),
-        fields.keys,
-        fields.values,
-        fields.headers,
-    )
+    found = find(table, max_size_bytes)
+    keys, values, headers = _fields(found, columns)
+    types = np.repeat(table.timestamp_types.astype(np.int32), found.sections.counts)
+    return Decoded(found.offsets, found.timestamps, types, keys, values, headers)
 
 
-def _chain(data: bytes, buffer: Array, sections: Sequence[tuple[int, int, int]]) -> tuple[Array, Array]:
-    """Where each record starts and ends: in strides where records are alike, by the plain loop where they are not."""
-    starts: list[Array] = []
-    ends: list[Array] = []
-    plain: list[tuple[int, int, int]] = []
-
-    def settle() -> None:
-        if plain:
-            for found, some in zip((starts, ends), vectors._chain(data, plain), strict=True):
-                found.append(np.array(some, np.int64))
-            plain.clear()
-
-    for section in sections:
-        strided = _strides(buffer, *section) if section[2] >= _STRIDE_COUNT_MIN else None
-        if strided is None:
-            plain.append(section)
-            continue
-        settle()
-        starts.append(strided)
-        ends.append(np.append(strided[1:], section[1]))
-    settle()
-    none = np.empty(0, np.int64)
-    return np.concatenate([none, *starts]), np.concatenate([none, *ends])
-
-
-def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None:
-    """Starts of records that come in runs of one size, as records of one kind do; None where runs are short.
-
-    A record's size is looked at where it would have to stand if it were as long as the one before it.
-    """
-    runs: list[Array] = []
-    while count and end - position > 2:
-        first, second = int(buffer[position]), int(buffer[position + 1])
-        if second >= 0x80 <= first or (first & 1):
-            return None
-        stride = (first >> 1) + 1 if first < 0x80 else ((first & 0x7F | second << 7) >> 1) + 2
-        places = position + stride * np.arange(min(count, (end - position) // stride), dtype=np.int64)
-        alike = buffer[places] == first
-        if first >= 0x80:
-            alike &= buffer[places + 1] == second
-        length = len(places) if alike.all() else int(alike.argmin())
-        if length < min(_STRIDE_RUN_MIN, count):
-            return None
-        runs.append(places[:length])
-        position, count = position + stride * length, count - length
-    return np.concatenate(runs) if not count and position == end and runs else None
-
-
-class _Fields(NamedTuple):
-    late: Array
-    deltas: Array
-    keys: pa.Array | None
-    values: pa.Array | None
-    headers: pa.Array | None
-
-
-def _fields(data: bytes, buffer: Array, starts: Array, ends: Array, columns: Collection[str]) -> _Fields:
-    """Each field of all records at once, in the order in which a record has them."""
-    lengths, position = vectors._varints(buffer, starts, 5)
-    if lengths.min(initial=0) < 0:
-        raise CorruptRecords(f"a record of {lengths.min()} bytes")
-    late, position = vectors._varints(buffer, position + 1, 10)
-    deltas, position = vectors._varints(buffer, position, 5)
+def _fields(found: Found, columns: Collection[str]) -> tuple[pa.Array | None, pa.Array | None, pa.Array | None]:
+    """Keys, values and headers, as far as they are wanted, in the order in which a record has them."""
+    data, buffer, position = found.sections.data, found.buffer, found.position
     headers_wanted = "headers" in columns
     if not (headers_wanted or "value" in columns or "key" in columns):
-        _check_within(position, ends)
-        return _Fields(late, deltas, None, None, None)
-    key_starts, key_ends, position = vectors._blobs(buffer, position, "key")
-    value_starts, value_ends, position = vectors._blobs(buffer, position, "value")
-    headers = None
+        _check_within(position, found.ends)
+        return None, None, None
+    key_starts, key_ends, position = read_blobs(buffer, position, "key")
+    headers = values = None
+    if headers_wanted or "value" in columns:
+        value_starts, value_ends, position = read_blobs(buffer, position, "value")
     if headers_wanted:
-        counts, after = vectors._varints(buffer, position, 5)
+        counts, after = read_varints(buffer, position)
         lists = _Headers(data, buffer, counts, position, after)
-        if not np.array_equal(lists.ends, ends):
+        if not np.array_equal(lists.ends, found.ends):
             raise CorruptRecords("a record does not end where its length says")
         headers = lists.array()
     else:
-        _check_within(position, ends)
+        _check_within(position, found.ends)
     keys = _blob_array(data, key_starts, key_ends) if "key" in columns else None
     values = _blob_array(data, value_starts, value_ends) if "value" in columns else None
-    return _Fields(late, deltas, keys, values, headers)
+    return keys, values, headers
 
 
 def _check_within(position: Array, ends: Array) -> None:
@@ -178,7 +115,7 @@ def _check_within(position: Array, ends: Array) -> None:
         raise CorruptRecords("a record does not end where its length says")
 
 
-def _blob_array(data: bytes, starts: Array, ends: Array) -> pa.Array:
+def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
     """The pieces of `data`, null where one ends before it starts. Positions must lie in `data` and only grow."""
     count = len(starts)
     nulls = ends < starts
@@ -195,7 +132,7 @@ def _blob_array(data: bytes, starts: Array, ends: Array) -> pa.Array:
 class _Headers:
     """The headers of many records: their positions first, which give `ends`, then, when those are right, the arrays."""
 
-    def __init__(self, data: bytes, buffer: Array, counts: Array, position: Array, after: Array) -> None:
+    def __init__(self, data: Buffer, buffer: Array, counts: Array, position: Array, after: Array) -> None:
         if counts.min(initial=0) < 0 or counts.sum() > len(data) // 2:
             raise CorruptRecords("a record claims more headers than fit in its batch, or fewer than none")
         self._data = data
@@ -208,9 +145,10 @@ class _Headers:
 
     def _read_plainly(self, position: Array, after: Array) -> None:
         self.ends, self._plain = after.copy(), []
+        data = bytes(self._data)
         try:
             for index, start in enumerate(position.tolist()):
-                headers, self.ends[index] = decode_headers(self._data, start)
+                headers, self.ends[index] = decode_headers(data, start)
                 self._plain.append(headers)
         except IndexError:
             raise CorruptRecords("a record's headers go past the end of its batch") from None
@@ -222,11 +160,11 @@ class _Headers:
         self.ends = after
         for number in range(int(self._counts.max(initial=0))):
             having = np.flatnonzero(self._counts > number)
-            sizes, starts = vectors._varints(buffer, self.ends[having], 5)
+            sizes, starts = read_varints(buffer, self.ends[having], 5)
             if sizes.min(initial=0) < 0:
                 raise CorruptRecords("a header without a name")
             ends = starts + sizes
-            value_starts, value_ends, self.ends[having] = vectors._blobs(buffer, ends, "header's value")
+            value_starts, value_ends, self.ends[having] = read_blobs(buffer, ends, "header's value")
             self._bounds[:, firsts[having] + number] = starts, ends, value_starts, value_ends
 
     def array(self) -> pa.Array:

@@ -1,13 +1,14 @@
 """The cluster as a client sees it: connections to brokers, metadata that is kept fresh, requests that are retried.
 
 Every client stands on a `Cluster`. It connects lazily, one connection per broker, after a failure with growing
-pauses; it asks for metadata when a leader is missing or wrong and when what is known has grown old; it gives up
-a connection whose oldest request waits too long. `ClusterClient` is the context manager that all clients share.
+pauses; it asks for metadata when a leader is missing, wrong, unreachable or silent and when what is known has grown
+old; it gives up a connection whose oldest request waits too long, or whose broker is silent and no longer counted
+among the cluster's. `ClusterClient` is the context manager that all clients share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -18,6 +19,7 @@ from minikafka.client.connection import Connection, open_connection
 from minikafka.client.metadata import Metadata, Topic
 from minikafka.client.options import ClientOptions, parse_addresses
 from minikafka.client.seams import Seams
+from minikafka.client.stalls import Stalls
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
     KafkaError,
@@ -32,6 +34,10 @@ from minikafka.protocol.messages.metadata import MetadataRequest, MetadataReques
 T = TypeVar("T")
 _WATCH_INTERVAL_S = 0.25
 _GROUP_KEY_TYPE = 0
+_NEXT_AFTER_S = 0.25
+"""How long one address is tried alone before the next one is tried as well."""
+_PATIENCE_S = 0.5
+"""How long one broker is asked for metadata before another one is asked instead."""
 
 
 class Cluster:
@@ -55,6 +61,7 @@ class Cluster:
         self._first: Connection | None = None
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
+        self._stalls = Stalls()
         self._coordinators: dict[str, int] = {}
         self._refresh_wanted = anyio.Event()
         self._refreshing = anyio.Lock()
@@ -69,13 +76,17 @@ class Cluster:
 
     def close(self) -> None:
         """Hang up on everyone."""
-        for connection in self._open():
+        for _, connection in self._open():
             connection.close()
 
     def connected(self, node_id: int, purpose: str = "") -> Connection | None:
         """The open connection to a broker, if there is one."""
         connection = self._connections.get((node_id, purpose))
         return connection if connection is not None and not connection.closed else None
+
+    def is_unreachable(self, node_id: int) -> bool:
+        """Whether the last attempt to connect failed: someone else may lead by now."""
+        return node_id in self._failures
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
         """The connection to a broker, opened if need be; one for each `purpose`.
@@ -106,25 +117,67 @@ class Cluster:
             self._connections[node_id, purpose] = connection
             return connection
 
-    async def any_connection(self) -> Connection:
-        """A connection to any broker, the one with least to do if several are open.
+    async def any_connection(self, besides: Container[Connection] = ()) -> Connection:
+        """A connection to any broker that is not known to be silent, the one with least to do if several are open.
+
+        Args:
+            besides: those that are of no use now, as long as there are others.
 
         Raises NetworkError that names every address that was tried.
         """
-        open_now = [one for (_, purpose), one in self._connections.items() if not purpose and not one.closed]
-        if self._first is not None and not self._first.closed:
-            open_now.append(self._first)
-        if open_now:
+        open_now = [one for purpose, one in self._open() if not purpose]
+        useful = [one for one in open_now if one not in self._stalls and one not in besides]
+        if useful:
+            return min(useful, key=lambda one: one.in_flight)
+        silent = {one.address for one in open_now}
+        known = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
+        others = [(host, port) for host, port in dict.fromkeys(known) if f"{host}:{port}" not in silent]
+        if open_now and not others:
             return min(open_now, key=lambda one: one.in_flight)
-        addresses = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
-        faults: list[str] = []
-        for host, port in dict.fromkeys(addresses):
+        try:
+            found = await self._connect_to_first(others)
+        except NetworkError:
+            if not open_now:
+                raise
+            return min(open_now, key=lambda one: one.in_flight)
+        if self._first is not None:
+            self._first.close("another broker answers")
+        self._first = found
+        return found
+
+    async def _connect_to_first(self, addresses: list[tuple[str, int]]) -> Connection:
+        """A connection to whichever answers first; each address has a moment's advantage over the next one.
+
+        Raises NetworkError that names them all where none answers.
+        """
+        found: list[Connection] = []
+        faults: list[KafkaError] = []
+
+        async def attempt(host: str, port: int, over: anyio.Event) -> None:
             try:
-                self._first = await self._connect(host, port)
-                return self._first
-            except NetworkError as error:
-                faults.append(error.message)
-        raise NetworkError("; ".join(faults) + "; is a broker running there? (bootstrap_servers)")
+                connection = await self._connect(host, port)
+            except KafkaError as error:
+                faults.append(error)
+            else:
+                found.append(connection)
+                tasks.cancel_scope.cancel()
+            over.set()
+
+        async with anyio.create_task_group() as tasks:
+            for host, port in addresses:
+                over = anyio.Event()
+                tasks.start_soon(attempt, host, port, over)
+                with anyio.move_on_after(_NEXT_AFTER_S):
+                    await over.wait()
+        for late in found[1:]:
+            late.close()
+        if found:
+            return found[0]
+        for error in faults:
+            if not isinstance(error, NetworkError):
+                raise error
+        said = "; ".join(error.message for error in faults)
+        raise NetworkError(f"{said}; is a broker running there? (bootstrap_servers)")
 
     async def request(
         self,
@@ -178,9 +231,23 @@ class Cluster:
                 topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
                 allow_auto_topic_creation=self._options.allow_auto_create_topics,
             )
-            response = await self.request(request)
-            self.metadata.apply(response, asked)
+            self.metadata.apply(await self._ask_anyone(request), asked)
+            self._drop_lost()
         self.on_update()
+
+    async def _ask_anyone(self, message: Any) -> Any:
+        """The answer of whichever broker gives one; none is waited for long. Raises KafkaError."""
+        asked: dict[Connection, None] = {}
+        deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
+        while True:
+            connection = await self.any_connection(asked)
+            last = connection in asked
+            asked[connection] = None
+            left_s = deadline - anyio.current_time()
+            with anyio.move_on_after(left_s if last else min(left_s, _PATIENCE_S)):
+                return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
+            if left_s <= _PATIENCE_S:
+                raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
 
     def refresh_soon(self) -> None:
         """Have the background task ask for metadata: something that was known has proven wrong."""
@@ -241,9 +308,12 @@ class Cluster:
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
 
-    def _open(self) -> list[Connection]:
-        known = [*self._connections.values(), *([self._first] if self._first else [])]
-        return [one for one in known if not one.closed]
+    def _open(self) -> list[tuple[str, Connection]]:
+        """Open connections, each with its purpose."""
+        known = [(purpose, one) for (_, purpose), one in self._connections.items()]
+        if self._first is not None:
+            known.append(("", self._first))
+        return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:
         failures = 0
@@ -271,9 +341,18 @@ class Cluster:
         while True:
             await anyio.sleep(_WATCH_INTERVAL_S)
             now = anyio.current_time()
-            for connection in self._open():
+            for _, connection in self._open():
                 if connection.deadline <= now:
                     connection.close("it did not answer in time (request_timeout_ms)")
+            if self._stalls.look(self._open()):
+                self.refresh_soon()
+            self._drop_lost()
+
+    def _drop_lost(self) -> None:
+        """Hang up on brokers that say nothing any more and that the cluster does not count on: others took over."""
+        for (node_id, _), connection in list(self._connections.items()):
+            if node_id not in self.metadata.brokers and connection in self._stalls:
+                connection.close("it does not answer, and the cluster no longer counts on it")
 
 
 class ClusterClient:

@@ -78,6 +78,11 @@ class Connection:
         return len(self._pending)
 
     @property
+    def oldest(self) -> int:
+        """The number of the request that waits longest, 0 where none does."""
+        return self._pending[0].correlation_id if self._pending else 0
+
+    @property
     def deadline(self) -> float:
         """When, on the event loop's clock, the first request in flight will have waited too long."""
         return min((one.deadline for one in self._pending), default=float("inf"))

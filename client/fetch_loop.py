@@ -94,6 +94,8 @@ class FetchLoop:
             return
         connection = self._cluster.connected(node_id, _PURPOSE)
         if connection is None:
+            if self._cluster.is_unreachable(node_id):
+                self._cluster.refresh_soon()
             if node_id not in self._connecting:
                 self._connecting[node_id] = None
                 self._tasks.start_soon(self._connect, node_id)
@@ -147,11 +149,14 @@ class FetchLoop:
             for data in topic.partitions:
                 problem = self._fetcher.accept(plan, TopicPartition(name, data.partition_index), data)
                 if problem is not None:
-                    self._solve(problem)
+                    endpoints = reply.node_endpoints
+                    learn = self._cluster.metadata.learn
+                    moved = learn(name, data.partition_index, data.current_leader, endpoints)
+                    self._solve(problem, pause=not moved)
 
-    def _solve(self, problem: Problem) -> None:
+    def _solve(self, problem: Problem, *, pause: bool = True) -> None:
         reading, error = problem
-        reading.not_before = anyio.current_time() + self._backoff.delay_ms(0) / 1000
+        reading.not_before = anyio.current_time() + (self._backoff.delay_ms(0) / 1000 if pause else 0)
         if isinstance(error, OffsetOutOfRangeError):
             if self._options.auto_offset_reset == "none":
                 self._fail(_out_of_range(reading))

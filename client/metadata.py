@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.metadata import (
@@ -110,6 +111,27 @@ class Metadata:
             if known.leader_epoch > partition.leader_epoch >= 0:
                 return known
         return partition
+
+    def learn(self, topic: str, partition: int, leader: Any, endpoints: Iterable[Any]) -> bool:
+        """Take in who leads a partition, as a broker says that does not (KIP-951); whether that is news.
+
+        Args:
+            leader: `LeaderIdAndEpoch` of a Produce or Fetch answer, ids -1 where the broker does not know.
+            endpoints: the `NodeEndpoint`s of that answer.
+        """
+        for one in endpoints:
+            self.brokers[one.node_id] = Broker(one.node_id, one.host, one.port, one.rack)
+        if leader.leader_epoch <= self.leader_epoch(topic, partition) or leader.leader_id not in self.brokers:
+            return False
+        known = self.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return False
+        partitions = list(known.partitions)
+        partitions[partition] = replace(
+            partitions[partition], leader=leader.leader_id, leader_epoch=leader.leader_epoch
+        )
+        self.topics[topic] = replace(known, partitions=tuple(partitions))
+        return True
 
     def leader(self, topic: str, partition: int) -> int:
         """The leader's node id; -1 where there is none or nothing is known."""

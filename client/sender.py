@@ -132,6 +132,8 @@ class Sender:
     def _can_send(self, node_id: int) -> bool:
         limit = self._options.max_in_flight_requests_per_connection
         if self._cluster.connected(node_id) is None:
+            if self._cluster.is_unreachable(node_id):
+                self._cluster.refresh_soon()
             if node_id not in self._connecting:
                 self._connecting[node_id] = None
                 self._tasks.start_soon(self._connect, node_id)
@@ -208,7 +210,11 @@ class Sender:
                 text = f"the broker said nothing about {batch.topic}-{batch.partition}"
                 self._fail([batch], UnknownTopicIdError(text))
             elif answer.error_code:
-                self._fail([batch], error_for(answer.error_code, self._text(batch, answer)))
+                error = error_for(answer.error_code, self._text(batch, answer))
+                moved = self._cluster.metadata.learn(
+                    batch.topic, batch.partition, answer.current_leader, reply.node_endpoints
+                )
+                self._fail([batch], error, pause=not moved)
             else:
                 self._accumulator.succeeded(batch, answer.base_offset, answer.log_append_time_ms)
 
@@ -223,12 +229,12 @@ class Sender:
         faults = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
         return f"{batch.topic}-{batch.partition}: {said}" + (f" ({faults[0]})" if faults else "")
 
-    def _fail(self, batches: list[PendingBatch], error: KafkaError) -> None:
+    def _fail(self, batches: list[PendingBatch], error: KafkaError, *, pause: bool = True) -> None:
         now = anyio.current_time()
         if error.retriable:
             self._cluster.refresh_soon()
         for batch in batches:
-            self._accumulator.failed(batch, error, now)
+            self._accumulator.failed(batch, error, now, pause=pause)
         self._report([batch for batch in batches if batch.done and batch.error is not None])
         self._wake.set()
 

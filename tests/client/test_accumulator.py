@@ -99,6 +99,19 @@ def test_partitions_without_leader_or_with_a_busy_one_wait() -> None:
     assert made.next_time(1.0) == pytest.approx(120.0)  # only its delivery timeout
 
 
+def test_a_new_leader_gets_nothing_while_the_old_one_has_not_answered() -> None:
+    made = established()
+    [first] = [add(made, b"1")]
+    assert collect(made, 1.0) == [first]
+    second = add(made, b"2", 1.0)
+    made.hurried = True
+    assert made.collect(1.0, lambda topic, partition: 2, lambda node_id: True) == {}
+    made.failed(first, NetworkError("lost"), 1.0, pause=False)
+    assert made.collect(1.0, lambda topic, partition: 2, lambda node_id: True) == {2: [first]}
+    made.succeeded(first, 1)
+    assert made.collect(1.0, lambda topic, partition: 2, lambda node_id: True) == {2: [second]}
+
+
 def test_sequences_count_records_per_partition() -> None:
     made = established(linger_ms=0, batch_size=0)
     for partition in (0, 1, 0, 0):

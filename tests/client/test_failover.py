@@ -1,0 +1,292 @@
+"""Leaders that die, fall silent or move while records are on their way: on a network in memory, with epochs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from support.fake_network import FakeNetwork
+
+from minikafka.client import Consumer, Producer
+from minikafka.client.cluster import ClusterClient
+from minikafka.client.metadata import Metadata
+from minikafka.client.options import AdminOptions, make
+from minikafka.client.stalls import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from minikafka.protocol.messages.fetch import LeaderIdAndEpoch as FetchLeader
+from minikafka.protocol.messages.fetch import NodeEndpoint as FetchEndpoint
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from minikafka.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from minikafka.protocol.records.batch import encode_batch, parse_header
+from minikafka.protocol.records.record import Record
+
+pytestmark = pytest.mark.anyio
+TOPIC_ID = b"t" * 16
+NOT_LEADER, FENCED_LEADER_EPOCH = 6, 74
+QUICK = {"retry_backoff_ms": 2, "retry_backoff_max_ms": 10}
+NEVER_AGAIN = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_000}
+
+
+class ThreeBrokers:
+    """Brokers a:1, a:2, a:3 with one partition, whose log is one list for them all.
+
+    Attributes:
+        leader: who leads, since `epoch`.
+        told: what metadata says: (leader, epoch); None: the truth.
+        live: whom metadata lists.
+        silent: brokers that take requests and never answer.
+        hints: whether those that do not lead say who does.
+    """
+
+    def __init__(self) -> None:
+        self.network = FakeNetwork()
+        self.leader, self.epoch = 1, 1
+        self.told: tuple[int, int] | None = None
+        self.live = [1, 2, 3]
+        self.silent: list[int] = []
+        self.hints = False
+        self.values: list[bytes] = []
+        self.last_sequence = -1
+        self.metadata_asked = 0
+        for port in (1, 2, 3):
+            self._broker(port)
+
+    def _broker(self, me: int) -> None:
+        handlers = {
+            MetadataRequest: lambda request, version: self.metadata(),
+            InitProducerIdRequest: lambda request, version: InitProducerIdResponse(producer_id=5),
+            ProduceRequest: lambda request, version: self.produce(request, me),
+            FetchRequest: lambda request, version: self.fetch(request, me),
+            ListOffsetsRequest: lambda request, version: ListOffsetsResponse(
+                topics=[ListOffsetsTopicResponse(name="t", partitions=[ListOffsetsPartitionResponse(offset=0)])]
+            ),
+        }
+        broker = self.network.broker("a", me)
+        everything = {**broker.handlers, **handlers}
+        broker.handlers = {api: self._unless_silent(me, handler) for api, handler in everything.items()}
+
+    def _unless_silent(self, me: int, handler: Any) -> Any:
+        return lambda request, version: None if me in self.silent else handler(request, version)
+
+    def elect(self, leader: int) -> None:
+        self.leader, self.epoch = leader, self.epoch + 1
+
+    def metadata(self) -> MetadataResponse:
+        self.metadata_asked += 1
+        leader, epoch = self.told or (self.leader, self.epoch)
+        partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
+        return MetadataResponse(
+            cluster_id="fake",
+            brokers=[MetadataResponseBroker(node_id=one, host="a", port=one) for one in self.live],
+            topics=[MetadataResponseTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])],
+        )
+
+    def produce(self, request: Any, me: int) -> ProduceResponse:
+        answer = PartitionProduceResponse(index=0)
+        batch = parse_header(request.topic_data[0].partition_data[0].records)
+        if me != self.leader:
+            answer.error_code = NOT_LEADER
+            if self.hints:
+                answer.current_leader = LeaderIdAndEpoch(leader_id=self.leader, leader_epoch=self.epoch)
+        elif batch.base_sequence > self.last_sequence:
+            answer.base_offset = len(self.values)
+            self.values += [record.value or b"" for record in batch.records()]
+            self.last_sequence = batch.last_sequence
+        topic = TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=[answer])
+        endpoints = [NodeEndpoint(node_id=self.leader, host="a", port=self.leader)] if self.hints else []
+        return ProduceResponse(responses=[topic], node_endpoints=endpoints)
+
+    def fetch(self, request: Any, me: int) -> FetchResponse | None:
+        asked = request.topics[0].partitions[0]
+        data = PartitionData(aborted_transactions=None)
+        endpoints = []
+        if me != self.leader:
+            data.error_code = NOT_LEADER
+            if self.hints:
+                data.current_leader = FetchLeader(leader_id=self.leader, leader_epoch=self.epoch)
+                endpoints = [FetchEndpoint(node_id=self.leader, host="a", port=self.leader)]
+        elif asked.current_leader_epoch < self.epoch:
+            data.error_code = FENCED_LEADER_EPOCH
+        elif asked.fetch_offset >= len(self.values):
+            return None
+        else:
+            records = [Record(-1, 0, None, value) for value in self.values[asked.fetch_offset :]]
+            data.records = encode_batch(records, base_offset=asked.fetch_offset)
+        topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])
+        return FetchResponse(responses=[topic], node_endpoints=endpoints)
+
+    def producer(self, **options: Any) -> Producer:
+        options = {"linger_ms": 0, **QUICK, **options}
+        return Producer("a:3", seams=self.network.seams(), **options)
+
+    def consumer(self, **options: Any) -> Consumer:
+        options = {"auto_offset_reset": "earliest", **QUICK, **options}
+        return Consumer("t", bootstrap_servers="a:3", seams=self.network.seams(), **options)
+
+
+async def test_a_new_leader_is_found_within_one_refresh_however_rarely_the_dead_one_is_tried() -> None:
+    brokers = ThreeBrokers()
+    async with brokers.producer(**NEVER_AGAIN) as producer:
+        await producer.send_and_wait("t", b"0")
+        brokers.network.brokers[0].die()
+        delivery = await producer.send("t", b"1")
+        before = brokers.metadata_asked
+        with anyio.fail_after(5):
+            while brokers.metadata_asked < before + 5:
+                await anyio.sleep(0.001)  # nobody leads yet: the producer keeps asking
+            brokers.elect(2)
+            asked = brokers.metadata_asked
+            await delivery.wait()
+        assert brokers.metadata_asked <= asked + 2
+    assert brokers.values == [b"0", b"1"]
+
+
+async def test_a_hint_at_the_new_leader_is_followed_at_once() -> None:
+    brokers = ThreeBrokers()
+    brokers.hints = True
+    async with brokers.producer(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as producer:
+        await producer.send_and_wait("t", b"0")
+        brokers.elect(3)
+        with anyio.fail_after(5):
+            await producer.send_and_wait("t", b"1")
+    assert brokers.values == [b"0", b"1"]
+
+
+async def test_a_consumer_follows_hints_too() -> None:
+    brokers = ThreeBrokers()
+    brokers.hints = True
+    brokers.values = [b"0", b"1"]
+    async with brokers.consumer() as consumer:
+        with anyio.fail_after(5):
+            assert [one.value for one in await consumer.poll(1000)] == [b"0", b"1"]
+            brokers.told = (1, 1)  # metadata will not tell
+            brokers.elect(3)
+            brokers.values.append(b"2")
+            brokers.network.brokers[0].hang_up()
+            assert [one.value for one in await consumer.poll(5000)] == [b"2"]
+
+
+async def test_a_lagging_broker_does_not_send_anyone_back_to_the_old_leader() -> None:
+    brokers = ThreeBrokers()
+    async with brokers.producer() as producer:
+        await producer.send_and_wait("t", b"0")
+        brokers.elect(2)
+        with anyio.fail_after(5):
+            await producer.send_and_wait("t", b"1")
+            brokers.told = (1, 1)
+            await producer.cluster.refresh()
+            assert producer.cluster.metadata.leader("t", 0) == 2
+            await producer.send_and_wait("t", b"2")
+    assert brokers.values == [b"0", b"1", b"2"]
+
+
+async def test_a_fenced_epoch_is_looked_up_anew() -> None:
+    brokers = ThreeBrokers()
+    brokers.values = [b"0"]
+    async with brokers.consumer() as consumer:
+        brokers.epoch += 1  # elected again, the same leader
+        with anyio.fail_after(5):
+            assert [one.value for one in await consumer.poll(5000)] == [b"0"]
+
+
+async def test_a_silent_leader_is_given_up_when_the_cluster_does_not_count_on_it_any_more() -> None:
+    brokers = ThreeBrokers()
+    async with brokers.producer() as producer:
+        await producer.send_and_wait("t", b"0")
+        brokers.silent = [1]
+        deliveries = [await producer.send("t", b"%d" % n) for n in range(1, 4)]
+        await anyio.sleep(0.05)
+        brokers.live = [2, 3]
+        brokers.elect(2)
+        with anyio.fail_after(5):
+            for delivery in deliveries:
+                await delivery.wait()
+    assert brokers.values == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_silent_broker_among_the_first_is_passed_over() -> None:
+    brokers = ThreeBrokers()
+    brokers.silent = [1]
+    options = make(AdminOptions, {"bootstrap_servers": "a:1,a:2"}, "Admin")
+    with anyio.fail_after(3):
+        async with ClusterClient(options, brokers.network.seams()) as client:
+            assert client.cluster.metadata.cluster_id == "fake"
+
+
+async def test_another_broker_is_asked_where_one_says_nothing() -> None:
+    brokers = ThreeBrokers()
+    options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
+    async with ClusterClient(options, brokers.network.seams()) as client:
+        brokers.silent = [1]
+        with anyio.fail_after(5):
+            await client.cluster.refresh()
+        asked = [type(one) for one in brokers.network.brokers[1].requests]
+        assert asked == [ApiVersionsRequest, MetadataRequest]
+
+
+def test_hints_count_only_when_they_are_news() -> None:
+    metadata = Metadata()
+    brokers = ThreeBrokers()
+    brokers.epoch = 5
+    metadata.apply(brokers.metadata(), ["t"])
+    far = [NodeEndpoint(node_id=9, host="b", port=9)]
+    assert not metadata.learn("t", 0, LeaderIdAndEpoch(leader_id=2, leader_epoch=5), [])
+    assert not metadata.learn("t", 0, LeaderIdAndEpoch(), [])
+    assert not metadata.learn("t", 1, LeaderIdAndEpoch(leader_id=2, leader_epoch=6), [])
+    assert not metadata.learn("u", 0, LeaderIdAndEpoch(leader_id=2, leader_epoch=6), [])
+    assert not metadata.learn("t", 0, LeaderIdAndEpoch(leader_id=9, leader_epoch=6), [])
+    assert metadata.learn("t", 0, LeaderIdAndEpoch(leader_id=9, leader_epoch=6), far)
+    assert (metadata.leader("t", 0), metadata.leader_epoch("t", 0), metadata.brokers[9].host) == (9, 6, "b")
+
+
+class Waiting:
+    """A connection whose oldest request has this number."""
+
+    def __init__(self, oldest: int) -> None:
+        self.oldest = oldest
+
+
+def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> None:
+    stalls, idle, busy, stuck = Stalls(), Waiting(0), Waiting(1), Waiting(1)
+    reasons = []
+    for _ in range(LOOKS + 1):
+        reasons.append(stalls.look([("", idle), ("", busy), ("", stuck)]))  # type: ignore[list-item]
+        busy.oldest += 1
+    assert reasons == [False] * LOOKS + [True]
+    assert [one in stalls for one in (idle, busy, stuck)] == [False, False, True]  # type: ignore[operator]
+    stuck.oldest += 1
+    assert not stalls.look([("", stuck)])  # type: ignore[list-item]
+    assert stuck not in stalls  # type: ignore[operator]
+
+
+def test_where_brokers_hold_requests_back_others_are_asked_more_and_more_seldom() -> None:
+    stalls, waiting = Stalls(), Waiting(1)
+    looks = [n for n in range(50) if stalls.look([("fetch", waiting)])]  # type: ignore[list-item]
+    assert looks == [LOOKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
