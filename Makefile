@@ -11,6 +11,9 @@ HAS_JAVA := test -n "$$JAVA_HOME" || command -v java >/dev/null
 NO_JAVA := "Without Java what needs Spark is left out. Install Java 17 or newer: apt install openjdk-17-jre-headless," \
 	"dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net"
 
+# Tests and demo start many processes: without bytecode each would compile all the sources again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test quick lint types bench clean help
 
 help:  ## What there is to make
