@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger("minikafka.connection")
 
 REQUESTS_BETWEEN_CHECKPOINTS = 64
-TURNS_BETWEEN_CHECKPOINTS = 4
-"""A client that always has sent more already never blocks a read: the others get their turn this often."""
+TURN_S = 0.002
+"""A client that always has sent more already never blocks a read: the others get their turn after so long."""
 
 
 class Connection:
@@ -66,12 +66,12 @@ class Connection:
             self.transport.close()
 
     async def _serve(self) -> None:
-        turns = 0
+        turn_began = self.last_active
         while frames := await self._receive():
-            turns += 1
-            if turns % TURNS_BETWEEN_CHECKPOINTS == 0:
-                await trio.lowlevel.checkpoint()
             self.last_active = self._current_time()
+            if self.last_active - turn_began > TURN_S:
+                await trio.lowlevel.checkpoint()
+                turn_began = self._current_time()
             self.busy = True
             await self._answer(frames)
             self.busy = False

@@ -64,7 +64,7 @@ class FrameReader:
             OversizedFrame: The reader is of no use afterwards.
         """
         frames: list[bytearray] = []
-        position = 0
+        position = self._take_whole(data, frames) if self._body is None and not self._prefix else 0
         while position < len(data):
             if self._body is None:
                 position = self._begin(data, position)
@@ -80,13 +80,28 @@ class FrameReader:
                 frames.append(frame)
         return frames
 
+    def _take_whole(self, data: memoryview, frames: list[bytearray]) -> int:
+        """Whole frames at the beginning of `data`, as nearly all come; returns where they end."""
+        position, size = 0, len(data)
+        while size - position > 4:
+            end = position + 4 + self._checked(data[position : position + 4])
+            if end > size:
+                break
+            frames.append(bytearray(data[position + 4 : end]))
+            position = end
+        return position
+
+    def _checked(self, prefix: bytes | memoryview) -> int:
+        size = int.from_bytes(prefix, "big", signed=True)
+        if not 0 < size <= self.size_bytes_max:
+            raise OversizedFrame(f"a frame of {size} bytes; allowed are 1 to {self.size_bytes_max}")
+        return size
+
     def _begin(self, data: memoryview, position: int) -> int:
         taken = min(4 - len(self._prefix), len(data) - position)
         self._prefix += bytes(data[position : position + taken])
         if len(self._prefix) == 4:
-            size = int.from_bytes(self._prefix, "big", signed=True)
-            if not 0 < size <= self.size_bytes_max:
-                raise OversizedFrame(f"a frame of {size} bytes; allowed are 1 to {self.size_bytes_max}")
+            size = self._checked(self._prefix)
             self._prefix, self._size, self._filled = b"", size, 0
             self._body = bytearray(min(size, GROWTH_SIZE_BYTES))
         return position + taken
