@@ -199,7 +199,7 @@ class Replicas:
         """Alive, not about to go, and the same incarnation that fetched: one that has rebooted since may have lost
         what it had (KIP-841, KIP-903)."""
         broker = self._brokers.get(follower.node_id)
-        if broker is None or broker.fenced or is_shutting_down(broker) or follower.broker_epoch is None:
+        if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
         return follower.broker_epoch in (EPOCH_NOT_TOLD, broker.epoch)
 
@@ -250,8 +250,3 @@ class Replicas:
             if (broker := self._brokers.get(follower.node_id)) is not None and not broker.fenced
         ]
         return min([leader_start_offset, *starts])
-
-
-def is_shutting_down(broker: BrokerRecord) -> bool:
-    """Whether a broker has announced that it goes."""
-    return bool(getattr(broker, "in_controlled_shutdown", False))

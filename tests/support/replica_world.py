@@ -1,0 +1,440 @@
+"""Three nodes that replicate one partition, in memory: for tests of replication and its simulation.
+
+Everything that decides is the real thing: partitions and logs (on disks that can crash), the follower's `Copying`, the
+leader's Fetch handler with its sessions, the controller's decisions. What is missing is what carries it: a step of a
+test moves one message, and each node learns of the metadata log when the test says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+from minikafka.broker.apis import fetch
+from minikafka.broker.context import RequestContext
+from minikafka.broker.copying import Copy, Copying, Settings
+from minikafka.broker.fetch_sessions import SessionCache
+from minikafka.broker.lifecycle import MetadataFollower
+from minikafka.broker.partition import Partition, Written
+from minikafka.broker.partitions import Partitions
+from minikafka.broker.replicas import Proposal, Surroundings
+from minikafka.broker.validation import produced_batch
+from minikafka.controller.decisions import alter_partition, broker_registration, fencing
+from minikafka.controller.decisions.decision import Context
+from minikafka.controller.decisions.fencing import returning
+from minikafka.controller.decisions.register_broker import bootstrap
+from minikafka.controller.image import Image, PartitionState
+from minikafka.controller.records import (
+    BrokerChange,
+    ConfigRecord,
+    PartitionChange,
+    PartitionRecord,
+    Record,
+    TopicRecord,
+)
+from minikafka.protocol.errors import ErrorCode, KafkaError
+from minikafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.record import Record as DataRecord
+from minikafka.storage import LogConfig, LogManager, MemoryDisk
+from support.images import CLUSTER_ID, broker, static
+
+TOPIC, TOPIC_ID = "t", b"topic-id-of-16-b"
+KEY = TopicPartition(TOPIC, 0)
+LAG_MS = 10_000
+FETCH_VERSION = 18
+NODES = (1, 2, 3)
+
+
+@dataclass
+class Produced:
+    """A record that a client sent with acks=all, and what became of it."""
+
+    value: bytes
+    partition: Partition
+    written: Written
+    outcome: str = ""
+
+    def look(self) -> str:
+        """ "acked", the error that it was answered with, or "" while it waits."""
+        if not self.outcome:
+            try:
+                done = self.partition.is_committed(self.written.last_offset + 1, self.written.reign)
+                self.outcome = "acked" if done else ""
+            except KafkaError as error:
+                self.outcome = ErrorCode(error.code).name
+        return self.outcome
+
+
+@dataclass
+class Node:
+    """One broker. `start` and `crash` end and begin lives; the disk outlives them."""
+
+    world: World
+    node_id: int
+    disk: MemoryDisk
+    alive: bool = False
+    broker_epoch: int = -1
+    applied: int = 0
+    image: Image = field(default_factory=Image)
+    copyings: dict[int, Copying] = field(default_factory=dict)
+    wants_isr: bool = False
+
+    def start(self) -> None:
+        """Open the logs, catch up with the metadata, then register: fenced at first."""
+        self.alive, self.applied, self.image, self.copyings = True, 0, Image(), {}
+        self.random = Random(f"{self.node_id}/{self.world.now_ms}")
+        self.logs = LogManager(
+            self.disk, ["/data"], now_ms=self.world.clock, random=self.random, config_of=lambda topic: self.world.config
+        )
+        self.logs.load()
+        self.partitions = Partitions(self.image)
+        self.sessions = SessionCache(100, self.random)
+        self.follower = MetadataFollower(
+            self.node_id,
+            self.image,
+            self.logs,
+            self.partitions,
+            lambda topic: self.world.config,
+            led=lambda partition: None,
+            gone=lambda gone: None,
+            copies=self,
+            surroundings=Surroundings(self.world.clock, self.image.brokers, LAG_MS),
+            isr_change_wanted=self._want_isr,
+        )
+        previous = self.logs.previous_broker_epoch
+        for record in self.world.log:
+            self.image.apply(record)
+        self.applied = len(self.world.log)
+        self.follower.start()
+        self.broker_epoch = self.world.register(self.node_id, previous)
+
+    def kill(self) -> None:
+        """kill -9: the page cache stays. Its clean-shutdown marker is gone already."""
+        self.alive = False
+        self.disk.unlock_all()
+
+    def crash(self) -> None:
+        """The power goes: what was not synced may be lost."""
+        self.alive = False
+        self.disk.crash()
+
+    def stop(self) -> None:
+        """A clean shutdown, as far as the logs go."""
+        self.logs.close({KEY: self.partition.high_watermark}, broker_epoch=self.broker_epoch)
+        self.alive = False
+
+    def catch_up(self, count: int | None = None) -> None:
+        """Learn of so many records of the metadata log; None for all."""
+        end = len(self.world.log) if count is None else min(self.applied + count, len(self.world.log))
+        while self.applied < end:
+            record = self.world.log[self.applied]
+            self.applied += 1
+            self.image.apply(record)
+            self.follower.apply([record])
+
+    @property
+    def partition(self) -> Partition:
+        found = self.partitions.get(TOPIC, 0)
+        assert found is not None
+        return found
+
+    @property
+    def leads(self) -> bool:
+        found = self.partitions.get(TOPIC, 0) if self.alive else None
+        return found is not None and found.is_leader
+
+    def values(self, below: int | None = None) -> list[tuple[int, int, bytes]]:
+        """(offset, leader epoch, value) of everything in the log."""
+        log, found = self.partition.log, []
+        offset = log.start_offset
+        while offset < log.end_offset:
+            part = log.read(offset, max_bytes=1 << 20)
+            assert part is not None
+            for batch in batches(part.read()):
+                batch.check_crc()
+                found += [(one.offset, batch.leader_epoch, one.value or b"") for one in batch.records()]
+                offset = batch.next_offset
+        return [one for one in found if below is None or one[0] < below]
+
+    # -- copies (what MetadataFollower tells) --------------------------------------------------------------------
+
+    def follow(self, partition: Partition) -> None:
+        self.leave(partition)
+        if partition.leader_id >= 0:
+            settings = Settings(self.node_id, max_bytes=self.world.fetch_bytes)
+            self.copyings.setdefault(partition.leader_id, Copying(settings)).add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        for copying in self.copyings.values():
+            copying.remove(partition)
+
+    def broker_changed(self, node_id: int) -> None:
+        pass
+
+    # -- clients -------------------------------------------------------------------------------------------------
+
+    def produce(self, value: bytes, *, acks: int = -1) -> Produced:
+        """Raises KafkaError where the leader refuses."""
+        data = bytearray(encode_batch([DataRecord(0, self.world.now_ms, None, value, ())]))
+        batch = produced_batch(memoryview(data), 9)
+        written = self.partition.append(batch, now_ms=self.world.now_ms, acks=acks)
+        made = Produced(value, self.partition, written)
+        if acks == -1:
+            self.world.produced.append(made)
+        return made
+
+    def consume(self, offset: int = 0) -> list[tuple[int, bytes]]:
+        """What a consumer sees from `offset` on; any replica will do."""
+        found, partition = [], self.partition
+        offset = max(offset, partition.log.start_offset)
+        while offset < partition.high_watermark:
+            read = partition.read(offset, max_bytes=1 << 20, leader_only=False)
+            records: Any = read.records
+            for batch in batches(records.read() if len(records) else b""):
+                found += [(one.offset, one.value or b"") for one in batch.records()]
+                offset = batch.next_offset
+        return found
+
+    # -- replication ---------------------------------------------------------------------------------------------
+
+    def ask(self) -> tuple[Node, Copying, FetchRequest] | None:
+        """The next fetch of this follower, on its way."""
+        found = self.partitions.get(TOPIC, 0)
+        copying = None if found is None else self.copyings.get(found.leader_id)
+        if copying is None or copying.due_ms(self.world.now_ms) != 0:
+            return None
+        leader = self.world.nodes[self.partition.leader_id]
+        return leader, copying, copying.request(self.world.now_ms, self.broker_epoch)
+
+    async def answer(self, request: FetchRequest) -> FetchResponse:
+        """What this node, as a leader, says to a fetch."""
+        request.max_wait_ms = 0
+        node = SimpleNamespace(
+            image=self.image,
+            partitions=self.partitions,
+            fetch_sessions=self.sessions,
+            fetch_max_bytes=1 << 20,
+            now_ms=self.world.clock,
+            rack_aware=False,
+            addresses=lambda context: [],
+        )
+        context = RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")  # type: ignore[arg-type]
+        try:
+            response = await fetch.handle(request, context)
+        except KafkaError as error:
+            return FetchResponse(error_code=error.code)
+        for topic in response.responses:
+            for one in topic.partitions:
+                records: Any = one.records
+                one.records = memoryview(bytearray(records.read() if len(records) else b""))
+        return response
+
+    def take(self, copying: Copying, response: FetchResponse) -> None:
+        """A leader's answer came."""
+        outcome = copying.answered(response, self.world.now_ms)
+        for copy in outcome.out_of_range:
+            self._find_place(copy)
+
+    def _find_place(self, copy: Copy) -> None:
+        leader = self.world.nodes[self.partition.leader_id]
+        if not leader.leads or leader.partition.leader_epoch != copy.leader_epoch:
+            return
+        log, end = leader.partition.log, self.partition.log.end_offset
+        if log.end_offset < end:
+            self.partition.truncate_to(log.end_offset, leader_epoch=copy.leader_epoch)
+        elif log.start_offset > end:
+            self.partition.start_anew_at(log.start_offset, leader_epoch=copy.leader_epoch)
+
+    async def fetch(self) -> bool:
+        """Ask the leader and take its answer; False if there is nobody to ask."""
+        asked = self.ask()
+        if asked is None:
+            return False
+        leader, copying, request = asked
+        if not leader.alive:
+            copying.disconnected()
+            return False
+        self.take(copying, await leader.answer(request))
+        return True
+
+    # -- in-sync replicas ----------------------------------------------------------------------------------------
+
+    def _want_isr(self, partition: Partition) -> None:
+        self.wants_isr = True
+
+    def propose(self) -> Proposal | None:
+        """What this leader would ask the controller for; pending from now on."""
+        self.wants_isr = False
+        return self.partition.propose_isr()
+
+    def settle(self, proposal: Proposal, error: ErrorCode) -> None:
+        """The controller's answer to a proposal came; its metadata comes by itself."""
+        if error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
+            self.partition.isr_refused(proposal)
+
+    def alter(self) -> ErrorCode | None:
+        """Propose, ask, and learn of what came of it; None if there was nothing to propose."""
+        proposal = self.propose()
+        if proposal is None:
+            return None
+        error = self.world.alter(self, proposal)
+        self.catch_up()
+        self.settle(proposal, error)
+        return error
+
+
+class World:
+    """Nodes 1 to 3, the metadata log, and a controller that never fails.
+
+    Attributes:
+        log: Committed metadata records; `image` is what the controller knows.
+        produced: Everything that was sent with acks=all.
+        config: The topic's settings.
+    """
+
+    def __init__(
+        self,
+        seed: object = 0,
+        *,
+        replicas: tuple[int, ...] = NODES,
+        isr: tuple[int, ...] | None = None,
+        min_isr: int = 1,
+        fetch_bytes: int = 1 << 20,
+        unclean: bool = False,
+    ) -> None:
+        self.now_ms = 1_000_000
+        self.random = Random(str(seed))
+        self.fetch_bytes = fetch_bytes
+        self.config = LogConfig(min_insync_replicas=min_isr, segment_bytes=4096, file_delete_delay_ms=0)
+        self.image = Image()
+        self.log: list[Record] = []
+        self.produced: list[Produced] = []
+        self.context = Context(static(), Random(0), 3)
+        settings = [ConfigRecord(2, TOPIC, "min.insync.replicas", str(min_isr))]
+        if unclean:
+            settings.append(ConfigRecord(2, TOPIC, "unclean.leader.election.enable", "true"))
+        self.commit(*bootstrap(CLUSTER_ID, static()), *[broker(node, epoch=node) for node in NODES])
+        placed = PartitionRecord(TOPIC_ID, 0, replicas, isr or replicas, (isr or replicas)[0])
+        self.commit(TopicRecord(TOPIC_ID, TOPIC), *settings, placed)
+        self.nodes = {node: Node(self, node, MemoryDisk(Random(f"{seed}/{node}"))) for node in NODES}
+        for node in self.nodes.values():
+            node.disk.make_directory("/data")
+            node.disk.sync_directory("/")
+        self._begin()
+
+    def _begin(self) -> None:
+        """The first start: nobody registers anew, as if all had long been there."""
+        register, self.register = self.register, lambda node_id, previous: node_id  # type: ignore[method-assign]
+        for node in self.nodes.values():
+            node.start()
+        self.register = register  # type: ignore[method-assign]
+
+    def clock(self) -> int:
+        return self.now_ms
+
+    # -- the controller ------------------------------------------------------------------------------------------
+
+    def commit(self, *records: Record) -> None:
+        for record in records:
+            self.image.apply(record)
+            self.log.append(record)
+
+    @property
+    def state(self) -> PartitionState:
+        return self.image.topics[TOPIC].partitions[0]
+
+    def register(self, node_id: int, previous_epoch: int) -> int:
+        """A broker registers, fenced; after an unclean end it may no longer lead what it was in sync for."""
+        request = BrokerRegistrationRequest(
+            broker_id=node_id,
+            cluster_id=CLUSTER_ID,
+            incarnation_id=self.random.randbytes(16),
+            listeners=[Listener(name="PLAINTEXT", host="localhost", port=9091 + node_id)],
+            rack=None,
+            previous_broker_epoch=previous_epoch,
+        )
+        decision = broker_registration.decide(self.image, request, self.context)
+        assert not decision.reply.error_code
+        self.commit(*decision.records)
+        return decision.reply.broker_epoch
+
+    def unfence(self, node_id: int) -> None:
+        """A heartbeat of a broker that has caught up."""
+        known = self.image.brokers[node_id]
+        if known.fenced:
+            back = BrokerChange(node_id, known.epoch, fenced=False, in_controlled_shutdown=False)
+            self.commit(back)
+            self.commit(*returning(self.image, node_id, self.context))
+
+    def fence(self, node_id: int) -> None:
+        """The session of a broker is over."""
+        if not self.image.brokers[node_id].fenced:
+            self.commit(*fencing.decide(self.image, node_id, self.context).records)
+
+    def elect(self, node_id: int, isr: tuple[int, ...] | None = None) -> None:
+        """Make a node the leader, whatever else there is."""
+        self.commit(PartitionChange(TOPIC_ID, 0, leader=node_id, isr=isr))
+
+    def alter(self, leader: Node, proposal: Proposal) -> ErrorCode:
+        """AlterPartition arrives; the error of the partition."""
+        isr = [BrokerState(broker_id=node_id, broker_epoch=epoch) for node_id, epoch in proposal.isr]
+        asked = RequestPartitionData(
+            partition_index=0,
+            leader_epoch=proposal.leader_epoch,
+            partition_epoch=proposal.partition_epoch,
+            new_isr_with_epochs=isr,
+        )
+        request = AlterPartitionRequest(
+            broker_id=leader.node_id,
+            broker_epoch=leader.broker_epoch,
+            topics=[RequestTopicData(topic_id=TOPIC_ID, partitions=[asked])],
+        )
+        decision = alter_partition.decide(self.image, request, self.context)
+        self.commit(*decision.records)
+        if decision.reply.error_code:
+            return ErrorCode(decision.reply.error_code)
+        return ErrorCode(decision.reply.topics[0].partitions[0].error_code)
+
+    # -- everything ----------------------------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> Node:
+        return self.nodes[self.state.leader]
+
+    def spread(self) -> None:
+        """Every node that lives learns of all metadata."""
+        for node in self.nodes.values():
+            if node.alive:
+                node.catch_up()
+
+    async def replicate(self, rounds: int = 3, *node_ids: int) -> None:
+        """All followers (or those named) fetch, again and again."""
+        for _ in range(rounds):
+            for node in self.nodes.values():
+                if node.alive and not node.leads and (not node_ids or node.node_id in node_ids):
+                    await node.fetch()
+
+    async def settle(self, done: Callable[[], bool], rounds: int = 60) -> None:
+        """Heal: all metadata known, fetches and AlterPartition until `done`."""
+        for _ in range(rounds):
+            self.now_ms += 500
+            self.spread()
+            await self.replicate(1)
+            for node in self.nodes.values():
+                if node.leads:
+                    node.alter()
+            if done():
+                return
+        raise AssertionError("the cluster did not settle")
