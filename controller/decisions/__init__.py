@@ -4,6 +4,17 @@ Each module is named after its request and has a `decide(image, request, context
 ask have a `describe`. Checks stand in Apache Kafka's order, since that order decides which error is told, and error
 messages are Kafka's own words. `routing.py` says which module decides what.
 
-Caveats: the checks of a node's own settings (`broker_settings.py`, `log_levels.py`) belong to the node that was
-asked; while one node is the cluster they run with the decision.
+What brokers ask of the active controller: `broker_registration.py`, `broker_heartbeat.py`, `alter_partition.py`,
+`allocate_producer_ids.py`. What it sees to by itself when a timer says so: `fencing.py`, `balancing.py`. How a
+partition changes, whoever is the cause, stands in `partition_changes.py` alone. `hand_on.py` is for a node that is not
+the active controller: it decides about its own loggers and hands on the rest.
+
+Caveats:
+
+- Eligible leader replicas (KIP-966) are always on. One is elected only where nobody in sync can lead; Kafka elects
+  them side by side.
+- There is no leader recovery state: after an unclean election the leader is taken to have recovered.
+- Failed log directories are not told to the controller; a broker that loses one goes.
+- A decision that would need more than 10,000 records is cut where it can go on when asked again (fencing, heartbeats,
+  registrations), and refused whole where somebody asked for it.
 """

@@ -47,12 +47,12 @@ def check_assignment(image: Image, broker_ids: Sequence[int], replication_factor
 
 
 def in_sync_at_first(image: Image, broker_ids: Sequence[int], partition: int) -> tuple[int, ...]:
-    """The replicas of a new partition that are alive, the leader first.
+    """The replicas of a new partition that are alive and stay, the leader first.
 
     Raises:
         InvalidReplicaAssignmentError: none is.
     """
-    isr = tuple(broker_id for broker_id in broker_ids if image.is_alive(broker_id))
+    isr = tuple(broker_id for broker_id in broker_ids if image.may_lead(broker_id))
     if not isr:
         raise InvalidReplicaAssignmentError(
             f"All brokers specified in the manual partition assignment for partition {partition} {FENCED}"
@@ -63,12 +63,16 @@ def in_sync_at_first(image: Image, broker_ids: Sequence[int], partition: int) ->
 def place_partitions(
     image: Image, *, partitions: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Replicas for so many new partitions.
+    """Replicas for so many new partitions, not on brokers that are about to go.
 
     Raises:
         InvalidReplicationFactorError: in Kafka's words.
     """
-    brokers = [UsableBroker(node_id, broker.rack, broker.fenced) for node_id, broker in sorted(image.brokers.items())]
+    brokers = [
+        UsableBroker(node_id, broker.rack, broker.fenced)
+        for node_id, broker in sorted(image.brokers.items())
+        if not broker.in_controlled_shutdown or broker.fenced
+    ]
     try:
         return place(brokers, partitions=partitions, replication_factor=replication_factor, random=random)
     except InvalidReplicationFactorError as error:

@@ -79,7 +79,7 @@ def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> 
             if counts[alteration.kind, alteration.name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             _check_form(alteration)
-            if alteration.kind == ResourceType.BROKER_LOGGER and not alteration.replace:
+            if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.handed_on):
                 altered.log_levels.update(_levels(alteration, context))
             else:
                 records = _decide(image, alteration, context)
@@ -127,7 +127,7 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
     kind, name = alteration.kind, alteration.name
     if kind not in _SCHEMAS:
         raise InvalidRequestError(f"Unknown resource type {kind}")
-    if kind == ResourceType.BROKER and name:
+    if kind == ResourceType.BROKER and name and not context.handed_on:
         broker_settings.check_node_id(name, context.static.node_id, "broker")
     current = image.config(kind, name)
     wanted = _wanted(alteration, current)

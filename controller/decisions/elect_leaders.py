@@ -3,15 +3,18 @@
 Source: `ReplicationControlManager.electLeaders`.
 """
 
-from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image, PartitionState
+from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
+from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
+from minikafka.controller.image import Image
 from minikafka.controller.records import PartitionChange
 from minikafka.protocol.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,
     InvalidRequestError,
     KafkaError,
+    PolicyViolationError,
     PreferredLeaderNotAvailableError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.messages.elect_leaders import (
@@ -31,9 +34,12 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
     """An answer for each partition; asked for all, only those that needed an election are told."""
     if request.topic_partitions == []:
         return Decision([], ElectLeadersResponse())
+    if request.timeout_ms <= 0:
+        return Decision([], _refuse(request, RequestTimedOutError()))
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return Decision([], _refuse(request))
+        return Decision([], _refuse(request, InvalidRequestError(f"Unknown election type {request.election_type}")))
     everything = request.topic_partitions is None
+    rules = TopicRules(image, context.in_force(image))
     records: list[PartitionChange] = []
     results: list[ReplicaElectionResult] = []
     for asked in _all_partitions(image) if request.topic_partitions is None else request.topic_partitions:
@@ -42,16 +48,18 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
         for index in asked.partitions:
             error: KafkaError | None = None
             try:
-                records.append(_elect(asked.topic, index, image, unclean=request.election_type == UNCLEAN))
+                records.append(_elect(asked.topic, index, image, rules, unclean=request.election_type == UNCLEAN))
             except KafkaError as refusal:
                 error = refusal
             if not (everything and isinstance(error, ElectionNotNeededError)):
                 result.partition_result.append(_result(index, error))
+    if len(records) > RECORDS_MAX:
+        problem = PolicyViolationError("Unable to perform excessively large batch operation.")
+        return Decision([], _refuse(request, problem))
     return Decision([*records], ElectLeadersResponse(replica_election_results=results))
 
 
-def _refuse(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    error = InvalidRequestError(f"Unknown election type {request.election_type}")
+def _refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
     return ElectLeadersResponse(
         error_code=error.code,
         replica_election_results=[
@@ -78,7 +86,12 @@ def _result(index: int, error: KafkaError | None) -> PartitionResult:
     )
 
 
-def _elect(name: str, index: int, image: Image, *, unclean: bool) -> PartitionChange:
+def _elect(name: str, index: int, image: Image, rules: TopicRules, *, unclean: bool) -> PartitionChange:
+    """The election of one partition.
+
+    Raises:
+        KafkaError: there is none.
+    """
     topic = image.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"No such topic as {name}")
@@ -87,22 +100,8 @@ def _elect(name: str, index: int, image: Image, *, unclean: bool) -> PartitionCh
     state = topic.partitions[index]
     if state.leader >= 0 if unclean else state.leader == state.replicas[0]:
         raise ElectionNotNeededError("Leader election not needed for topic partition.")
-    return _any_alive(topic.id, index, state, image) if unclean else _preferred(topic.id, index, state, image)
-
-
-def _preferred(topic_id: bytes, index: int, state: PartitionState, image: Image) -> PartitionChange:
-    leader = state.replicas[0]
-    if leader not in state.isr or not image.is_alive(leader):
-        raise PreferredLeaderNotAvailableError
-    return PartitionChange(topic_id, index, leader=leader)
-
-
-def _any_alive(topic_id: bytes, index: int, state: PartitionState, image: Image) -> PartitionChange:
-    """One in sync if one lives; else any, which then is all that is in sync."""
-    alive = [replica for replica in state.replicas if image.is_alive(replica)]
-    in_sync = [replica for replica in alive if replica in state.isr]
-    if not alive:
-        raise EligibleLeadersNotAvailableError
-    if in_sync:
-        return PartitionChange(topic_id, index, leader=in_sync[0])
-    return PartitionChange(topic_id, index, leader=alive[0], isr=(alive[0],))
+    election = Election.UNCLEAN if unclean else Election.PREFERRED
+    change = partition_change(topic.id, index, state, state, rules.of(topic, election))
+    if change is None or change.leader is None or change.leader < 0:
+        raise EligibleLeadersNotAvailableError if unclean else PreferredLeaderNotAvailableError
+    return change

@@ -76,20 +76,23 @@ class TopicRules:
         self._may_lead = may_lead or image.may_lead
         self._crashed = crashed
         self._in_force = in_force
-        self._known: dict[str, Rules] = {}
+        self._known: dict[tuple[str, Election | None], Rules] = {}
 
     def of(self, topic: Topic, election: Election | None = None) -> Rules:
         """The rules of a topic; without an election the setting says whether it may be an unclean one."""
-        rules = self._known.get(topic.name)
-        if rules is None:
-            unclean = self._in_force.unclean_leader_election(topic.name)
-            rules = self._known[topic.name] = Rules(
-                may_lead=self._may_lead,
-                min_isr=self._in_force.min_insync_replicas(topic.name),
-                election=Election.UNCLEAN if unclean else Election.ANY,
-                crashed=self._crashed,
-            )
-        return rules if election is None else replace(rules, election=election)
+        key = (topic.name, election)
+        if key not in self._known:
+            self._known[key] = self._found(topic.name, election)
+        return self._known[key]
+
+    def _found(self, topic: str, election: Election | None) -> Rules:
+        by_setting = Election.UNCLEAN if self._in_force.unclean_leader_election(topic) else Election.ANY
+        return Rules(
+            may_lead=self._may_lead,
+            min_isr=self._in_force.min_insync_replicas(topic),
+            election=election or by_setting,
+            crashed=self._crashed,
+        )
 
 
 def without(nodes: tuple[int, ...], *gone: int | None) -> tuple[int, ...]:

@@ -1,12 +1,17 @@
 """AlterPartitionReassignments and ListPartitionReassignments: replicas move to other brokers (KIP-455).
 
-New replicas are added to those that are there; once they are in sync, those that are not wanted go. Where
-nothing is to be copied that happens at once. Source: `ReplicationControlManager`,
-`PartitionReassignmentReplicas`.
+New replicas are added to those that are there; once they are in sync, those that are not wanted go. Where nothing is
+to be copied that happens at once. A reassignment may be replaced by another while it goes on, or cancelled; those that
+it added and that are not wanted any more go. (In Kafka such a one stays among the added and the removed ones until it
+has caught up.) Source: `ReplicationControlManager`, `PartitionReassignmentReplicas`.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from minikafka.controller.decisions.assignments import check_assignment
-from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
+from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
 from minikafka.controller.image import Image, PartitionState, Topic
 from minikafka.controller.records import PartitionChange
 from minikafka.protocol.errors import (
@@ -14,11 +19,14 @@ from minikafka.protocol.errors import (
     InvalidReplicationFactorError,
     KafkaError,
     NoReassignmentInProgressError,
+    PolicyViolationError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
@@ -36,29 +44,50 @@ def decide(
     image: Image, request: AlterPartitionReassignmentsRequest, context: Context
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """An answer for each partition."""
+    rules = TopicRules(image, context.in_force(image))
     records: list[PartitionChange] = []
-    reply = AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
-    )
-    for asked in request.topics:
-        answer = ReassignableTopicResponse(name=asked.name)
-        reply.responses.append(answer)
-        for partition in asked.partitions:
-            error: KafkaError | None = None
-            try:
-                topic = _topic(asked.name, partition.partition_index, image)
-                change = _reassign(
-                    topic,
-                    partition.partition_index,
-                    partition.replicas,
-                    image,
-                    any_number=request.allow_replication_factor_change,
-                )
-                records += [change] if change else []
-            except KafkaError as refusal:
-                error = refusal
-            answer.partitions.append(_answer(partition.partition_index, error))
+
+    def answer(name: str, asked: ReassignablePartition) -> KafkaError | None:
+        try:
+            topic = _topic(name, asked.partition_index, image)
+            any_number = request.allow_replication_factor_change
+            change = _reassign(topic, asked.partition_index, asked.replicas, image, rules, any_number=any_number)
+        except KafkaError as refusal:
+            return refusal
+        records.extend([change] if change else [])
+        return None
+
+    if not request.topics:
+        return Decision([], _reply(request, lambda *_: None))
+    if request.timeout_ms <= 0:
+        return Decision([], _refuse(request, RequestTimedOutError()))
+    reply = _reply(request, answer)
+    if len(records) > RECORDS_MAX:
+        problem = PolicyViolationError("Unable to perform excessively large batch operation.")
+        return Decision([], _refuse(request, problem))
     return Decision([*records], reply)
+
+
+def _refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+    reply = _reply(request, lambda *_: error)
+    reply.error_code, reply.error_message = error.code, error.message
+    return reply
+
+
+def _reply(
+    request: AlterPartitionReassignmentsRequest, answer: Callable[[str, ReassignablePartition], KafkaError | None]
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=asked.name,
+                partitions=[_answer(one.partition_index, answer(asked.name, one)) for one in asked.partitions],
+            )
+            for asked in request.topics
+        ],
+    )
 
 
 def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:
@@ -79,74 +108,55 @@ def _topic(name: str, index: int, image: Image) -> Topic:
 
 
 def _reassign(
-    topic: Topic, index: int, target: list[int] | None, image: Image, *, any_number: bool
+    topic: Topic, index: int, target: list[int] | None, image: Image, rules: TopicRules, *, any_number: bool
 ) -> PartitionChange | None:
     """What has to change first, None when nothing has."""
     state = topic.partitions[index]
     if target is None:
-        return _cancel(topic, index, state)
+        return _cancel(topic, index, state, rules)
     check_assignment(image, target, None)
     wanted = tuple(target)
     settled = tuple(replica for replica in state.replicas if replica not in state.adding_replicas)
     if not any_number and len(wanted) != len(settled):
         raise InvalidReplicationFactorError(f"The replication factor is changed from {len(settled)} to {len(wanted)}")
-    adding = tuple(replica for replica in wanted if replica not in settled)
-    removing = tuple(replica for replica in settled if replica not in wanted)
-    in_sync = tuple(replica for replica in state.isr if replica in wanted)
-    if in_sync and all(replica in state.isr for replica in adding):
-        return _complete(topic, index, wanted, in_sync, image)
-    change = PartitionChange(
-        topic.id, index, replicas=wanted + removing, adding_replicas=adding, removing_replicas=removing
-    )
-    return None if _changes_nothing(change, state) else change
+    removing = tuple(sorted(replica for replica in settled if replica not in wanted))
+    adding = tuple(sorted(replica for replica in wanted if replica not in settled))
+    return _with_replicas(topic, index, wanted + removing, rules, adding=adding, removing=removing)
 
 
-def _complete(
-    topic: Topic, index: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], image: Image
-) -> PartitionChange | None:
-    """The end of a reassignment; a replica that goes raises the leader epoch, so that it is fenced."""
-    state = topic.partitions[index]
-    leader: int | None = state.leader if any(old not in replicas for old in state.replicas) else None
-    if state.leader not in replicas:
-        alive = [replica for replica in replicas if replica in in_sync and image.is_alive(replica)]
-        leader = alive[0] if alive else -1
-    change = PartitionChange(
-        topic.id,
-        index,
-        replicas=replicas,
-        isr=in_sync,
-        leader=leader,
-        adding_replicas=(),
-        removing_replicas=(),
-    )
-    return None if _changes_nothing(change, state) else change
-
-
-def _cancel(topic: Topic, index: int, state: PartitionState) -> PartitionChange:
+def _cancel(topic: Topic, index: int, state: PartitionState, rules: TopicRules) -> PartitionChange | None:
+    """Back to the replicas from before, all of which are still there."""
     if not (state.adding_replicas or state.removing_replicas):
         raise NoReassignmentInProgressError
     replicas = tuple(replica for replica in state.replicas if replica not in state.adding_replicas)
-    in_sync = tuple(replica for replica in state.isr if replica in replicas)
-    if not in_sync:
+    return _with_replicas(topic, index, replicas, rules)
+
+
+def _with_replicas(
+    topic: Topic,
+    index: int,
+    replicas: tuple[int, ...],
+    rules: TopicRules,
+    *,
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
+) -> PartitionChange | None:
+    """Replicas that are no longer wanted go at once, but not the last one that has everything."""
+    state = topic.partitions[index]
+    complete = state.isr + state.elr
+    if complete and not set(complete) & set(replicas):
         raise InvalidReplicaAssignmentError(
             f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
             "unclean leader election."
         )
-    leader = state.leader if state.leader in replicas else in_sync[0]
-    return PartitionChange(
-        topic.id,
-        index,
+    wanted = replace(
+        state,
         replicas=replicas,
-        isr=in_sync,
-        leader=leader,
-        adding_replicas=(),
-        removing_replicas=(),
+        isr=tuple(replica for replica in state.isr if replica in replicas),
+        adding_replicas=adding,
+        removing_replicas=removing,
     )
-
-
-def _changes_nothing(change: PartitionChange, state: PartitionState) -> bool:
-    names = ("replicas", "isr", "adding_replicas", "removing_replicas")
-    return change.leader is None and all(getattr(change, name) in (None, getattr(state, name)) for name in names)
+    return partition_change(topic.id, index, state, wanted, rules.of(topic, Election.ANY))
 
 
 def describe(image: Image, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
