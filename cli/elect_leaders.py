@@ -31,7 +31,7 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) 
     \b
     Examples:
       minikafka elect-leaders
-      minikafka elect-leaders flights weather:3
+      minikafka elect-leaders flights
       minikafka elect-leaders flights:0 --unclean
     """
     from minikafka.protocol.errors import ElectionNotNeededError

@@ -8,7 +8,6 @@ Plans are the JSON of Kafka's `kafka-reassign-partitions`:
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,7 +32,7 @@ plan_file = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=P
 def reassign() -> None:
     """Move partitions to other brokers.
 
-    Example: echo '{"partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}' | minikafka reassign execute -
+    Example: minikafka reassign execute plan.json
     """
 
 
@@ -42,13 +41,16 @@ def reassign() -> None:
 @click.argument("plan", type=plan_file)
 @click.option("--wait", is_flag=True, help="Until all is moved.")
 def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
-    """Begin the moves of a PLAN (a file, - for standard input); the first replica is the preferred leader.
+    """Begin the moves of a PLAN; the first replica of a partition is its preferred leader.
+
+    A PLAN is a file, or - for standard input, with what Kafka's own tool takes:
+    {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}
 
     Standard output is a plan that would move everything back.
 
     \b
     Examples:
-      minikafka reassign execute plan.json > back.json
+      minikafka reassign execute plan.json
       minikafka reassign execute plan.json --wait
     """
     targets = read_plan(plan)
@@ -137,8 +139,9 @@ def cancel(bootstrap_server: str, plan: Path | None, everything: bool) -> None:
 
 def read_plan(path: Path) -> Plan:
     """Targets by partition. Raises click.ClickException that says what is wrong with the file."""
-    text = sys.stdin.read() if str(path) == "-" else path.read_text()
     try:
+        with open(0 if str(path) == "-" else path, "rb", closefd=str(path) != "-") as file:
+            text = file.read()
         return parse_plan(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise click.ClickException(

@@ -1,6 +1,7 @@
 """The entry point: help without waiting, exit codes, and every example in every `--help` works."""
 
 import glob
+import json
 import re
 import shlex
 import subprocess
@@ -32,6 +33,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
 
 
 ALL = dict(commands(cli))
+RUN_NODES = ("minikafka server", "minikafka cluster")
 EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
 
 
@@ -45,11 +47,13 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
     assert all(line in ran.out for line in examples), "and click has not wrapped it"
 
 
-@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if not line.startswith("minikafka server")])
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if not line.startswith(RUN_NODES)])
 def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str, tmp_path: Path,
                        monkeypatch: pytest.MonkeyPatch, line: str) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flights.txt").write_text("N1\tEWR\nN2\tJFK\n")
+    plan = {"partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
     before, _, line = line.rpartition(" | ")
     if not line.startswith(("minikafka topics create", "minikafka topics delete")):
         judge.produce(topic, [Outgoing(b"%d" % number, key=b"k") for number in range(1200)])

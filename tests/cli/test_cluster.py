@@ -1,0 +1,157 @@
+"""`LocalCluster` and `minikafka cluster` with processes of one node; tests of several are in tests/cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.command_line import Minikafka, command
+
+from minikafka.cli.cluster import how_it_ended
+from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.cluster_view import nodes_table, partitions_summary
+from minikafka.cli.local_cluster import LocalCluster
+from minikafka.client.admin_types import QuorumDescription
+from minikafka.client.blocking import Admin
+from minikafka.client.metadata import Partition, Topic
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path / "one", brokers=1) as cluster:
+        yield cluster
+
+
+def topics_of(cluster: LocalCluster) -> list[str]:
+    with Admin(cluster.bootstrap) as admin:
+        return list(admin.list_topics())
+
+
+@pytest.mark.slow
+def test_a_node_is_killed_paused_and_started_again_with_its_data(one: LocalCluster) -> None:
+    with Admin(one.bootstrap) as admin:
+        admin.create_topic("kept")
+    one.kill(1)
+    assert not one.running(1)
+    assert one.exit_code(1) == -signal.SIGKILL
+    one.start(1)
+    assert topics_of(one) == ["kept"]
+    one.pause(1)
+    assert one.running(1)
+    one.resume(1)
+    one.restart(1)
+    assert one.exit_code(1) is None
+    one.wait_in_sync()
+    one.stop()
+    assert (one.running(1), one.exit_code(1)) == (False, 0)
+    assert {path.name for path in one.folder(1).iterdir()} == {"server.properties", "pid", "server.log", "data"}
+
+
+@pytest.mark.slow
+def test_a_directory_is_continued_with_its_ports(one: LocalCluster) -> None:
+    one.kill()
+    again = LocalCluster(one.directory, port=1, settings={"num.partitions": 7})
+    assert (again.bootstrap, again.node_ids) == (one.bootstrap, [1])
+    with again:
+        assert topics_of(again) == []
+        with pytest.raises(ClusterError, match=r"node 1 of .* runs already, as process"):
+            one.launch(1)
+    assert "num.partitions=7\n" in again.config(1).read_text()
+
+
+@pytest.mark.slow
+def test_a_node_started_by_hand_belongs_to_the_cluster(one: LocalCluster) -> None:
+    one.kill(1)
+    words = command(["server", "--config", str(one.config(1))])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as by_hand:
+        assert by_hand.stdout is not None
+        assert by_hand.stdout.readline().decode() == f"ready {one.bootstrap}\n"
+        assert one.pid(1) == by_hand.pid
+        one.stop()
+        assert by_hand.wait(10) == 0
+    assert one.pid(1) == 0
+
+
+@pytest.mark.slow
+def test_a_node_that_cannot_start_says_why(one: LocalCluster, tmp_path: Path) -> None:
+    port = one.nodes[1].port
+    with pytest.raises(ClusterError, match=r"node 1 ended; .*server.log ends:\n(.|\n)*in use"):
+        LocalCluster(tmp_path / "other", brokers=1, port=port).start()
+
+
+def test_what_a_directory_holds_cannot_become_something_else(tmp_path: Path) -> None:
+    LocalCluster(tmp_path, brokers=3, controllers=1)
+    with pytest.raises(ClusterError, match=r"holds 3 brokers; a cluster of 2 wants a new directory"):
+        LocalCluster(tmp_path, brokers=2)
+    with pytest.raises(ClusterError, match=r"holds a quorum of 1 .* another wants a new directory"):
+        LocalCluster(tmp_path, controllers=3)
+    grown = LocalCluster(tmp_path, brokers=4)
+    assert (grown.broker_ids, grown.controller_ids) == ([1, 2, 3, 4], [1])
+    voters = [line for line in grown.config(4).read_text().splitlines() if line.startswith("controller.quorum.voters")]
+    assert voters == [f"controller.quorum.voters=1@127.0.0.1:{grown.nodes[1].controller_port}"]
+
+
+def test_single_nodes_can_have_settings_of_their_own(tmp_path: Path) -> None:
+    racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
+    cluster = LocalCluster(tmp_path, brokers=2, settings={"num.partitions": 2}, node_settings=racks)
+    texts = {node_id: cluster.config(node_id).read_text() for node_id in cluster.node_ids}
+    assert "num.partitions=2\nbroker.rack=a\n" in texts[1]
+    assert "num.partitions=2\nbroker.rack=b\n" in texts[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_the_command_runs_until_it_is_told_to_end(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    words = command(["cluster", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path)])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        word, _, bootstrap = running.stdout.readline().strip().partition(" ")
+        assert word == "ready"
+        cluster = LocalCluster(tmp_path)
+        assert cluster.bootstrap == bootstrap
+        os.kill(cluster.pid(1), signal.SIGKILL)
+        assert "node 1 was killed (SIGKILL); start it again with: minikafka server" in running.stderr.readline()
+        cluster.start(1)
+        assert "node 1 runs again" in running.stderr.readline()
+        running.send_signal(number)
+        assert running.wait(20) == code
+        assert cluster.pid(1) == 0
+
+
+def test_what_cannot_be_is_refused_in_one_line(minikafka: Minikafka, tmp_path: Path) -> None:
+    refused = minikafka("cluster", "--brokers", "100", "--data-dir", str(tmp_path / "x"))
+    assert (refused.code, refused.lines) == (1, [])
+    assert refused.err == "Error: at most 99 brokers: the controllers' ports come next\n"
+
+
+def test_how_a_node_ended_is_told() -> None:
+    assert [how_it_ended(code) for code in (None, 0, 1, -9)] == [
+        "has ended",
+        "has ended",
+        "has ended with status 1",
+        "was killed (SIGKILL)",
+    ]
+
+
+def test_the_table_of_a_terminal(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, brokers=2, controllers=1, port=9092)
+    topics = [Topic("t", partitions=(Partition(0, 1, 0, (1, 2), (1,)), Partition(1, -1, 0, (2,), ())))]
+    quorum = QuorumDescription(1, 3, 10, [], [])
+    assert nodes_table(cluster, {1: 77, 2: 0}, quorum, topics) == [
+        "NODE  ROLES              PORT  PID   QUORUM    LEADS  IN SYNC",
+        "   1  broker,controller  9092  77    leader        1  1/1",
+        "   2  broker             9093  down  observer      0  0/2",
+    ]
+    assert partitions_summary(topics) == ["2 partitions", "2 under-replicated (t-0 t-1)", "1 without leader (t-1)"]
+
+
+def test_importing_it_costs_little() -> None:
+    """The command line waits for it."""
+    code = "import sys, minikafka.cli.local_cluster; print('trio' in sys.modules, 'anyio' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False False\n"
