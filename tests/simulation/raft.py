@@ -3,9 +3,9 @@
     PYTHONPATH=tests python -m simulation.raft --seeds 10000           # as many as one likes; --first 0, --jobs 2
     PYTHONPATH=tests python -m simulation.raft --trace 4711            # the story of one, as text
 
-In the first part all sorts of things go wrong: messages are lost, late, doubled and overtake each other; nodes crash and
-lose what they had not synced, stand still, have clocks that run fast, slow and jump; links break, some in one direction
-only. `raft_checks` watches. In the second part the troubles end, and the quorum has to find together.
+In the first part all sorts of things go wrong: messages are lost, late, doubled and overtake each other; nodes crash
+and lose what they had not synced, stand still, have clocks that run fast, slow and jump; links break, some in one
+direction only. `raft_checks` watches. In the second part the troubles end, and the quorum has to find together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
+from multiprocessing import get_context
 from random import Random
 from time import process_time
 from typing import TYPE_CHECKING
@@ -275,7 +276,7 @@ def run_many(first: int, count: int, *, failures_max: int = 5) -> Tally:
 def run_parallel(first: int, count: int, *, jobs: int, portion: int = 250) -> Tally:
     """The same in several processes."""
     tally = Tally(0, 0, 0.0, {}, {})
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         starts = range(first, first + count, portion)
         parts = [pool.submit(run_many, start, min(portion, first + count - start)) for start in starts]
         for part in parts:

@@ -76,7 +76,10 @@ class Checker:
             raise Violation(f"Monotony: node {node} goes back from epoch {self.epochs[node]} to {epoch}")
         self.epochs[node] = epoch
 
-    def on_sent(self, node: int, message: Message, durable: ElectionState, records: Records, asked: Message | None) -> None:
+    def on_sent(
+        self, node: int, message: Message, durable: ElectionState, records: Records, asked: Message | None
+    ) -> None:
+        """A node says something; `asked` is what it answers."""
         if message.epoch > durable.epoch:
             raise Violation(f"Durability: node {node} speaks of epoch {message.epoch}, its disk has {durable}")
         if isinstance(message, Vote) and not message.pre_vote:
@@ -107,7 +110,7 @@ class Checker:
         # The last committed batch: who has it has, by LogMatching, all before.
         having = sum(1 for records in disks if self._has_committed(records, high_watermark))
         if having < majority:
-            raise Violation(f"MajorityHasIt: node {node} commits {high_watermark}, {having} disks of {len(disks)} have it")
+            raise Violation(f"MajorityHasIt: node {node} commits {high_watermark}, which {having} disks have")
 
     def _has_committed(self, records: Records, high_watermark: int) -> bool:
         if records.snapshot is not None and records.snapshot.offset >= high_watermark:
@@ -137,7 +140,7 @@ class Checker:
 
     def on_high_watermark(self, node: int, before: int, after: int, records: Records) -> None:
         if after < before or after > records.end_offset:
-            raise Violation(f"Monotony: node {node}'s high watermark moves from {before} to {after} of {records.end_offset}")
+            raise Violation(f"Monotony: n{node}'s high watermark goes from {before} to {after} of {records.end_offset}")
         snapshot = records.snapshot
         if records.start_offset and (snapshot is None or snapshot.offset < records.start_offset):
-            raise Violation(f"SnapshotAtLogStart: node {node}'s log begins at {records.start_offset}, {snapshot} is kept")
+            raise Violation(f"SnapshotAtLogStart: n{node}'s log begins at {records.start_offset}, kept is {snapshot}")

@@ -143,6 +143,7 @@ class SimulatedLog:
             elif durable.start_offset < snapshot.offset:
                 durable.trim_to(snapshot)
         self.records = durable.copy()
+        self.truncations = 0
 
     @property
     def start_offset(self) -> int:
@@ -209,6 +210,7 @@ class SimulatedLog:
         return records.end_offset
 
     def truncate_to(self, offset: int) -> None:
+        self.truncations += 1
         self.records.truncate_to(offset)
         self._disk.changes.append(("truncate_to", (offset,)))
 

@@ -62,8 +62,8 @@ class Node:
     """A node and its driver."""
 
     __slots__ = (
-        "applied", "carrying_out", "clock_offset", "clock_rate", "disk", "high_watermark", "id", "incarnation", "is_voter",
-        "log", "paused_until", "queue", "raft", "state", "ticks_at",
+        "applied", "carrying_out", "clock_offset", "clock_rate", "disk", "high_watermark", "id", "incarnation",
+        "is_voter", "log", "paused_until", "queue", "raft", "state", "ticks_at",
     )  # fmt: skip
 
     def __init__(self, id_: int, *, is_voter: bool, clock_rate: float) -> None:
@@ -181,7 +181,7 @@ class World:
             node.applied, node.state = records.snapshot.offset, int.from_bytes(records.snapshot_data[:4], "big")
             self.checker.on_snapshot(node.id, node.applied, node.state)
         node.high_watermark = node.raft.high_watermark
-        self.tell(f"{node} starts as {node.raft.role.value}: {disk.election}, log {node.log.start_offset}..{node.log.end_offset}")
+        self.tell(f"{node} starts as {node.raft.role.value}: {disk.election}, log to {records.end_offset}")
         node.ticks_at = self.now
         self.at(self.now, self._tick, node, node.incarnation)
 
@@ -194,6 +194,8 @@ class World:
         node.queue.clear()
         node.carrying_out = False
         lost = node.disk.log.crash(self.random)
+        if node.log.truncations:
+            self.checker.seen("node that truncated its log")
         self.checker.seen("crash that loses unsynced records" if lost else "crash")
         self.tell(f"{node} crashes; {lost} changes of its log are lost, on its disk is {node.disk.election}")
         for other in self.nodes.values():
@@ -220,7 +222,9 @@ class World:
             self._appended += 1
             count = self._appended % 3 + 1
             batch = bytes([count]) + self._appended.to_bytes(4, "big")
-            self._input(node, "append", lambda raft, now, batch=batch: raft.append(now, batch) if raft.is_leader else [])
+            self._input(
+                node, "append", lambda raft, now, batch=batch: raft.append(now, batch) if raft.is_leader else []
+            )
 
     def snapshot(self, node: Node, *, trim: bool = True) -> None:
         """The node's state machine writes a snapshot of what it has applied."""
@@ -239,7 +243,7 @@ class World:
     def _clock(self, node: Node) -> float:
         return self.now * node.clock_rate + node.clock_offset
 
-    def _input(self, node: Node, what: str, call: Callable[[Raft, float], list[Effect]]) -> None:
+    def _input(self, node: Node, what: object, call: Callable[[Raft, float], list[Effect]]) -> None:
         raft = node.raft
         if raft is None:
             return
@@ -301,7 +305,9 @@ class World:
             self._input(node, f"n{peer} is unreachable", lambda raft, now: raft.unreachable(now, peer))
 
     def _failed(self, node: Node, incarnation: int, peer: int, request: Request) -> None:
-        if incarnation == node.incarnation and not self._is_paused(node, self._failed, node, incarnation, peer, request):
+        if self._is_paused(node, self._failed, node, incarnation, peer, request):
+            return
+        if incarnation == node.incarnation:
             self._input(node, f"no answer from n{peer}", lambda raft, now: raft.failed(now, peer, request))
 
     # The network
@@ -329,8 +335,10 @@ class World:
     def _request_arrives(self, node: Node, sender: int, incarnation: int, request: Request, sent: Request) -> None:
         if self._is_paused(node, self._request_arrives, node, sender, incarnation, request, sent):
             return
+        if self.trace is not None:
+            self.tell(f"{node} hears n{sender}")
         token = (sender, incarnation, request)
-        self._input(node, f"from n{sender} {sent}", lambda raft, now: raft.request(now, sender, sent, token))
+        self._input(node, sent, lambda raft, now: raft.request(now, sender, sent, token))
 
     def _answer(self, node: Node, token: Any, answer: Response) -> None:
         sender, incarnation, request = token
@@ -339,11 +347,13 @@ class World:
         self._send(node.id, sender, self._answer_arrives, self.nodes[sender], node.id, incarnation, request, answer)
 
     def _answer_arrives(self, node: Node, peer: int, incarnation: int, request: Request, answer: Response) -> None:
-        if incarnation != node.incarnation or self._is_paused(
-            node, self._answer_arrives, node, peer, incarnation, request, answer
-        ):
+        if self._is_paused(node, self._answer_arrives, node, peer, incarnation, request, answer):
             return
-        self._input(node, f"from n{peer} {answer}", lambda raft, now: raft.answer(now, peer, request, answer))
+        if incarnation != node.incarnation:
+            return
+        if self.trace is not None:
+            self.tell(f"{node} hears n{peer}")
+        self._input(node, answer, lambda raft, now: raft.answer(now, peer, request, answer))
 
     # Effects
 
@@ -368,7 +378,9 @@ class World:
             self._complete(node, effect, mark)
 
     def _written(self, node: Node, incarnation: int, effect: Persist | Sync, mark: int) -> None:
-        if incarnation == node.incarnation and not self._is_paused(node, self._written, node, incarnation, effect, mark):
+        if self._is_paused(node, self._written, node, incarnation, effect, mark):
+            return
+        if incarnation == node.incarnation:
             self._complete(node, effect, mark)
             self._carry_out(node)
 

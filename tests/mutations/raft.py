@@ -1,0 +1,216 @@
+"""Bugs in Raft: each is one that somebody has shipped, or that the papers warn of."""
+
+from mutations import Mutation
+
+_TESTS = ("tests/controller/raft",)
+_ELECTING = "controller/raft/electing.py"
+_FOLLOWING = "controller/raft/following.py"
+_LEADING = "controller/raft/leading.py"
+_MEMBER = "controller/raft/member.py"
+_RAFT = "controller/raft/raft.py"
+
+MUTATIONS = (
+    Mutation(
+        "a vote is told before it is on disk",
+        _MEMBER,
+        "self._persist(replace(self.election, voted_for=candidate))",
+        "self.election = replace(self.election, voted_for=candidate)",
+        _TESTS,
+    ),
+    Mutation(
+        "a higher epoch is not written down",
+        _MEMBER,
+        "self._persist(ElectionState(epoch))",
+        "self.election = ElectionState(epoch)",
+        _TESTS,
+    ),
+    Mutation(
+        "a candidate asks for votes before its own is on disk",
+        _MEMBER,
+        "self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id))",
+        "self.election = ElectionState(self.epoch + 1, voted_for=self.node_id)",
+        _TESTS,
+    ),
+    Mutation(
+        "two votes in an epoch",
+        _ELECTING,
+        "member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)",
+        "member.election.leader == NOBODY",
+        _TESTS,
+    ),
+    Mutation(
+        "a vote for a log that lacks something",
+        _ELECTING,
+        "if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):",
+        "if vote.last_offset < 0:",
+        _TESTS,
+    ),
+    Mutation(
+        "the longer log wins, whatever its last epoch",
+        _ELECTING,
+        "(vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset)",
+        "vote.last_offset < member.log.end_offset",
+        _TESTS,
+    ),
+    Mutation(
+        "no pre-vote",
+        _ELECTING,
+        "        _ask_whether_to_stand(member, state)",
+        "        stand(member)",
+        _TESTS,
+    ),
+    Mutation(
+        "a pre-vote is granted although there is a leader",
+        _ELECTING,
+        "return not _relies_on_a_leader(member)",
+        "return True",
+        _TESTS,
+    ),
+    Mutation(
+        "a pre-vote counts as a vote",
+        _ELECTING,
+        "or state.ballot.request is not vote:",
+        "or state.ballot.request.epoch < vote.epoch:",
+        _TESTS,
+    ),
+    Mutation(
+        "an observer votes",
+        _ELECTING,
+        "or not member.is_voter or",
+        "or",
+        _TESTS,
+    ),
+    Mutation(
+        "half of the voters are a majority",
+        _MEMBER,
+        "self.majority = len(self.voters) // 2 + 1",
+        "self.majority = (len(self.voters) + 1) // 2",
+        _TESTS,
+    ),
+    Mutation(
+        "no check-quorum",
+        _LEADING,
+        "        member.become_resigned()\n        return",
+        "        leader.resigns_at = member.now + 1.0",
+        _TESTS,
+    ),
+    Mutation(
+        "a single voter resigns for want of followers",
+        _MEMBER,
+        "        if self.majority > 1:",
+        "        if self.majority > 0:",
+        _TESTS,
+    ),
+    Mutation(
+        "records of earlier epochs are committed by counting",
+        _LEADING,
+        "if on_a_majority > max(leader.epoch_start, member.high_watermark):",
+        "if on_a_majority > member.high_watermark:",
+        _TESTS,
+    ),
+    Mutation(
+        "the leader counts what it has not synced",
+        _LEADING,
+        "ends = sorted((leader.synced_end,",
+        "ends = sorted((member.log.end_offset,",
+        _TESTS,
+    ),
+    Mutation(
+        "a follower acknowledges what it has not synced",
+        _FOLLOWING,
+        "            return False\n        member.sync()",
+        "            return False",
+        _TESTS,
+    ),
+    Mutation(
+        "a follower that diverges counts as having what it asked behind",
+        _LEADING,
+        "    parting = where_logs_part(",
+        "    progress.end_offset = fetch.fetch_offset\n    parting = where_logs_part(",
+        _TESTS,
+    ),
+    Mutation(
+        "truncate to the high watermark",
+        _FOLLOWING,
+        "    if offset >= member.log.end_offset:",
+        "    offset = member.high_watermark\n    if offset >= member.log.end_offset:",
+        _TESTS,
+    ),
+    Mutation(
+        "truncate to where the leader's epoch ends, though ours ended earlier",
+        _FOLLOWING,
+        "    offset = min(ours.end_offset, theirs.end_offset) if ours.epoch == theirs.epoch else ours.end_offset",
+        "    offset = theirs.end_offset",
+        _TESTS,
+    ),
+    Mutation(
+        "truncate below the high watermark",
+        _FOLLOWING,
+        "    if offset < member.high_watermark:",
+        "    if offset < 0:",
+        _TESTS,
+    ),
+    Mutation(
+        "a high watermark is believed before the log is truncated",
+        _FOLLOWING,
+        "    if answer.diverging is not None:",
+        "    member.commit(min(answer.high_watermark, member.log.end_offset))\n    if answer.diverging is not None:",
+        _TESTS,
+    ),
+    Mutation(
+        "the leader's high watermark is taken beyond the own log's end",
+        _FOLLOWING,
+        "    member.commit(min(answer.high_watermark, member.log.end_offset))",
+        "    member.commit(answer.high_watermark)",
+        _TESTS,
+    ),
+    Mutation(
+        "divergence is not looked for",
+        _LEADING,
+        "    if end.epoch != last_fetched_epoch or end.end_offset < fetch_offset:",
+        "    if end.end_offset < fetch_offset:",
+        _TESTS,
+    ),
+    Mutation(
+        "a fetch from before the log's start is answered with what there is",
+        _LEADING,
+        "    if fetch_offset < start or last_fetched_epoch < start_epoch or parts_at_start:",
+        "    if parts_at_start:",
+        _TESTS,
+    ),
+    Mutation(
+        "an installed snapshot is not synced",
+        _FOLLOWING,
+        "    member.high_watermark = snapshot.offset\n    member.sync()",
+        "    member.high_watermark = snapshot.offset",
+        _TESTS,
+    ),
+    Mutation(
+        "a fetch of an earlier epoch is served",
+        _RAFT,
+        "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            leading.answer_fetch(",
+        "if isinstance(member.state, Leader):\n            leading.answer_fetch(",
+        _TESTS,
+    ),
+    Mutation(
+        "a late answer is taken for that to the latest request",
+        _RAFT,
+        "        if isinstance(state, Follower) and state.asked is request:\n            following.take_answer",
+        "        if isinstance(state, Follower):\n            following.take_answer",
+        _TESTS,
+    ),
+    Mutation(
+        "a leader that has restarted leads on in its old epoch",
+        _MEMBER,
+        "            return Resigned(self._first_deadline())",
+        "            return Leader(self.log.end_offset, {other: Progress(self.now) for other in self.others}, 0.0)",
+        _TESTS,
+    ),
+    Mutation(
+        "a leader overlooks a higher epoch",
+        _RAFT,
+        "            member.adopt(message.epoch)\n        if isinstance(message, Vote):",
+        "            self.is_leader or member.adopt(message.epoch)\n        if isinstance(message, Vote):",
+        _TESTS,
+    ),
+)
