@@ -1,0 +1,140 @@
+"""BrokerHeartbeat: when a broker may serve, and when it may go."""
+
+from support.decided_cluster import DecidedCluster
+from support.images import name_of
+
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+
+
+def test_a_broker_may_serve_once_it_knows_of_its_own_registration() -> None:
+    cluster = DecidedCluster(())
+    cluster.register(1)
+    reply = cluster.heartbeat(1, applied_to=cluster.offset - 1)
+    assert (reply.is_caught_up, reply.is_fenced, cluster.image.is_alive(1)) == (False, True, False)
+    reply = cluster.heartbeat(1)
+    assert (reply.is_caught_up, reply.is_fenced, cluster.image.is_alive(1)) == (True, False, True)
+
+
+def test_it_stays_out_for_as_long_as_it_wants() -> None:
+    cluster = DecidedCluster(())
+    cluster.register(1)
+    assert cluster.heartbeat(1, want_fence=True).is_fenced
+    assert not cluster.heartbeat(1).is_fenced
+    assert cluster.heartbeat(1, want_fence=True).is_fenced
+    assert not cluster.image.is_alive(1)
+
+
+def test_a_heartbeat_of_one_that_serves_changes_nothing() -> None:
+    cluster = DecidedCluster()
+    before = cluster.offset
+    reply = cluster.heartbeat(1)
+    assert (reply.error_code, reply.is_fenced, reply.should_shut_down, cluster.offset) == (0, False, False, before)
+
+
+def test_an_older_registration_and_none_are_stale() -> None:
+    cluster = DecidedCluster()
+    assert name_of(cluster.heartbeat(1, epoch=0).error_code) == "STALE_BROKER_EPOCH"
+    assert name_of(cluster.heartbeat(9, epoch=0).error_code) == "STALE_BROKER_EPOCH"
+
+
+def test_one_that_comes_back_leads_what_waited_for_it() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1,), (1, 2))
+    cluster.fence(1)
+    cluster.join(1, previous=cluster.epoch(1))
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (1, (1,), ())
+    assert (cluster.state(index=1).leader, cluster.state(index=1).isr) == (2, (2,))
+
+
+def test_leaders_move_before_a_broker_may_go() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), (2, 1), (1,))
+    reply = cluster.heartbeat(1, want_shut_down=True)
+    assert not reply.should_shut_down
+    assert not reply.is_fenced
+    assert (cluster.state().leader, cluster.state().leader_epoch, cluster.state().isr) == (2, 1, (2, 3))
+    assert cluster.state(index=1).isr == (2,)
+    assert (cluster.state(index=2).leader, cluster.state(index=2).elr) == (-1, (1,))
+
+
+def test_it_goes_only_when_all_others_know_who_leads_now() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3))
+    cluster.heartbeat(1, want_shut_down=True)
+    cluster.heartbeat(2)
+    assert not cluster.heartbeat(1, want_shut_down=True).should_shut_down
+    cluster.heartbeat(3)
+    reply = cluster.heartbeat(1, want_shut_down=True)
+    assert reply.should_shut_down
+    assert cluster.image.brokers[1].fenced
+
+
+def test_those_that_go_as_well_and_those_that_are_gone_are_not_waited_for() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3))
+    cluster.fence(3)
+    cluster.heartbeat(2, want_shut_down=True)
+    cluster.heartbeat(1, want_shut_down=True)
+    assert cluster.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_one_that_leads_nothing_may_go_at_once() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2))
+    assert cluster.heartbeat(2, want_shut_down=True).should_shut_down
+    assert (cluster.image.brokers[2].fenced, cluster.state().isr) == (True, (1,))
+    assert not cluster.register(2, previous=cluster.epoch(2)).error_code, "and come back at once"
+
+
+def test_a_fenced_one_may_go_at_once() -> None:
+    cluster = DecidedCluster(())
+    cluster.register(1)
+    assert cluster.heartbeat(1, want_shut_down=True).should_shut_down
+    assert cluster.heartbeat(1, want_shut_down=True, want_fence=True).should_shut_down
+
+
+def test_one_that_cannot_wait_goes_without_moving_anything_first() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2))
+    assert cluster.heartbeat(1, want_fence=True, want_shut_down=True).should_shut_down
+    assert (cluster.state().leader, cluster.image.brokers[1].fenced) == (2, True)
+
+
+def test_nothing_is_put_on_one_that_goes() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2))
+    cluster.heartbeat(1, want_shut_down=True)
+    assert not cluster.image.may_lead(1)
+    assert cluster.elect() == "PREFERRED_LEADER_NOT_AVAILABLE"
+    assert name_of(cluster.alter([2, 1]).error_code) == "INELIGIBLE_REPLICA"
+
+
+def test_all_can_go_one_after_another_and_come_back_with_everything() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    for node_id in (1, 2, 3):
+        while not cluster.heartbeat(node_id, want_shut_down=True).should_shut_down:
+            for other in cluster.image.live_brokers():
+                cluster.heartbeat(other)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (-1, (), (2, 3))
+    for node_id in (1, 2, 3):
+        cluster.join(node_id, previous=cluster.epoch(node_id))
+    assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
+
+
+def test_a_heartbeat_of_a_broker_with_very_many_partitions_goes_on_with_the_next() -> None:
+    cluster = DecidedCluster()
+    cluster.topic(*[(1, 2)] * 12_000)
+    for node_id in (2, 3):
+        cluster.heartbeat(node_id)
+    beats = 0
+    while not cluster.heartbeat(1, want_shut_down=True).should_shut_down:
+        cluster.heartbeat(2)
+        cluster.heartbeat(3)
+        beats += 1
+    assert beats == 2
+    assert {state.leader for state in cluster.image.topics["t"].partitions} == {2}
+
+
+def test_heartbeats_that_name_nobody_are_answered() -> None:
+    assert DecidedCluster(()).ask(BrokerHeartbeatRequest()).error_code == 77

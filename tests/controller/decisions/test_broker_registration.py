@@ -1,0 +1,159 @@
+"""BrokerRegistration: who may join, with which epoch, and what a crash costs."""
+
+import pytest
+from support.decided_cluster import SESSION_MS, DecidedCluster
+from support.images import name_of
+
+from minikafka.protocol.messages.broker_registration import Feature, Listener
+
+
+def test_a_broker_begins_fenced_with_an_epoch_of_its_own() -> None:
+    cluster = DecidedCluster(())
+    replies = [cluster.register(node_id) for node_id in (1, 2)]
+    assert [reply.broker_epoch for reply in replies] == [1, 2]
+    assert all(cluster.image.brokers[node_id].fenced for node_id in (1, 2))
+    assert cluster.image.brokers[1].endpoints == (("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
+
+
+def test_rack_and_endpoints_are_remembered() -> None:
+    cluster = DecidedCluster(())
+    secure = [Listener(name="X", host="far", port=1, security_protocol=3)]
+    cluster.register(7, rack="r", listeners=secure)
+    assert cluster.image.brokers[7].rack == "r"
+    assert cluster.image.brokers[7].endpoints == (("X", "far", 1, "SASL_SSL"),)
+
+
+def test_a_second_process_with_the_id_of_a_living_broker_is_refused() -> None:
+    cluster = DecidedCluster()
+    epoch = cluster.epoch(1)
+    assert name_of(cluster.register(1).error_code) == "DUPLICATE_BROKER_REGISTRATION"
+    assert cluster.epoch(1) == epoch
+
+
+def test_it_is_taken_once_the_first_was_not_heard_of_for_a_session() -> None:
+    cluster = DecidedCluster()
+    cluster.now_ms = SESSION_MS
+    assert not cluster.register(1).error_code
+    assert cluster.epoch(1) == 4
+
+
+def test_it_is_taken_soon_after_the_first_ones_connection_was_reset() -> None:
+    cluster = DecidedCluster()
+    cluster.sessions.lost_connection(1, cluster.now_ms)
+    assert cluster.register(1).error_code
+    cluster.now_ms += 300
+    assert not cluster.register(1).error_code
+
+
+def test_it_is_taken_at_once_when_the_first_one_shuts_down() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2))
+    cluster.heartbeat(1, want_shut_down=True)
+    assert not cluster.register(1).error_code
+
+
+def test_the_same_process_may_ask_again_and_keeps_epoch_and_state() -> None:
+    cluster = DecidedCluster(())
+    request = cluster.registration(1)
+    first = cluster.ask(request)
+    before = cluster.offset
+    assert cluster.ask(request) == first
+    assert cluster.offset == before
+    cluster.heartbeat(1)
+    request.rack = "moved"
+    assert cluster.ask(request).broker_epoch == first.broker_epoch
+    assert cluster.image.brokers[1].rack == "moved"
+    assert not cluster.image.brokers[1].fenced
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ({"cluster_id": "another"}, "INCONSISTENT_CLUSTER_ID"),
+        ({"listeners": []}, "INVALID_REGISTRATION"),
+        ({"listeners": [Listener(name="X", host="h", port=1, security_protocol=9)]}, "INVALID_REGISTRATION"),
+        ({"features": [Feature(name="metadata.version", max_supported_version=7)]}, "UNSUPPORTED_VERSION"),
+        ({"features": [Feature(name="unheard.of", max_supported_version=7)]}, "NONE"),
+        (
+            {"features": [Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)]},
+            "NONE",
+        ),
+    ],
+)
+def test_what_a_registration_needs(said: dict[str, object], error: str) -> None:
+    cluster = DecidedCluster(())
+    assert name_of(cluster.register(1, **said).error_code) == error
+    assert (1 in cluster.image.brokers) is (error == "NONE")
+
+
+def test_a_forgotten_brokers_epoch_is_not_given_again() -> None:
+    cluster = DecidedCluster()
+    del cluster.image.brokers[3]
+    cluster.join(4)
+    assert cluster.epoch(4) == 4
+
+
+def test_after_a_crash_a_broker_is_in_sync_for_nothing() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), (2, 1, 3))
+    cluster.now_ms = SESSION_MS
+    cluster.register(1)
+    assert (cluster.state().leader, cluster.state().isr) == (2, (2, 3))
+    assert (cluster.state(index=1).leader, cluster.state(index=1).isr) == (2, (2, 3))
+
+
+def test_the_only_replica_leads_again_after_a_crash() -> None:
+    """What it lost nobody else has."""
+    cluster = DecidedCluster()
+    cluster.topic((1,))
+    cluster.fence(1)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (-1, (), (1,))
+    cluster.register(1)
+    assert (cluster.state().elr, cluster.state().last_known_elr) == ((), (1,))
+    cluster.heartbeat(1)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().last_known_elr) == (1, (1,), ())
+
+
+def test_the_last_of_several_replicas_does_not_come_back_from_a_crash_as_leader() -> None:
+    """KIP-966, TRAPS 17: 1 and 2 fell out, then 3 died and lost what it had not synced; 2 has everything committed."""
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    for node_id in (1, 2, 3):
+        cluster.fence(node_id)
+    assert cluster.state().elr == (2, 3)
+    cluster.join(3)
+    assert (cluster.state().leader, cluster.state().elr) == (-1, (2,))
+    cluster.join(1)
+    assert cluster.state().leader == -1
+    cluster.join(2, previous=cluster.epoch(2))
+    assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
+
+
+def test_after_a_clean_shutdown_it_does() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    for node_id in (1, 2, 3):
+        cluster.fence(node_id)
+    cluster.join(3, previous=cluster.epoch(3))
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (3, (3,), (2,))
+
+
+def test_when_all_crashed_the_last_leader_decides() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    for node_id in (1, 2, 3):
+        cluster.fence(node_id)
+    cluster.join(1)
+    cluster.join(2)
+    assert (cluster.state().leader, cluster.state().elr) == (-1, (3,))
+    cluster.join(3)
+    assert (cluster.state().leader, cluster.state().isr) == (3, (3,))
+
+
+def test_more_than_fits_into_one_decision_is_taken_out_bit_by_bit() -> None:
+    cluster = DecidedCluster()
+    cluster.topic(*[(1, 2)] * 12_000)
+    cluster.now_ms = SESSION_MS
+    assert name_of(cluster.register(1).error_code) == "REQUEST_TIMED_OUT"
+    assert not cluster.register(1).error_code
+    assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}
