@@ -1,0 +1,232 @@
+"""Producers at work while a cluster is mistreated, their notes, and what a reader's findings say about these.
+
+    with load("confluent-kafka", cluster.bootstrap, topic) as ledger:
+        moment = ledger.now()
+        cluster.kill(leader)
+        ledger.wait_acknowledged(100)
+    assert wrongs(ledger, read_back(cluster.bootstrap, topic)) == []
+    print(ledger.gap_s(partition, moment))
+
+acks=all and idempotence on; values are `key number`, so that loss, doubles and disorder of a key can be told.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+
+from minikafka.client.blocking import Admin, Consumer, Producer
+from minikafka.protocol.names import TopicPartition
+from support.clients import eventually
+
+KEYS = 12
+RECORDS_A_TICK = 6
+TICK_S = 0.01
+SETTLE_S = 60
+DELIVERY_TIMEOUT_MS = 60_000
+READ_TIMEOUT_S = 60
+
+
+class Acknowledged(NamedTuple):
+    """One record that a broker took; `at` in seconds of this process's clock."""
+
+    at: float
+    partition: int
+    offset: int
+    value: bytes
+
+
+@dataclass
+class Ledger:
+    """What was handed to a producer, and what it was told."""
+
+    sent: int = 0
+    acknowledged: list[Acknowledged] = field(default_factory=list[Acknowledged])
+    refused: list[str] = field(default_factory=list[str])
+
+    @staticmethod
+    def now() -> float:
+        return time.monotonic()
+
+    def hear(self, partition: int, offset: int, value: bytes) -> None:
+        self.acknowledged.append(Acknowledged(self.now(), partition, offset, value))
+
+    def wait_acknowledged(self, more: int, partition: int | None = None) -> None:
+        """Until so many more records (of a partition) were acknowledged; fails when that takes a minute."""
+
+        def count() -> int:
+            return sum(partition in (None, one.partition) for one in list(self.acknowledged))
+
+        wanted = count() + more
+        eventually(lambda: count() >= wanted, timeout_s=SETTLE_S)
+
+    def gap_s(self, partition: int, moment: float) -> float:
+        """The longest time without an acknowledgement of this partition from just before `moment` on."""
+        times = [one.at for one in self.acknowledged if one.partition == partition]
+        before = max((at for at in times if at <= moment), default=moment)
+        later = [before, *(at for at in times if at > moment)]
+        return max((b - a for a, b in itertools.pairwise(later)), default=0.0)
+
+
+def wrongs(ledger: Ledger, found: dict[int, list[bytes]]) -> list[str]:
+    """Sentences about every difference between the notes and the partitions as they are read from offset 0."""
+    said = [f"the producer was refused: {why}" for why in ledger.refused[:5]]
+    for _, partition, offset, value in ledger.acknowledged:
+        values = found.get(partition, [])
+        if offset >= 0 and (offset >= len(values) or values[offset] != value):
+            there = values[offset] if offset < len(values) else f"only {len(values)} records"
+            said.append(f"{value!r} was acknowledged at {partition}:{offset}, where there is {there!r}")
+    counts = Counter(value for values in found.values() for value in values)
+    said += [f"{value!r} is there {count} times" for value, count in counts.items() if count > 1]
+    said += [f"{one.value!r} was acknowledged and is lost" for one in ledger.acknowledged if one.value not in counts]
+    said += [f"key {key!r} is out of order" for key in _disordered(found)]
+    unanswered = ledger.sent - len(ledger.acknowledged) - len(ledger.refused)
+    if unanswered:
+        said.append(f"{unanswered} records were never answered")
+    return said[:20]
+
+
+def _disordered(found: dict[int, list[bytes]]) -> list[bytes]:
+    numbers: defaultdict[bytes, list[int]] = defaultdict(list)
+    for values in found.values():
+        for value in values:
+            key, _, number = value.partition(b" ")
+            numbers[key].append(int(number))
+    return [key for key, some in numbers.items() if some != sorted(some)]
+
+
+def read_back(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
+    """The values of each partition from offset 0, which must come without a gap."""
+    with Admin(bootstrap) as admin:
+        partitions = [TopicPartition(topic, one.index) for one in admin.describe_topic(topic).partitions]
+    found: dict[int, list[bytes]] = {tp.partition: [] for tp in partitions}
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while any(len(found[tp.partition]) < ends[tp] for tp in partitions):
+            assert time.monotonic() < deadline, f"read {[len(some) for some in found.values()]} of {ends}"
+            for record in consumer.poll(500):
+                assert record.offset == len(found[record.partition]), f"a gap before {record}"
+                found[record.partition].append(record.value)
+    return found
+
+
+class Load(ABC):
+    """A producer at work in a thread for as long as its `with` block lasts, which ends when everything is answered."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        self.ledger = Ledger()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    @abstractmethod
+    def send(self, key: bytes, value: bytes) -> None: ...
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Waits until everything is answered."""
+
+    def _run(self) -> None:
+        numbers = itertools.count()
+        while not self._stop.wait(TICK_S):
+            for number in itertools.islice(numbers, RECORDS_A_TICK):
+                key = b"key-%d" % (number % KEYS)
+                self.ledger.sent += 1
+                self.send(key, b"%s %d" % (key, number))
+
+    def __enter__(self) -> Ledger:
+        self._thread.start()
+        self.ledger.wait_acknowledged(10)
+        return self.ledger
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.settle()
+
+
+class ConfluentLoad(Load):
+    """librdkafka, told only what an impatient user would tell it."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap, topic)
+        confluent_kafka = pytest.importorskip("confluent_kafka")
+        self._producer = confluent_kafka.Producer({
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 1,
+            "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+            "socket.timeout.ms": 2000,
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,
+        })
+
+    def send(self, key: bytes, value: bytes) -> None:
+        while True:
+            try:
+                self._producer.produce(self.topic, value, key=key, on_delivery=self._hear)
+                break
+            except BufferError:
+                self._producer.poll(TICK_S)
+        self._producer.poll(0)
+
+    def settle(self) -> None:
+        self._producer.flush(SETTLE_S)
+
+    def _hear(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self.ledger.refused.append(str(error))
+        else:
+            self.ledger.hear(message.partition(), message.offset(), message.value())
+
+
+class MinikafkaLoad(Load):
+    """Our own client, as it is."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap, topic)
+        self._producer = Producer(bootstrap, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
+
+    def __enter__(self) -> Ledger:
+        self._producer.__enter__()
+        return super().__enter__()
+
+    def send(self, key: bytes, value: bytes) -> None:
+        self._producer.send(self.topic, value, key=key, on_delivery=_Hearer(self.ledger, value))
+
+    def settle(self) -> None:
+        self._producer.flush()
+        self._producer.__exit__(None, None, None)
+
+
+class _Hearer:
+    """One record's fate."""
+
+    def __init__(self, ledger: Ledger, value: bytes) -> None:
+        self._ledger = ledger
+        self._value = value
+
+    def __call__(self, metadata: Any, error: Any) -> None:
+        if error is not None:
+            self._ledger.refused.append(str(error))
+        else:
+            self._ledger.hear(metadata.partition, metadata.offset, self._value)
+
+
+LOADS: dict[str, type[Load]] = {"confluent-kafka": ConfluentLoad, "minikafka": MinikafkaLoad}
+
+
+def load(client: str, bootstrap: str, topic: str) -> Load:
+    """A producer of that client."""
+    return LOADS[client](bootstrap, topic)

@@ -1,0 +1,147 @@
+"""What tests of clusters ask and do: who leads, who is in sync, one record at a time.
+
+`MINIKAFKA_TESTS_ON=kafka` runs them against real Kafka nodes: what they demand is how Kafka behaves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minikafka.cli.local_cluster import LocalCluster
+from minikafka.client import NewTopic
+from minikafka.client.blocking import Admin, Consumer, Producer
+from minikafka.client.metadata import Partition
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+from support.clients import eventually
+from support.oracle import KAFKA, why_absent
+from support.oracle_cluster import OracleCluster
+
+ON_KAFKA = os.environ.get("MINIKAFKA_TESTS_ON") == "kafka"
+PATIENCE_S = 60.0
+ROUNDS = int(os.environ.get("MINIKAFKA_KILLS", "3"))
+"""How often a leader is killed in the test that does so again and again; 50 is a soak."""
+
+COMMON = {"auto.create.topics.enable": "false", "auto.leader.rebalance.enable": "false"}
+
+
+def make(directory: Path, **arguments: Any) -> LocalCluster:
+    """A cluster, of Kafka's nodes where that is wanted; its leaders stay where they are."""
+    settings = {**COMMON, **arguments.pop("settings", {})}
+    if ON_KAFKA:
+        assert why_absent() is None, f"{KAFKA}: {why_absent()}"
+        return OracleCluster(directory, settings=settings, **arguments)
+    return LocalCluster(directory, settings=settings, **arguments)
+
+
+def heal(cluster: LocalCluster) -> None:
+    """All nodes run, and every partition is as it should be."""
+    cluster.resume()
+    dead = [node_id for node_id in cluster.node_ids if not cluster.running(node_id)]
+    if dead:
+        cluster.start(*dead)
+    cluster.wait_in_sync()
+    with Admin(cluster.bootstrap) as admin:
+        admin.elect_leaders()
+
+
+class Topic:
+    """One topic of a cluster, looked at and written to.
+
+    Args:
+        replicas: brokers of each partition, the preferred leader first.
+
+    Attributes:
+        asked: the brokers that are asked and written to, of those that run.
+    """
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        name: str,
+        replicas: Sequence[Sequence[int]] = ((1, 2, 3),),
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.asked = cluster.broker_ids
+        with Admin(cluster.bootstrap) as admin:
+            assignments = dict(enumerate(replicas))
+            new = NewTopic(name, assignments=assignments, configs={"min.insync.replicas": "2", **(configs or {})})
+            error = admin.create_topics([new])[name]
+            assert error is None, error
+        self.until(lambda: all(self.in_sync(n) == sorted(some) for n, some in enumerate(replicas)))
+
+    def state(self, partition: int = 0) -> Partition:
+        """As the brokers that live tell it."""
+        with Admin(self.living()) as admin:
+            found: Partition = admin.describe_topic(self.name).partitions[partition]
+            return found
+
+    def leader(self, partition: int = 0) -> int:
+        return self.state(partition).leader
+
+    def in_sync(self, partition: int = 0) -> list[int]:
+        return sorted(self.state(partition).in_sync_replicas)
+
+    def until(self, look: Callable[[], bool]) -> None:
+        """Waits until that is so; fails after a minute. An error that may pass means that it is not so yet."""
+
+        def seen() -> bool:
+            try:
+                return look()
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                return False
+
+        eventually(seen, timeout_s=PATIENCE_S)
+
+    def until_in_sync(self, *node_ids: int) -> None:
+        self.until(lambda: self.in_sync() == sorted(node_ids))
+
+    def until_led_by(self, *node_ids: int) -> None:
+        """One of them; -1 stands for nobody."""
+        self.until(lambda: self.leader() in node_ids)
+
+    def write(self, value: bytes, **options: Any) -> int:
+        """Writes to partition 0 with acks=all; the offset. Raises the KafkaError of the first attempt by default."""
+        chosen = {"retries": 0, "enable_idempotence": False, "linger_ms": 0, **options}
+        with Producer(self.living(), **chosen) as producer:
+            offset: int = producer.send_and_wait(self.name, value, partition=0).offset
+            return offset
+
+    def write_surely(self, value: bytes) -> int:
+        """The same, with as many attempts as a minute allows."""
+        return self.write(value, retries=1000, enable_idempotence=True, delivery_timeout_ms=int(PATIENCE_S * 1000))
+
+    def read(self, partition: int = 0) -> list[bytes]:
+        """Every value that a consumer gets to see."""
+        place = TopicPartition(self.name, partition)
+        values: list[bytes] = []
+        with Consumer(bootstrap_servers=self.living(), auto_offset_reset="earliest") as consumer:
+            consumer.assign([place])
+            end = consumer.end_offsets([place])[place]
+            eventually(lambda: self._gather(consumer, place, values) >= end, timeout_s=PATIENCE_S)
+        return values
+
+    @staticmethod
+    def _gather(consumer: Consumer, place: TopicPartition, values: list[bytes]) -> int:
+        values += [record.value for record in consumer.poll(200)]
+        position: int = consumer.position(place)
+        return position
+
+    def living(self) -> str:
+        """Where those listen that run and are to be asked."""
+        cluster = self.cluster
+        return ",".join(cluster.address(node_id) for node_id in self.asked if cluster.running(node_id))
+
+
+def active_controller(cluster: LocalCluster) -> int:
+    """The leader of the quorum."""
+    with Admin(cluster.bootstrap) as admin:
+        found: int = admin.describe_quorum().leader_id
+        return found
