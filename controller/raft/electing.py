@@ -29,11 +29,11 @@ def _relies_on_a_leader(member: Member) -> bool:
 
 
 def answer_vote(member: Member, vote: Vote) -> VoteAnswer:
-    """Vote, and say so; the vote is persisted first."""
+    """Vote, and say so; the vote is persisted first. Whoever grants names no leader: it has lost faith in it."""
     granted = grants(member, vote)
     if granted and not vote.pre_vote:
         member.vote_for(vote.candidate)
-    return VoteAnswer(member.epoch, member.leader_id, granted)
+    return VoteAnswer(member.epoch, NOBODY if granted else member.leader_id, granted)
 
 
 def count_answer(member: Member, peer: int, vote: Vote, answer: VoteAnswer) -> None:

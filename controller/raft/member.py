@@ -145,15 +145,18 @@ class Member:
         """Somebody is in a higher epoch: so is this node now, and nobody leads or has its vote, as far as it knows."""
         assert epoch > self.epoch, "an epoch never goes backwards"
         former = self.state
+        if isinstance(former, Leader):
+            self.effects.append(Deposed())
         self._persist(ElectionState(epoch))
         self._become(Unattached(self.election_deadline() if self.is_voter else self.now))
         if isinstance(former, Leader):
-            self._dismiss(former)
+            self._send_away(former)
 
     def vote_for(self, candidate: int) -> None:
-        """Give the one vote of this epoch, and leave the candidate the time to win."""
+        """Give the one vote of this epoch, and leave the candidate the time to win. It may ask twice."""
         assert self.election.voted_for in (NOBODY, candidate), "one vote in an epoch"
-        self._persist(replace(self.election, voted_for=candidate))
+        if self.election.voted_for == NOBODY:
+            self._persist(replace(self.election, voted_for=candidate))
         self._become(Unattached(self.election_deadline()))
 
     def become_follower(self, leader: int) -> None:
@@ -210,10 +213,10 @@ class Member:
         leader = self.state
         assert isinstance(leader, Leader), "only a leader can resign"
         self._become(Resigned(self.now + 2 * self.settings.election_timeout * (1 + self.random.random())))
-        self._dismiss(leader)
-
-    def _dismiss(self, leader: Leader) -> None:
-        """Say so, also to those who wait for news: they need not wait for somebody who does not lead."""
         self.effects.append(Deposed())
+        self._send_away(leader)
+
+    def _send_away(self, leader: Leader) -> None:
+        """Nobody need wait for news from somebody who does not lead."""
         for waiting in leader.parked.values():
             self.answer(waiting.token, FetchAnswer(self.epoch, self.leader_id))

@@ -77,8 +77,9 @@ class Ballot:
     refused: set[int] = field(default_factory=set)
 
     def record(self, voter: int, *, granted: bool) -> None:
-        """Count an answer; one that is repeated counts once."""
-        (self.granted if granted else self.refused).add(voter)
+        """Count an answer; the first of each voter."""
+        if voter not in self.granted and voter not in self.refused:
+            (self.granted if granted else self.refused).add(voter)
 
     def is_won(self, majority: int) -> bool:
         return len(self.granted) >= majority

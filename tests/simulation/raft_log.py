@@ -16,7 +16,8 @@ from minikafka.controller.raft.log import EpochEnd, SnapshotId
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HEAD = struct.Struct(">qiHH")
+HEAD = struct.Struct(">qiHH")
+"""Of an entry among fetched records: base offset, epoch, how many records, size of the payload."""
 
 
 class Entry(NamedTuple):
@@ -179,10 +180,10 @@ class SimulatedLog:
         data = bytearray()
         while index < len(records.entries):
             entry = records.entries[index]
-            size = _HEAD.size + len(entry.payload)
+            size = HEAD.size + len(entry.payload)
             if data and len(data) + size > max_bytes:
                 break
-            data += _HEAD.pack(records.bases[index], entry.epoch, entry.count, len(entry.payload)) + entry.payload
+            data += HEAD.pack(records.bases[index], entry.epoch, entry.count, len(entry.payload)) + entry.payload
             index += 1
         return bytes(data)
 
@@ -194,8 +195,8 @@ class SimulatedLog:
     def append_as_follower(self, batches: bytes) -> int:
         position = 0
         while position < len(batches):
-            base, epoch, count, size = _HEAD.unpack_from(batches, position)
-            position += _HEAD.size
+            base, epoch, count, size = HEAD.unpack_from(batches, position)
+            position += HEAD.size
             if base != self.records.end_offset:
                 raise ValueError(f"a batch of offset {base} at {self.records.end_offset}")
             self._append(Entry(count, epoch, batches[position : position + size]))

@@ -1,0 +1,309 @@
+"""Golden scripts of one node: what comes in, when, and what it does.
+
+    Whoever has voted does not vote for another.        <- a sentence or more; ends at the first empty line
+
+    node 1 of 1 2 3, epoch 4, log 3 3 4                  <- node, voters, its disk: also `voted 2`, `leader 2`,
+                                                            `snapshot OFFSET/EPOCH`; log: the epoch of each record
+    0.1 from 2: vote epoch=5 last=4/3                    <- time in seconds and an input
+        persist epoch=5 voted=2 leader=-                 <- effects, in order
+        answer 2: granted epoch=5 leader=-
+        = unattached, epoch 5                            <- what the node is now, where that has changed
+
+Inputs: `tick` · `from N:` a request · `answer N:` to the latest request sent to N (`answer N before:` to the one before
+that) · `failed N` · `unreachable N` · `append COUNT` · `synced`: the oldest Sync that was asked for is done · `resign` ·
+`restart`: only what was synced and persisted is still there. Lines that begin with # are remarks.
+
+What is drawn at random is always the middle: first elections after 0.2 s, then in 0.6; a leader is missed after 0.9.
+
+    PYTHONPATH=tests python -m simulation.raft_script FILE …     # writes what happens into the files; look at the diff
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from minikafka.controller.raft import ElectionState, EpochEnd, Inconsistent, Raft, RaftSettings, SnapshotId
+from minikafka.controller.raft.effects import (
+    Answer,
+    Ask,
+    Committed,
+    Deposed,
+    Effect,
+    Elected,
+    Follow,
+    Installed,
+    Persist,
+    Sync,
+)
+from minikafka.controller.raft.messages import (
+    BeginEpoch,
+    BeginEpochAnswer,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    Message,
+    Request,
+    Response,
+    Vote,
+    VoteAnswer,
+)
+from simulation.raft_log import HEAD, DiskLog, Entry, SimulatedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SETTINGS = RaftSettings(snapshot_bytes_max=8)
+
+
+class Middle(Random):
+    """Draws neither high nor low."""
+
+    def random(self) -> float:
+        return 0.5
+
+    def choice(self, seq: Sequence[Any]) -> Any:
+        return seq[0]
+
+
+class Player:
+    """One node, and what the script says of the world around it."""
+
+    def __init__(self, header: str) -> None:
+        words = dict(re.findall(r"(\w+) ([^,]+)", header))
+        self.node_id, _, voters = words["node"].partition(" of ")
+        self.voters = [int(voter) for voter in voters.split()]
+        self.disk = DiskLog()
+        if "snapshot" in words:
+            self.disk.records.start_at(_snapshot(words["snapshot"]), b"0123456789abcdef")
+        for epoch in words.get("log", "").split():
+            self.disk.records.append(Entry(1, int(epoch), b"\x01"))
+        epoch, voted, leader = (int(words.get(name, -1)) for name in ("epoch", "voted", "leader"))
+        self.election = ElectionState(max(epoch, 0), voted, leader)
+        self.start(0.0)
+
+    def start(self, now: float) -> None:
+        self.log = SimulatedLog(self.disk, lambda base, previous_epoch, entry: None)
+        self.raft = Raft(
+            node_id=int(self.node_id),
+            voters=self.voters,
+            log=self.log,
+            election=self.election,
+            settings=SETTINGS,
+            random=Middle(0),
+            now=now,
+        )
+        self.asked: dict[int, list[Request]] = {}
+        self.syncs: deque[tuple[Sync, int]] = deque()
+        self.was = ""
+
+    def play(self, now: float, line: str) -> Iterator[str]:
+        """The lines that an input leads to."""
+        try:
+            for effect in self._input(now, line):
+                yield self._carry_out(effect)
+        except Inconsistent as error:
+            yield f"stops: {error}"
+            return
+        if self._is() != self.was:
+            self.was = self._is()
+            yield f"= {self.was}"
+
+    def _is(self) -> str:
+        raft = self.raft
+        following = f" of node {raft.leader_id}" if raft.leader_id not in (-1, int(self.node_id)) else ""
+        return f"{raft.role.value}{following}, epoch {raft.epoch}, log {_log_text(self.log)}, committed {raft.high_watermark}"
+
+    def _input(self, now: float, line: str) -> list[Effect]:
+        raft = self.raft
+        match line.split():
+            case ["tick"]:
+                return raft.tick(now)
+            case ["from", sender, *words]:
+                peer = int(sender.rstrip(":"))
+                return raft.request(now, peer, _request(peer, words), peer)
+            case ["answer", peer, *words]:
+                asked = self.asked[int(peer.rstrip(":"))]
+                before = words[0] == "before:"
+                request = asked[-2 if before else -1]
+                answer = _response(int(peer.rstrip(":")), request, words[1:] if before else words)
+                return raft.answer(now, int(peer.rstrip(":")), request, answer)
+            case ["failed", peer]:
+                return raft.failed(now, int(peer), self.asked[int(peer)][-1])
+            case ["unreachable", peer]:
+                return raft.unreachable(now, int(peer))
+            case ["append", count]:
+                return raft.append(now, bytes([int(count)]))
+            case ["synced"]:
+                sync, mark = self.syncs.popleft()
+                self.disk.sync(mark)
+                return raft.synced(now, sync)
+            case ["resign"]:
+                return raft.resign(now)
+            case ["restart"]:
+                self.disk.changes.clear()
+                self.start(now)
+                return []
+        raise ValueError(f"no input: {line!r}")
+
+    def _carry_out(self, effect: Effect) -> str:
+        match effect:
+            case Persist(state):
+                self.election = state
+                return f"persist epoch={state.epoch} voted={_node(state.voted_for)} leader={_node(state.leader)}"
+            case Sync(end_offset):
+                self.syncs.append((effect, self.disk.mark))
+                return f"sync {end_offset}"
+            case Ask(peer, request):
+                self.asked.setdefault(peer, []).append(request)
+                return f"ask {peer}: {_text(request)}"
+            case Answer(token, message):
+                return f"answer {token}: {_text(message)}"
+            case Committed(high_watermark):
+                return f"committed {high_watermark}"
+            case Elected(epoch, end_offset):
+                return f"elected epoch={epoch} end={end_offset}"
+            case Deposed():
+                return "deposed"
+            case Follow(leader_id, epoch):
+                return f"follow {leader_id} epoch={epoch}"
+            case Installed(snapshot, data):
+                return f"installed {snapshot.offset}/{snapshot.epoch} {data.decode()}"
+
+
+def _log_text(log: SimulatedLog) -> str:
+    """Where it begins and ends, and with what: `2..5 of 3 4`."""
+    epochs = " ".join(str(entry.epoch) for entry in log.records.entries)
+    return f"{log.start_offset}..{log.end_offset} ({epochs})"
+
+
+def _node(node_id: int) -> str:
+    return "-" if node_id < 0 else str(node_id)
+
+
+def _text(message: Message) -> str:
+    match message:
+        case Vote(epoch, _, last_epoch, last_offset, pre_vote):
+            return f"{'pre-vote' if pre_vote else 'vote'} epoch={epoch} last={last_epoch}/{last_offset}"
+        case VoteAnswer(epoch, leader, granted):
+            return f"{'granted' if granted else 'refused'} epoch={epoch} leader={_node(leader)}"
+        case BeginEpoch(epoch):
+            return f"begin-epoch epoch={epoch}"
+        case BeginEpochAnswer(epoch, leader):
+            return f"heard epoch={epoch} leader={_node(leader)}"
+        case Fetch():
+            wait = f" wait={message.max_wait_ms}" if message.max_wait_ms != 300 else ""
+            return (
+                f"fetch epoch={message.epoch} offset={message.fetch_offset} last={message.last_fetched_epoch}"
+                f" committed={message.high_watermark}{wait}"
+            )
+        case FetchAnswer():
+            return _fetch_answer_text(message)
+        case FetchSnapshot(epoch, _, snapshot, position):
+            return f"fetch-snapshot epoch={epoch} {snapshot.offset}/{snapshot.epoch} at={position}"
+        case FetchSnapshotAnswer(epoch, leader, snapshot, size, position, data):
+            part = f"at={position} data={data.decode()}" if size >= 0 else ""
+            return f"part epoch={epoch} leader={_node(leader)} {snapshot.offset}/{snapshot.epoch} size={size} {part}".rstrip()
+    raise AssertionError(message)
+
+
+def _fetch_answer_text(answer: FetchAnswer) -> str:
+    parts = [f"fetched epoch={answer.epoch} leader={_node(answer.leader)} committed={answer.high_watermark}"]
+    if answer.diverging is not None:
+        parts.append(f"diverging={answer.diverging.epoch}/{answer.diverging.end_offset}")
+    if answer.snapshot is not None:
+        parts.append(f"snapshot={answer.snapshot.offset}/{answer.snapshot.epoch}")
+    if answer.records:
+        parts.append("records=" + ",".join(f"{base}:{epoch}" for base, epoch in _batches(answer.records)))
+    return " ".join(parts)
+
+
+def _batches(records: bytes) -> Iterator[tuple[int, int]]:
+    position = 0
+    while position < len(records):
+        base, epoch, _, size = HEAD.unpack_from(records, position)
+        yield base, epoch
+        position += HEAD.size + size
+
+
+def _fields(words: list[str]) -> dict[str, str]:
+    return dict(word.split("=") for word in words if "=" in word)
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, second = text.split("/")
+    return int(first), int(second)
+
+
+def _snapshot(text: str) -> SnapshotId:
+    return SnapshotId(*_pair(text))
+
+
+def _request(sender: int, words: list[str]) -> Request:
+    kind, fields = words[0], _fields(words)
+    epoch = int(fields["epoch"])
+    if kind in ("vote", "pre-vote"):
+        return Vote(epoch, sender, *_pair(fields["last"]), pre_vote=kind == "pre-vote")
+    if kind == "begin-epoch":
+        return BeginEpoch(epoch, sender)
+    if kind == "fetch":
+        offset, last, committed = (int(fields[name]) for name in ("offset", "last", "committed"))
+        return Fetch(epoch, sender, offset, last, committed, int(fields.get("wait", 300)), 1 << 20)
+    assert kind == "fetch-snapshot", kind
+    snapshot = next(word for word in words if "/" in word)
+    return FetchSnapshot(epoch, sender, _snapshot(snapshot), int(fields["at"]), SETTINGS.snapshot_bytes_max)
+
+
+def _response(peer: int, request: Request, words: list[str]) -> Response:
+    """The leader named is by default the one who answers a fetch, and nobody in answers to votes."""
+    kind, fields = words[0], _fields(words)
+    epoch = int(fields.get("epoch", request.epoch))
+    named = fields.get("leader", "-" if isinstance(request, Vote) else str(peer))
+    leader = -1 if named == "-" else int(named)
+    if isinstance(request, Vote):
+        return VoteAnswer(epoch, leader, granted=kind == "granted")
+    if isinstance(request, BeginEpoch):
+        return BeginEpochAnswer(epoch, leader)
+    if isinstance(request, FetchSnapshot):
+        data = fields.get("data", "").encode()
+        return FetchSnapshotAnswer(epoch, leader, request.snapshot, int(fields["size"]), int(fields.get("at", 0)), data)
+    records = b"".join(
+        HEAD.pack(int(base), int(record_epoch), 1, 1) + b"\x01"
+        for base, record_epoch in (record.split(":") for record in fields.get("records", "").split(",") if record)
+    )
+    return FetchAnswer(
+        epoch,
+        leader,
+        records,
+        high_watermark=int(fields.get("committed", 0)),
+        diverging=EpochEnd(*_pair(fields["diverging"])) if "diverging" in fields else None,
+        snapshot=_snapshot(fields["snapshot"]) if "snapshot" in fields else None,
+    )
+
+
+def play(text: str) -> str:
+    """The script with what really happens."""
+    lines: list[str] = []
+    player: Player | None = None
+    for line in text.splitlines():
+        if line.startswith("    "):
+            continue
+        lines.append(line)
+        if line.startswith("node "):
+            player = Player(line)
+            lines += [f"    {said}" for said in player.play(0.0, "tick")]
+        elif player is not None and line and not line.startswith("#"):
+            time, _, what = line.partition(" ")
+            lines += [f"    {said}" for said in player.play(float(time), what)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(play(path.read_text()))
