@@ -341,7 +341,7 @@ def _changed(cached: CachedPartition, answer: PartitionData) -> bool:
 
 
 def _remember(cached: CachedPartition, answer: PartitionData) -> None:
-    cached.answered = not answer.error_code
+    cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0  # whose reader takes no marks over
     cached.high_watermark = answer.high_watermark
     cached.answered_log_start_offset = answer.log_start_offset
 

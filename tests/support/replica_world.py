@@ -92,7 +92,8 @@ class Node:
     wants_isr: bool = False
 
     def start(self) -> None:
-        """Open the logs, catch up with the metadata, then register: fenced at first."""
+        """Open the logs, register (fenced at first), catch up with the metadata as far as that, and only then follow
+        it: by older metadata, a leader that lost its log would lead with what is left."""
         self.alive, self.applied, self.image, self.copyings = True, 0, Image(), {}
         self.random = Random(f"{self.node_id}/{self.world.now_ms}")
         self.logs = LogManager(
@@ -113,12 +114,11 @@ class Node:
             surroundings=Surroundings(self.world.clock, self.image.brokers, LAG_MS),
             isr_change_wanted=self._want_isr,
         )
-        previous = self.logs.previous_broker_epoch
+        self.broker_epoch = self.world.register(self.node_id, self.logs.previous_broker_epoch)
         for record in self.world.log:
             self.image.apply(record)
         self.applied = len(self.world.log)
         self.follower.start()
-        self.broker_epoch = self.world.register(self.node_id, previous)
 
     def kill(self) -> None:
         """kill -9: the page cache stays. Its clean-shutdown marker is gone already."""

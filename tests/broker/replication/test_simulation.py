@@ -1,0 +1,35 @@
+"""Three replicas under everything that can happen to them: a seed is its story (`support/replica_simulation.py`)."""
+
+import logging
+
+import pytest
+import structlog
+import trio
+from support.replica_simulation import Simulation
+
+SEEDS_IN_A_TEST = 50
+STEPS = 250
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+@pytest.mark.parametrize("first", range(0, 300, SEEDS_IN_A_TEST))
+def test_nothing_acknowledged_is_lost_and_nothing_shown_is_taken_back(first: int) -> None:
+    for seed in range(first, first + SEEDS_IN_A_TEST):
+        simulation = Simulation(seed)
+        try:
+            trio.run(simulation.run, STEPS)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {' '.join(simulation.history[-60:])}") from error
+
+
+def test_a_story_is_told_by_its_seed_alone() -> None:
+    histories = []
+    for _ in range(2):
+        simulation = Simulation(7)
+        trio.run(simulation.run, 100)
+        histories.append(simulation.history)
+    assert histories[0] == histories[1]
