@@ -1,11 +1,14 @@
-"""The demo: 336,776 real flights through a node that is killed half-way, and not one is lost, doubled or out of order.
+"""The demo: 336,776 real flights through a cluster whose leader is killed half-way; none is lost, doubled, disordered.
 
-    python examples/flights.py            (or `make demo`)
+    python examples/flights.py                       (or `make demo`)
+    python examples/flights.py --then 'COMMAND'      and COMMAND before the cluster ends; MINIKAFKA_BOOTSTRAP_SERVER
+                                                     tells it where that is, the topic is `flights`
 
-It starts a minikafka node, produces every flight that left New York in 2013 as JSON keyed by the aircraft's tail
-number, kills the node with SIGKILL half-way and starts it again, consumes everything, and shows the mean arrival
-delay of each carrier beside the same figure computed straight from the data frame. It ends with a status other
-than 0 when a single record is missing, doubled, altered, or out of its aircraft's order.
+It starts three minikafka nodes, produces every flight that left New York in 2013 as JSON keyed by the aircraft's tail
+number, kills a node that leads partitions with SIGKILL half-way (the others take over), starts it again, consumes
+everything, and shows the mean arrival delay of each carrier beside the same figure computed straight from the data
+frame. It ends with a status other than 0 when a single record is missing, doubled, altered, or out of its aircraft's
+order.
 """
 
 from __future__ import annotations
@@ -15,8 +18,7 @@ import importlib.util
 import json
 import math
 import os
-import select
-import signal
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -24,7 +26,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -32,13 +34,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client import RecordMetadata
 from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.protocol.errors import KafkaError
 
 TOPIC = "flights"
 PARTITIONS = 6
-START_TIMEOUT_S = 30
 ANSWER_TIMEOUT_S = 60
 
 Key = bytes | None
@@ -49,22 +51,39 @@ Advance = Callable[[int], None]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=int, help="take only that many flights")
+    parser.add_argument("--brokers", type=int, default=1, help="how many nodes the cluster has")
+    parser.add_argument("--then", metavar="COMMAND", help="run this before the cluster ends")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     console.print("Reading the flights …")
     frame = load_frame().head(options.limit)
     flights = list(as_records(frame))
-    with tempfile.TemporaryDirectory(prefix="minikafka-demo-") as folder, Node(Path(folder) / "data") as node:
-        console.print(f"A node serves at {node.bootstrap}, its data in {node.data_dir}")
-        produce(node, flights, console)
-        consumed = consume(node, len(flights), console)
+    with (
+        tempfile.TemporaryDirectory(prefix="minikafka-demo-") as folder,
+        LocalCluster(Path(folder), brokers=options.brokers) as cluster,
+    ):
+        nodes = "A node serves" if options.brokers == 1 else f"{options.brokers} nodes serve"
+        console.print(f"{nodes} at {cluster.bootstrap}, the data is in {folder}")
+        produce(cluster, flights, console)
+        consumed = consume(cluster.bootstrap, len(flights), console)
+        follows = follow_up(options.then, cluster.bootstrap)
+        cluster.stop()
     wrong = differences(flights, consumed)
     agrees = show_delays(frame, consumed, console)
     for sentence in wrong:
         console.print(f"[bold red]WRONG[/] {sentence}")
     if agrees and not wrong:
         console.print(f"[bold green]All {len(flights):,} flights came back, each aircraft's in their order.[/]")
-    return 0 if agrees and not wrong else 1
+    return follows if agrees and not wrong else 1
+
+
+def follow_up(command: str | None, bootstrap: str) -> int:
+    """The exit status of what was to be run besides; 0 for nothing."""
+    if command is None:
+        return 0
+    return subprocess.run(
+        shlex.split(command), env={**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": bootstrap}, check=False
+    ).returncode
 
 
 def load_frame() -> pd.DataFrame:
@@ -90,61 +109,29 @@ def as_records(frame: pd.DataFrame) -> Iterator[Flight]:
         yield (None if pd.isna(tail_number) else tail_number.encode(), line)
 
 
-class Node:
-    """A `minikafka server` process."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir
-        self.bootstrap = "127.0.0.1:0"
-        self.start()
-
-    def start(self) -> None:
-        """Starts, on the same port if it ran before, and waits for the line `ready HOST:PORT`."""
-        port = self.bootstrap.rpartition(":")[2]
-        command = ["server", "--host", "127.0.0.1", "--port", port, "--data-dir", str(self.data_dir)]
-        with (self.data_dir.with_suffix(".log")).open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "minikafka.cli.main", *command], stdout=subprocess.PIPE, stderr=log
-            )
-        assert self.process.stdout is not None
-        said = b""
-        if select.select([self.process.stdout], [], [], START_TIMEOUT_S)[0]:
-            said = self.process.stdout.readline()
-        if not said.startswith(b"ready "):
-            self.process.kill()
-            raise SystemExit(f"the node did not start:\n{self.data_dir.with_suffix('.log').read_text()}")
-        self.bootstrap = said.decode().split()[1]
-
-    def kill(self) -> None:
-        """SIGKILL: no goodbye, no last write."""
-        self.process.kill()
-        self.process.wait()
-
-    def __enter__(self) -> Node:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.kill(self.process.pid, signal.SIGTERM)
-        self.process.wait(START_TIMEOUT_S)
-
-
-def produce(node: Node, flights: Sequence[Flight], console: Console) -> None:
-    """Produces all flights, with the node killed and started again while the middle ones are under way."""
-    with Admin(node.bootstrap) as admin:
-        admin.create_topic(TOPIC, partitions=PARTITIONS)
+def produce(cluster: LocalCluster, flights: Sequence[Flight], console: Console) -> None:
+    """Produces all flights, with a leader killed while the middle ones are under way."""
+    copies = min(3, len(cluster.broker_ids))
+    with Admin(cluster.bootstrap) as admin:
+        configs = {"min.insync.replicas": str(max(1, copies - 1))}
+        admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=copies, configs=configs)
     reports = DeliveryReports()
+    killed = 0
     with (
         progress(console, "Producing", len(flights)) as advance,
-        Producer(node.bootstrap, compression_type="lz4") as producer,
+        Producer(cluster.bootstrap, compression_type="lz4") as producer,
     ):
         for number, (key, value) in enumerate(flights):
             if number == len(flights) // 2:
-                kill_and_restart(node, number, reports.acknowledged, console)
+                killed = kill_a_leader(cluster, number, reports, console)
             producer.send(TOPIC, value, key=key, on_delivery=reports.hear)
             if number % 1000 == 0:
                 advance(reports.acknowledged)
         producer.flush()
         advance(reports.acknowledged)
+    console.print(f"All its partitions took flights again after {reports.back_after_s:.1f} s")
+    if copies > 1:
+        bring_back(cluster, killed, console)
     if reports.acknowledged != len(flights):
         missing = len(flights) - reports.acknowledged
         console.print(f"[bold red]{missing:,} flights were not acknowledged[/]; the last error: {reports.error}")
@@ -152,35 +139,56 @@ def produce(node: Node, flights: Sequence[Flight], console: Console) -> None:
 
 @dataclass
 class DeliveryReports:
-    """What became of the flights."""
+    """What became of the flights, and of the partitions whose leader was killed."""
 
     acknowledged: int = 0
     error: KafkaError | None = None
+    killed_at: float = math.inf
+    back_after_s: float = math.nan
+    awaited: set[int] = field(default_factory=set[int])
 
-    def hear(self, _metadata: RecordMetadata | None, error: KafkaError | None) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
+    def hear(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        if error is not None or metadata is None:
             self.error = error
+            return
+        self.acknowledged += 1
+        if metadata.partition in self.awaited:
+            self.awaited.discard(metadata.partition)
+            self.back_after_s = time.monotonic() - self.killed_at
 
 
-def kill_and_restart(node: Node, handed_over: int, acknowledged: int, console: Console) -> None:
-    node.kill()
-    began = time.monotonic()
-    node.start()
+def kill_a_leader(cluster: LocalCluster, handed_over: int, reports: DeliveryReports, console: Console) -> int:
+    """SIGKILL for the leader of the first partition, whose id is returned; a node that is alone starts again."""
+    with Admin(cluster.bootstrap) as admin:
+        leaders = {one.index: one.leader for one in admin.describe_topic(TOPIC).partitions}
+    victim = leaders[0]
+    acknowledged = reports.acknowledged
+    cluster.kill(victim)
+    reports.killed_at = time.monotonic()
+    reports.awaited = {index for index, leader in leaders.items() if leader == victim}
     console.print(
-        f"[bold yellow]SIGKILL[/] after {handed_over:,} flights, {acknowledged:,} of them acknowledged; "
-        f"the node serves again after {time.monotonic() - began:.1f} s"
+        f"[bold yellow]SIGKILL[/] after {handed_over:,} flights, {acknowledged:,} of them acknowledged, "
+        f"for node {victim}, the leader of {len(reports.awaited)} of {len(leaders)} partitions"
     )
+    if len(cluster.broker_ids) == 1:
+        cluster.start(victim)
+    return victim
 
 
-def consume(node: Node, count: int, console: Console) -> list[Flight]:
+def bring_back(cluster: LocalCluster, victim: int, console: Console) -> None:
+    began = time.monotonic()
+    cluster.start(victim)
+    cluster.wait_in_sync()
+    console.print(f"Node {victim} was started again and is in sync after {time.monotonic() - began:.1f} s")
+
+
+def consume(bootstrap: str, count: int, console: Console) -> list[Flight]:
     """Reads every partition from the beginning, and a little longer, in case a record came twice."""
     flights: list[Flight] = []
     quiet_since = time.monotonic()
     with (
         progress(console, "Consuming", count) as advance,
-        Consumer(TOPIC, bootstrap_servers=node.bootstrap, auto_offset_reset="earliest") as consumer,
+        Consumer(TOPIC, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
     ):
         while time.monotonic() - quiet_since < (1 if len(flights) >= count else ANSWER_TIMEOUT_S):
             records = consumer.poll(timeout_ms=200, max_records=10_000)
