@@ -16,6 +16,8 @@ from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = "0"
 
+NOBODY = -1
+
 
 async def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext
@@ -82,12 +84,12 @@ def _known(
         answer.partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=partition.leader if image.is_alive(partition.leader) else NOBODY,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
-                eligible_leader_replicas=[],
-                last_known_elr=[],
+                eligible_leader_replicas=list(partition.elr),
+                last_known_elr=list(partition.last_known_elr),
                 offline_replicas=offline(partition, image),
             )
         )
