@@ -7,9 +7,9 @@ The columns are those of Spark's Kafka source: key, value, topic, partition, off
 CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
 
 Nothing is copied record by record. Where each record's fields begin and end is computed for all records at once
-(`protocol.records.tables`, `vectors`), every position is checked against the record that it lies in, and only then are keys,
-values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary array over
-the answer's bytes, of which every other element is taken, in one pass.
+(`protocol.records.tables`, `vectors`), every position is checked against the record that it lies in, and only then are
+keys, values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary
+array over the answer's bytes, of which every other element is taken, in one pass.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minikafka.client.arrow import decode, record_batch
+from minikafka.client.arrow import decode_table, record_batch
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     KafkaError,
@@ -27,13 +27,15 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import uuid_text
-from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
+from minikafka.protocol.records.tables import BatchTable, read_table
+from minikafka.protocol.records.varints import Array
 from minikafka.protocol.types import NIL_UUID
 from minikafka.spark_connector import wire
 from minikafka.spark_connector.cluster import EARLIEST, LATEST, Cluster, cluster_for
 from minikafka.spark_connector.losses import DataLoss
-from minikafka.spark_connector.options import KafkaOptions, SourceOptions
+from minikafka.spark_connector.options import SourceOptions
 from minikafka.spark_connector.planner import Range
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def read(options: SourceOptions, wanted: Range, columns: Sequence[str]) -> Itera
     reading = _Reading(options, wanted)
     for visible in reading.answers():
         for group in _groups(visible):
-            decoded = decode(group, columns)
+            decoded = decode_table(group, columns)
             low, high = np.searchsorted(decoded.offsets, (reading.floor, wanted.end))
             if high > low:
                 batch = record_batch(decoded, wanted.topic, wanted.partition, columns)
@@ -69,36 +71,39 @@ def _slices(batch: pa.RecordBatch, low: int, high: int) -> Iterator[pa.RecordBat
         yield batch.slice(start, min(ROWS_MAX, high - start))
 
 
-def _groups(visible: Sequence[Batch]) -> Iterator[list[Batch]]:
+def _groups(visible: BatchTable) -> Iterator[BatchTable]:
     """Batches that are decoded together: many small ones, or one large."""
-    group: list[Batch] = []
-    rows = size = 0
-    for batch in visible:
-        weight = batch.size_bytes * (BYTES_MAX // COMPRESSED_BYTES_MAX if batch.codec else 1)
-        if group and (rows + batch.record_count > ROWS_MAX or size + weight > BYTES_MAX):
-            yield group
-            group, rows, size = [], 0, 0
-        group.append(batch)
-        rows, size = rows + batch.record_count, size + weight
-    if group:
-        yield group
+    first = rows = size = 0
+    weights = np.where(visible.is_compressed, BYTES_MAX // COMPRESSED_BYTES_MAX, 1) * visible.sizes_bytes
+    for row, (count, weight) in enumerate(zip(visible.counts.tolist(), weights.tolist(), strict=True)):
+        if row > first and (rows + count > ROWS_MAX or size + weight > BYTES_MAX):
+            yield visible[first:row]
+            first, rows, size = row, 0, 0
+        rows, size = rows + count, size + weight
+    if first < len(visible):
+        yield visible[first:]
 
 
-def visible_batches(whole: Sequence[Batch], aborted: Any) -> Iterator[Batch]:
-    """Batches of records for the user: no control batches, nothing of transactions that were aborted.
+def visible_batches(whole: BatchTable, aborted: Any) -> Array:
+    """Which batches hold records for the user: no control batches, nothing of transactions that were aborted.
 
     `aborted` are the transactions that the answer names (none for read_uncommitted); each ends with its marker.
     """
+    visible = ~whole.is_control
     coming = deque(sorted(aborted or (), key=lambda one: one.first_offset))
+    if not coming:
+        return visible
     open_now: set[int] = set()
-    for batch in whole:
-        while coming and coming[0].first_offset <= batch.last_offset:
+    producers, ends = whole.column("producer_id").tolist(), whole.last_offsets.tolist()
+    for row in np.flatnonzero(whole.is_transactional | whole.is_control).tolist():
+        while coming and coming[0].first_offset <= ends[row]:
             open_now.add(coming.popleft().producer_id)
-        if batch.is_control:
-            if batch.producer_id in open_now and _is_abort(batch):
-                open_now.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in open_now):
-            yield batch
+        if not visible[row]:
+            if producers[row] in open_now and _is_abort(whole.batch(row)):
+                open_now.discard(producers[row])
+        elif producers[row] in open_now:
+            visible[row] = False
+    return visible
 
 
 def _is_abort(batch: Batch) -> bool:
@@ -123,7 +128,7 @@ class _Reading:
         self._wire: wire.Wire | None = None
         self._empty = 0
 
-    def answers(self) -> Iterator[list[Batch]]:
+    def answers(self) -> Iterator[BatchTable]:
         """Answer by answer, the batches that the user may see."""
         try:
             while self.position < self._wanted.end:
@@ -187,19 +192,21 @@ class _Reading:
         )
         self._wire.send(request, highest=_FETCH_BY_NAME if topic_id == NIL_UUID else None)
 
-    def _take(self, data: Any) -> Iterator[list[Batch]]:
-        whole = [] if data is None or not data.records else _whole(data.records, self._options.kafka)
-        whole = [batch for batch in whole if batch.last_offset >= self.position]
-        if not whole:
+    def _take(self, data: Any) -> Iterator[BatchTable]:
+        whole = read_table(data.records if data is not None and data.records else b"")
+        if self._options.kafka.check_crcs:
+            whole.check_crcs()
+        whole = whole[whole.last_offsets >= self.position]
+        if not len(whole):
             self._nothing(data)
             return
         self._empty = 0
         self._patience.renew()
-        visible = list(visible_batches(whole, data.aborted_transactions if self._options.kafka.read_committed else ()))
-        self.position = whole[-1].next_offset
+        visible = visible_batches(whole, data.aborted_transactions if self._options.kafka.read_committed else ())
+        self.position = int(whole.last_offsets[-1]) + 1
         if self.position < self._wanted.end:
             self._ask()
-        yield [batch for batch in visible if batch.base_offset < self._wanted.end and batch.record_count]
+        yield whole[visible & (whole.base_offsets < self._wanted.end) & (whole.counts != 0)]
 
     def _nothing(self, data: Any) -> None:
         """An empty answer: compaction may have left nothing up to the end of the log; else more has to come."""
@@ -260,14 +267,6 @@ class _Reading:
             raise loss
         _logger.warning("%s Going on at offset %d, as failOnDataLoss is false.", loss.reason, go_on_at)
         self.position = self.floor = go_on_at
-
-
-def _whole(records: Any, options: KafkaOptions) -> list[Batch]:
-    whole = list(batches(records))
-    if options.check_crcs:
-        for batch in whole:
-            batch.check_crc()
-    return whole
 
 
 class _Patience:

@@ -11,7 +11,9 @@ Markers of transactions and other words of Kafka's own travel the same way as co
     batch.py        Batch: a header and a view over bytes; parse, check, encode, patch in place
     compression.py  gzip, snappy, lz4 and zstd within a bound
     control.py      control batches: the ends of transactions
-    columns.py      the same as record.py for hundreds of records at once, by numpy where it is installed
+    columns.py      the same as record.py for hundreds of records at once, by numpy (vectors.py) where it is installed
+    tables.py       with numpy: the batches of a whole answer as columns, and where each of their records lies
+    varints.py      with numpy: many varints at once
 
 Caveats:
     * Only format v2 is understood, as in Kafka 4; magic 0 and 1 raise `UnsupportedMagic`.

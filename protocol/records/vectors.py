@@ -1,171 +1,95 @@
 """The numpy half of `columns.py`: the same bytes and the same records as the loops of `record.py`.
 
-Decoding. The chain of record starts is the only part that must go step by step, as each record's length
-says where the next begins. All else is done field by field for all records of all batches at once:
-`_varints` reads one varint at each of many positions, the first byte of all, then further bytes of those
-that go on. Reads beyond the end are clipped to the last byte and found out afterwards: a record that does
-not end where its length says is corrupt, and its fields were positions only, nothing was allocated by them.
+Decoding. `tables` finds the records; all else is done field by field for all records of all batches at once, by
+`varints`. A record that does not end where its length says is corrupt, which is found out last: until then its fields
+are positions only, and nothing was allocated by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.columns import Blobs, Columns
-from minikafka.protocol.records.compression import Codec, decompress
-from minikafka.protocol.records.record import (
-    RECORD_SIZE_MIN,
-    CorruptRecords,
-    Headers,
-    decode_headers,
-    encode_headers,
-    read_varint,
-    varint,
-)
+from minikafka.protocol.records.compression import Buffer
+from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers, encode_headers, varint
+from minikafka.protocol.records.tables import BatchTable, Sections, decompress_all, find_records, table_of
+from minikafka.protocol.records.varints import Array, read_blobs, read_varints
 
-Array = np.ndarray[Any, Any]
 _VARINTS = [varint(size) for size in range(1 << 13)]
 _NOTHING = b"\x00"
-_LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
-"""What the first byte of a length of two bytes adds to the distance to the next record."""
 
 
-_SIGNED = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], np.int64)
-"""The values of varints of one byte."""
+class Found(NamedTuple):
+    """What was found of the records of a table.
+
+    Attributes:
+        sections: the decompressed payloads.
+        ends: where each record has to end.
+        offsets, timestamps: of each record, int64; timestamps in ms.
+        position: where each record's key begins, at its length.
+    """
+
+    sections: Sections
+    ends: Array
+    offsets: Array
+    timestamps: Array
+    position: Array
+
+    @property
+    def buffer(self) -> Array:
+        return np.frombuffer(self.sections.data or _NOTHING, np.uint8)
+
+
+def find(table: BatchTable, max_size_bytes: int) -> Found:
+    """Find the records of a table, and read them as far as their keys. Raises CorruptRecords."""
+    sections = decompress_all(table, max_size_bytes)
+    starts, ends = find_records(sections)
+    buffer = np.frombuffer(sections.data or _NOTHING, np.uint8)
+    lengths, position = read_varints(buffer, starts)
+    if lengths.min(initial=0) < 0:
+        raise CorruptRecords(f"a record of {lengths.min()} bytes")
+    late, position = read_varints(buffer, position + 1, 10)
+    deltas, position = read_varints(buffer, position)
+    counts = sections.counts
+    _check_deltas(deltas, np.repeat(table.column("last_offset_delta"), counts), counts)
+    offsets = deltas + np.repeat(table.base_offsets, counts)
+    return Found(sections, ends, offsets, _timestamps(late, table, counts), position)
 
 
 def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
     """See `columns.decode_columns`."""
-    data, sections = _sections(batches, max_size_bytes)
-    starts, ends = _chain(data, sections)
-    counts = [batch.record_count for batch in batches]
-    buffer = np.frombuffer(data, np.uint8)
-    position = np.array(starts, np.int64)
-    lengths, position = _varints(buffer, position, 5)
-    if lengths.min(initial=0) < 0:
-        raise CorruptRecords(f"a record of {lengths.min()} bytes")
-    late, position = _varints(buffer, position + 1, 10)
-    deltas, position = _varints(buffer, position, 5)
-    key_starts, key_ends, position = _blobs(buffer, position, "key")
-    value_starts, value_ends, position = _blobs(buffer, position, "value")
-    header_counts, after = _varints(buffer, position, 5)
+    table = table_of(batches)
+    found = find(table, max_size_bytes)
+    buffer, data = found.buffer, found.sections.data
+    key_starts, key_ends, position = read_blobs(buffer, found.position, "key")
+    value_starts, value_ends, position = read_blobs(buffer, position, "value")
+    header_counts, after = read_varints(buffer, position)
     headers = _headers(data, header_counts, position, after)
-    if not np.array_equal(after, np.array(ends, np.int64)):
+    if not np.array_equal(after, found.ends):
         raise CorruptRecords("a record does not end where its length says")
-    _check_deltas(deltas, batches, counts)
-    offsets = deltas + np.repeat(np.array([batch.base_offset for batch in batches], np.int64), counts)
-    types = [batch.timestamp_type for batch in batches]
+    types = table.timestamp_types
     return Columns(
-        offsets.tolist(),
-        _timestamps(late, batches, counts).tolist(),
+        found.offsets.tolist(),
+        found.timestamps.tolist(),
         lambda: _cut(data, key_starts, key_ends),
         lambda: _cut(data, value_starts, value_ends),
         headers,
-        np.repeat(types, counts).tolist() if any(types) else None,
+        np.repeat(types, found.sections.counts).tolist() if types.any() else None,
     )
 
 
-def _sections(batches: Sequence[Batch], max_size_bytes: int) -> tuple[bytes, list[tuple[int, int, int]]]:
-    """All payloads, decompressed, in one piece, and (start, end, record count) of each."""
-    parts: list[bytes | bytearray | memoryview] = []
-    sections: list[tuple[int, int, int]] = []
-    end = 0
-    for batch in batches:
-        part: bytes | bytearray | memoryview = batch.payload
-        if batch.codec is not Codec.NONE:
-            part = decompress(batch.codec, part, max_size_bytes - end)
-        start, end = end, end + len(part)
-        if not 0 <= batch.record_count <= len(part) // RECORD_SIZE_MIN:
-            raise CorruptRecords(f"a batch claims {batch.record_count} records in {len(part)} bytes")
-        sections.append((start, end, batch.record_count))
-        parts.append(part)
-    return b"".join(parts), sections
-
-
-def _chain(data: bytes, sections: Iterable[tuple[int, int, int]]) -> tuple[list[int], list[int]]:
-    """Where each record starts and ends. Whether a length is negative is left to `decode`."""
-    starts: list[int] = []
-    ends: list[int] = []
-    append, low_half = starts.append, _LOW_HALF
-    for position, end, count in sections:
-        first = len(starts)
-        try:
-            for _ in range(count):
-                append(position)
-                byte = data[position]
-                if byte < 0x80:
-                    position += (byte >> 1) + 1
-                elif (high := data[position + 1]) < 0x80:
-                    position += low_half[byte] + (high << 6)
-                else:
-                    length, position = read_varint(data, position)
-                    position += abs(length)
-        except IndexError:
-            position = -1
-        if position != end:
-            raise CorruptRecords(f"the {count} records of a batch do not fill it to the end")
-        ends += starts[first + 1 :]
-        if count:
-            ends.append(end)
-    return starts, ends
-
-
-def _varints(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Array, Array]:
-    """Read a varint at each position: the signed values, and the positions behind them.
-
-    Nearly all take one byte or two, which whole arrays do quicker than the general way through indexes.
-    """
-    first = buffer.take(position, mode="clip")
-    longer = first >= 0x80
-    if not longer.any():
-        return _SIGNED.take(first), position + 1
-    second = buffer.take(position + 1, mode="clip")
-    if (longer & (second >= 0x80)).any():
-        return _long_varints(buffer, position, size_bytes_max)
-    number = first.astype(np.int64)
-    number += (second.astype(np.int64) << 7) * longer - 128 * longer
-    return (number >> 1) ^ -(number & 1), position + 1 + longer
-
-
-def _long_varints(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Array, Array]:
-    first = buffer.take(position, mode="clip")
-    number = (first & 0x7F).astype(np.uint64)
-    position = position + 1
-    going_on = np.flatnonzero(first & 0x80)
-    for size in range(1, size_bytes_max):
-        if not going_on.size:
-            break
-        byte = buffer.take(position[going_on], mode="clip")
-        number[going_on] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * size)
-        position[going_on] += 1
-        going_on = going_on[byte >= 0x80]
-    if going_on.size:
-        raise CorruptRecords(f"a varint is longer than {size_bytes_max} bytes")
-    if size_bytes_max <= 5:
-        number &= np.uint64(0xFFFFFFFF)
-    return (number >> np.uint64(1)).astype(np.int64) ^ -(number & np.uint64(1)).astype(np.int64), position
-
-
-def _blobs(buffer: Array, position: Array, what: str) -> tuple[Array, Array, Array]:
-    """(starts, ends, positions behind); of null the end lies before the start."""
-    sizes, starts = _varints(buffer, position, 5)
-    if sizes.min(initial=0) < -1:
-        raise CorruptRecords(f"a {what} of {sizes.min()} bytes")
-    ends = starts + sizes
-    return starts, ends, np.maximum(starts, ends)
-
-
-def _headers(data: bytes, counts: Array, position: Array, after: Array) -> list[Headers] | None:
+def _headers(data: Buffer, counts: Array, position: Array, after: Array) -> list[Headers] | None:
     """Each record's headers, and in `after` where they end; records that have some are few as a rule."""
     having = np.flatnonzero(counts)
     if not having.size:
         return None
     headers: list[Headers] = [()] * len(counts)
+    data = bytes(data)
     try:
         for index in having.tolist():
             headers[index], after[index] = decode_headers(data, int(position[index]))
@@ -174,27 +98,25 @@ def _headers(data: bytes, counts: Array, position: Array, after: Array) -> list[
     return headers
 
 
-def _check_deltas(deltas: Array, batches: Sequence[Batch], counts: list[int]) -> None:
-    last = np.repeat([batch.last_offset_delta for batch in batches], counts)
+def _check_deltas(deltas: Array, last: Array, counts: Array) -> None:
     before = np.empty_like(deltas)
     before[1:] = deltas[:-1]
-    starts = np.cumsum([0, *counts[:-1]])
-    before[starts[np.array(counts) > 0]] = -1
+    before[(np.cumsum(counts) - counts)[counts > 0]] = -1
     if ((deltas <= before) | (deltas > last)).any():
         raise CorruptRecords("a record's offset does not follow the one before it, or lies outside its batch")
 
 
-def _timestamps(late: Array, batches: Sequence[Batch], counts: list[int]) -> Array:
-    times = late + np.repeat(np.array([batch.base_timestamp for batch in batches], np.int64), counts)
-    kinds = [batch.timestamp_type for batch in batches]
-    if any(kinds):
-        appended = np.array([batch.max_timestamp for batch in batches], np.int64)
-        return np.where(np.repeat(kinds, counts), np.repeat(appended, counts), times)
+def _timestamps(late: Array, table: BatchTable, counts: Array) -> Array:
+    times = late + np.repeat(table.column("base_timestamp"), counts)
+    types = table.timestamp_types
+    if types.any():
+        return np.where(np.repeat(types, counts), np.repeat(table.column("max_timestamp"), counts), times)
     return times
 
 
-def _cut(data: bytes, starts: Array, ends: Array) -> Blobs:
+def _cut(data: Buffer, starts: Array, ends: Array) -> Blobs:
     nulls = starts > ends
+    data = bytes(data)
     if not nulls.any():
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     if nulls.all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -12,16 +13,21 @@ from support import record_shapes
 
 from minikafka.client.consumer import RecordBatch
 from minikafka.client.fetcher import ConsumerRecord
-from minikafka.protocol.records.batch import Batch, encode_batch, parse_header, stamp_log_append_time
+from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import CorruptRecords, Record
 
 pytest.importorskip("pyarrow")
 from minikafka.client import arrow
+from minikafka.protocol.records.tables import read_table
 
 MUTATIONS = 100_000
+TOGETHER = 40
+EMPTY: dict[str, Any] = {"deltas": (), "last_offset_delta": 0}
+HEADER_NAMES = [name for name in Batch.__slots__ if name != "data"]
 SIZE_MAX = 1 << 20
 Row = tuple[Any, ...]
+PLACES = {"offset": 0, "key": 3, "value": 4}
 
 
 def loop_rows(some: list[Batch]) -> list[Row] | None:
@@ -36,9 +42,9 @@ def loop_rows(some: list[Batch]) -> list[Row] | None:
         return None
 
 
-def arrow_rows(some: list[Batch]) -> list[Row] | None:
+def arrow_rows(some: list[Batch], max_size_bytes: int = SIZE_MAX) -> list[Row] | None:
     try:
-        found = arrow.decode(some, max_size_bytes=SIZE_MAX)
+        found = arrow.decode(some, max_size_bytes=max_size_bytes)
     except CorruptRecords:
         return None
     for column in (found.keys, found.values, found.headers):
@@ -90,7 +96,7 @@ def test_records_of_one_size(size: int, odd: int | None) -> None:
 def test_damage_among_records_of_one_size() -> None:
     random = Random("damage among alike")
     data = encode_batch([Record(-1, n, b"k", b"v" * 100) for n in range(200)])
-    for _ in range(3000):
+    for _ in range(1000):
         batch = parse_header(damaged(data, random))
         assert arrow_rows([batch]) == loop_rows([batch])
 
@@ -145,15 +151,87 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_damaged_batches_are_errors_or_equal() -> None:
+    """One by one, and among so many whole ones that all are decoded together."""
     random = Random("damage to Arrow")
     known = originals()
+    whole = [parse_header(random.choice(known[:3])) for _ in range(TOGETHER)]
+    accepted: list[Batch] = []
+    rows: list[Row] = []
     refused = 0
-    for _ in range(MUTATIONS):
+    for number in range(MUTATIONS):
         batch = parse_header(damaged(random.choice(known), random))
         wanted = loop_rows([batch])
-        assert arrow_rows([batch]) == wanted, bytes(batch.data).hex()
-        refused += wanted is None
+        if wanted is None:
+            refused += 1
+            place = number % TOGETHER
+            some = [*whole[:place], batch, *whole[place:]] if number % 8 == 0 else [batch]
+            assert refuses(some), bytes(batch.data).hex()
+            continue
+        accepted.append(batch)
+        rows += wanted
+        if len(accepted) == TOGETHER or number == MUTATIONS - 1:
+            assert arrow_rows(accepted, SIZE_MAX * TOGETHER) == rows
+            accepted, rows = [], []
     assert MUTATIONS // 10 < refused < MUTATIONS
+
+
+def refuses(some: list[Batch]) -> bool:
+    try:
+        arrow.decode(some, max_size_bytes=SIZE_MAX)
+    except CorruptRecords:
+        return True
+    return False
+
+
+@given(data=st.data(), sizes=st.lists(st.integers(0, 5), min_size=20, max_size=80), codec=st.sampled_from(Codec))
+def test_many_small_batches(data: Any, sizes: list[int], codec: Codec) -> None:
+    records = data.draw(record_shapes.records(min_size=5, max_size=5))
+    answer = b"".join(
+        encode_batch(records[:size], codec=codec, base_offset=10 * number, **({} if size else EMPTY))
+        for number, size in enumerate(sizes)
+    )
+    assert arrow_rows(list(batches(answer))) == loop_rows(list(batches(answer)))
+
+
+def test_a_large_batch_among_small_ones() -> None:
+    odd = [Record(-1, 1, None, b"v" * (number % 7 * 40)) for number in range(500)]
+    alike = [Record(-1, 1, b"k", b"v" * 100)] * 500
+    lots = [*([odd[:3]] * 30), odd, *([alike[:2]] * 30), alike, odd[:90], alike[:1]]
+    some = [parse_header(encode_batch(records, base_offset=1000 * n)) for n, records in enumerate(lots)]
+    assert arrow_rows(some) == loop_rows(some)
+
+
+def test_a_table_holds_what_batches_hold() -> None:
+    answer = b"".join(original for original in originals() for _ in range(3))
+    for end in (len(answer), len(answer) - 1, 70, 60, 0):
+        some, table = list(batches(answer[:end])), read_table(answer[:end])
+        assert len(table) == len(some)
+        for row, batch in enumerate(some):
+            header = [int(table.column(name)[row]) for name in HEADER_NAMES]
+            assert header == [getattr(batch, name) for name in HEADER_NAMES]
+            assert table.batch(row).data == batch.data
+            assert int(table.last_offsets[row]) == batch.last_offset
+            assert bool(table.is_compressed[row]) == bool(batch.codec)
+
+
+@pytest.mark.parametrize(("place", "lie"), [(8, b"\x80"), (8, bytes(4)), (16, b"\x01")])
+def test_a_table_refuses_what_batches_refuse(place: int, lie: bytes) -> None:
+    data = bytearray(originals()[0] * 2)
+    place += len(data) // 2
+    data[place : place + len(lie)] = lie
+    with pytest.raises(CorruptRecords) as plain:
+        list(batches(data))
+    with pytest.raises(type(plain.value), match=re.escape(str(plain.value))):
+        read_table(data)
+
+
+def test_a_wrong_checksum_is_named() -> None:
+    data = bytearray(b"".join(originals()[:3]))
+    data[-1] ^= 1
+    with pytest.raises(CorruptRecords, match="has CRC"):
+        read_table(data).check_crcs()
+    data[-1] ^= 1
+    read_table(data).check_crcs()
 
 
 def test_fewer_columns_are_the_same_columns() -> None:
@@ -163,6 +241,22 @@ def test_fewer_columns_are_the_same_columns() -> None:
     for columns in (["offset"], ["timestamp", "key"], ["value", "topic"], ["headers"], ["partition", "timestampType"]):
         fewer = arrow.record_batch(arrow.decode(some, columns), "t", 3, columns)
         assert fewer.equals(whole.select(columns))
+
+
+def test_lies_behind_the_last_wanted_column_are_not_looked_at_and_harm_nothing() -> None:
+    random, known = Random("damage that nobody looks at"), originals()[:3]
+    for _ in range(1000):
+        batch = parse_header(damaged(random.choice(known), random))
+        for columns in (["offset"], ["key"], ["value", "key"]):
+            try:
+                fewer = arrow.record_batch(arrow.decode([batch], columns, max_size_bytes=SIZE_MAX), "t", 0, columns)
+            except CorruptRecords:
+                assert refuses([batch])
+                continue
+            fewer.validate(full=True)
+            if (rows := loop_rows([batch])) is not None:
+                wanted = [[row[PLACES[name]] for row in rows] for name in columns]
+                assert [fewer[name].to_pylist() for name in columns] == wanted
 
 
 def test_a_time_that_cannot_be_microseconds_is_said_with_its_place() -> None:

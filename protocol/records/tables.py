@@ -1,0 +1,290 @@
+"""The batches of a whole fetch answer, with numpy: their headers as columns, and where every record in them lies.
+
+A batch as an object costs some microseconds, which is nothing beside its thousand records and everything beside its
+one. Here a batch costs a look at its length and its checksum; all else is done for all batches together.
+
+Records can only be found one after the other, as each one's length says where the next begins. Three ways lead along
+that chain: records of one size follow each other in strides; of many small batches the first records are found
+together, then the second ones, and so on; and what is left is walked over step by step.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
+from minikafka.protocol.records.compression import Buffer, decompress
+from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, read_varint
+from minikafka.protocol.records.varints import Array, read_varints
+
+_HEADER = np.dtype([
+    ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
+    ("attributes", ">i2"), ("last_offset_delta", ">i4"), ("base_timestamp", ">i8"), ("max_timestamp", ">i8"),
+    ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
+])  # fmt: skip
+_LENGTH_TO_MAGIC = struct.Struct(">iib")
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
+"""What the first byte of a length of two bytes adds to the distance to the next record."""
+_STRIDE_COUNT_MIN = 64
+_STRIDE_RUN_MIN = 16
+_TOGETHER_MIN = 24
+"""For fewer batches a step of numpy costs more than one of the plain loop for each."""
+
+
+class BatchTable:
+    """Batches that lie in one buffer, in order; row for row what `Batch` is one by one.
+
+    Attributes:
+        data: the buffer.
+        starts, ends: where in `data` each batch begins and ends, int64.
+        heads: the headers, structured, with the names of `Batch`'s attributes.
+    """
+
+    __slots__ = ("data", "ends", "heads", "starts")
+
+    def __init__(self, data: Buffer, starts: Array, ends: Array, heads: Array) -> None:
+        self.data = data
+        self.starts = starts
+        self.ends = ends
+        self.heads = heads
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, rows: slice | Array) -> BatchTable:
+        """Some of the batches: a slice of them, or those that an array of bool or of row numbers names."""
+        return BatchTable(self.data, self.starts[rows], self.ends[rows], self.heads[rows])
+
+    def batch(self, row: int) -> Batch:
+        """One of them as an object."""
+        return parse_header(self.data, int(self.starts[row]))
+
+    def column(self, name: str) -> Array:
+        """A field of all headers, as int64."""
+        return self.heads[name].astype(np.int64)
+
+    @property
+    def counts(self) -> Array:
+        return self.column("record_count")
+
+    @property
+    def base_offsets(self) -> Array:
+        return self.column("base_offset")
+
+    @property
+    def last_offsets(self) -> Array:
+        return self.base_offsets + self.column("last_offset_delta")
+
+    @property
+    def sizes_bytes(self) -> Array:
+        return self.ends - self.starts
+
+    @property
+    def timestamp_types(self) -> Array:
+        """0 CreateTime, 1 LogAppendTime."""
+        return (self.heads["attributes"] & _LOG_APPEND_TIME) >> 3
+
+    @property
+    def is_compressed(self) -> Array:
+        return (self.heads["attributes"] & _CODEC) != 0
+
+    @property
+    def is_control(self) -> Array:
+        return (self.heads["attributes"] & _CONTROL) != 0
+
+    @property
+    def is_transactional(self) -> Array:
+        return (self.heads["attributes"] & _TRANSACTIONAL) != 0
+
+    def check_crcs(self) -> None:
+        """Raise CorruptRecords where a checksum is not that of its bytes."""
+        view, crcs = memoryview(self.data), self.heads["crc"].tolist()
+        bounds = zip((self.starts + 21).tolist(), self.ends.tolist(), strict=True)
+        for row, (start, end) in enumerate(bounds):
+            if crc32c(view[start:end]) != crcs[row]:
+                self.batch(row).check_crc()
+
+
+def read_table(data: Buffer) -> BatchTable:
+    """Every whole batch of `data`; one cut off at the end is left out, as `batch.batches` does.
+
+    Raises CorruptRecords and UnsupportedMagic as that does.
+    """
+    size, position, starts = len(data), 0, []
+    view, unpack = memoryview(data), _LENGTH_TO_MAGIC.unpack_from
+    while size - position >= HEADER_SIZE:
+        length, _, magic = unpack(view, position + 8)
+        if length > size - position - 12:
+            break
+        if length < LENGTH_MIN or magic != MAGIC:
+            parse_header(view, position)  # raises
+        starts.append(position)
+        position += 12 + length
+    if not starts:
+        nowhere = np.empty(0, np.int64)
+        return BatchTable(data, nowhere, nowhere, np.empty(0, _HEADER))
+    heads = np.ndarray((size - HEADER_SIZE + 1,), _HEADER, view, strides=(1,))[starts]
+    begun = np.array(starts, np.int64)
+    return BatchTable(data, begun, begun + 12 + heads["length"], heads)
+
+
+def table_of(batches: Sequence[Batch]) -> BatchTable:
+    """Batches that lie anywhere, in one buffer."""
+    return read_table(b"".join([batch.data for batch in batches]))
+
+
+class Sections(NamedTuple):
+    """The records of batches, decompressed: those of batch number i lie in `data` from starts[i] up to ends[i]."""
+
+    data: Buffer
+    starts: Array
+    ends: Array
+    counts: Array
+
+
+def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
+    """Where nothing is compressed nothing is copied.
+
+    Raises CorruptRecords for broken or unknown compression, records that decompress to more than `max_size_bytes`
+    together, and a count that cannot be.
+    """
+    sections = Sections(table.data, table.starts + HEADER_SIZE, table.ends, table.counts)
+    if table.is_compressed.any():
+        parts: list[Buffer] = []
+        left = max_size_bytes
+        for batch in map(table.batch, range(len(table))):
+            parts.append(decompress(batch.codec, batch.payload, left))
+            left -= len(parts[-1])
+        ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
+        sections = Sections(b"".join(parts), np.append(0, ends[:-1]), ends, sections.counts)
+    impossible = (sections.counts < 0) | (sections.counts > (sections.ends - sections.starts) // RECORD_SIZE_MIN)
+    if impossible.any():
+        row = int(impossible.argmax())
+        size = sections.ends[row] - sections.starts[row]
+        raise CorruptRecords(f"a batch claims {sections.counts[row]} records in {size} bytes")
+    return sections
+
+
+def find_records(sections: Sections) -> tuple[Array, Array]:
+    """Where each record starts, at its length, and where it ends. Raises CorruptRecords where a batch is not filled."""
+    chain = _Chain(sections)
+    chain.stride()
+    chain.step_together()
+    chain.walk()
+    return chain.starts, chain.ends()
+
+
+class _Chain:
+    """How far the records of each batch are found.
+
+    Attributes:
+        starts: of all records; those of batch number i begin at index firsts[i].
+    """
+
+    def __init__(self, sections: Sections) -> None:
+        self._buffer = np.frombuffer(sections.data or b"\0", np.uint8)
+        self._sections = sections
+        self._counts = sections.counts
+        self._firsts = np.cumsum(self._counts) - self._counts
+        self._found = np.zeros_like(self._counts)
+        self._position = sections.starts.copy()
+        self.starts = np.empty(int(self._counts.sum()), np.int64)
+
+    def stride(self) -> None:
+        """Large batches of records that are alike."""
+        for row in np.flatnonzero(self._counts >= _STRIDE_COUNT_MIN).tolist():
+            end, count = int(self._sections.ends[row]), int(self._counts[row])
+            places = _strides(self._buffer, int(self._position[row]), end, count)
+            if places is not None:
+                first = int(self._firsts[row])
+                self.starts[first : first + count] = places
+                self._position[row], self._found[row] = end, count
+
+    def step_together(self) -> None:
+        """The first records of all batches, then the second ones, while there are many batches that have one."""
+        rows = np.flatnonzero((self._found == 0) & (self._counts > 0))
+        number = 0
+        while len(rows) >= _TOGETHER_MIN:
+            position = self._position[rows]
+            self.starts[self._firsts[rows] + number] = position
+            lengths, position = read_varints(self._buffer, position)
+            position += lengths
+            if lengths.min() < 0 or (position > self._sections.ends[rows]).any():
+                raise CorruptRecords("a record goes past the end of its batch, or is shorter than nothing")
+            self._position[rows] = position
+            number += 1
+            self._found[rows] = number
+            rows = rows[self._counts[rows] > number]
+
+    def walk(self) -> None:
+        """What is left, step by step."""
+        for row in np.flatnonzero(self._found < self._counts).tolist():
+            begun, count = int(self._position[row]), int(self._counts[row] - self._found[row])
+            end = int(self._sections.ends[row])
+            places = _walk(bytes(memoryview(self._sections.data)[begun:end]), count)
+            first = int(self._firsts[row] + self._found[row])
+            self.starts[first : first + count] = places
+            self.starts[first : first + count] += begun
+            self._position[row] = end
+
+    def ends(self) -> Array:
+        """Each record ends where the next one of its batch begins."""
+        if not np.array_equal(self._position, self._sections.ends):
+            raise CorruptRecords("the records of a batch do not fill it to the end")
+        ends = np.empty_like(self.starts)
+        ends[:-1] = self.starts[1:]
+        full = self._counts > 0
+        ends[(self._firsts + self._counts - 1)[full]] = self._sections.ends[full]
+        return ends
+
+
+def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None:
+    """Starts of records that come in runs of one size, as records of one kind do; None where runs are short.
+
+    A record's size is looked at where it would have to stand if it were as long as the one before it.
+    """
+    runs: list[Array] = []
+    while count and end - position > 2:
+        first, second = int(buffer[position]), int(buffer[position + 1])
+        if second >= 0x80 <= first or (first & 1):
+            return None
+        stride = (first >> 1) + 1 if first < 0x80 else ((first & 0x7F | second << 7) >> 1) + 2
+        places = position + stride * np.arange(min(count, (end - position) // stride), dtype=np.int64)
+        alike = buffer[places] == first
+        if first >= 0x80:
+            alike &= buffer[places + 1] == second
+        length = len(places) if alike.all() else int(alike.argmin())
+        if length < min(_STRIDE_RUN_MIN, count):
+            return None
+        runs.append(places[:length])
+        position, count = position + stride * length, count - length
+    return np.concatenate(runs) if not count and position == end and runs else None
+
+
+def _walk(data: bytes, count: int) -> list[int]:
+    """Where `count` records start that fill `data`. Whether a length is negative is left to whoever reads it."""
+    starts: list[int] = []
+    append, low_half, position = starts.append, _LOW_HALF, 0
+    try:
+        for _ in range(count):
+            append(position)
+            byte = data[position]
+            if byte < 0x80:
+                position += (byte >> 1) + 1
+            elif (high := data[position + 1]) < 0x80:
+                position += low_half[byte] + (high << 6)
+            else:
+                length, position = read_varint(data, position)
+                position += abs(length)
+    except IndexError:
+        position = -1
+    if position != len(data):
+        raise CorruptRecords(f"the {count} last records of a batch do not fill it to the end")
+    return starts
+
