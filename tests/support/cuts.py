@@ -37,10 +37,6 @@ class Cable:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def lead_to(self, target: tuple[str, int]) -> None:
-        """Where connections from now on go."""
-        self._target = target
-
     def cut(self) -> None:
         self._whole.clear()
 
