@@ -47,6 +47,14 @@ def count_answer(member: Member, peer: int, vote: Vote, answer: VoteAnswer) -> N
     _conclude(member, state)
 
 
+def count_failure(member: Member, peer: int, vote: Vote) -> None:
+    """Who cannot be reached does not vote, so that a round need not be waited for that nobody can win any more."""
+    state = member.state
+    if isinstance(state, Prospective | Candidate) and state.ballot is not None and state.ballot.request is vote:
+        state.ballot.record(peer, granted=False)
+        _conclude(member, state)
+
+
 def _conclude(member: Member, state: Prospective | Candidate) -> None:
     """Go on as soon as the ballot is decided, one way or the other."""
     assert state.ballot is not None, "it was asked for"

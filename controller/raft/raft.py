@@ -187,6 +187,8 @@ class Raft:
             following.failed(self._member, state)
         elif isinstance(state, Unattached) and state.asked is request:
             following.search_on(self._member, state)
+        elif isinstance(request, Vote):
+            electing.count_failure(self._member, peer, request)
         return self._finish()
 
     def unreachable(self, now: float, peer: int) -> Effects:

@@ -124,6 +124,18 @@ class Story:
         if self.random.random() < 0.6:
             self.world.at(self.world.now + self.random.random() * 0.5, self._restart, node)
 
+    def crash_after_append(self) -> None:
+        """The leader, while what it has appended is on its way to others and to its own disk."""
+        leader = self.world.leader
+        if leader is not None:
+            self.world.append(leader, 3)
+            self.world.at(self.world.now + self.random.expovariate(1 / 0.01), self._crash_for_a_while, leader)
+
+    def _crash_for_a_while(self, node: Node) -> None:
+        if node.raft is not None:
+            self.world.crash(node)
+            self.world.at(self.world.now + self.random.random(), self._restart, node)
+
     def crash_all(self) -> None:
         for node in self.world.running:
             self.world.crash(node)
@@ -193,11 +205,14 @@ class Story:
             if leader is not None and leader.log.end_offset <= before + 10:
                 world.append(leader)
             world.run_until(world.now + 0.1)
+        if any(node.log.truncations for node in world.nodes.values()):
+            world.checker.seen("node that truncated its log")
 
 
 MISFORTUNES: list[tuple[Callable[[Story], None], float]] = [
     (Story.crash, 4),
     (Story.crash_all, 1),
+    (Story.crash_after_append, 3),
     (Story.cut_off, 2),
     (Story.part, 2),
     (Story.break_link, 2),

@@ -9,8 +9,8 @@
         answer 2: granted epoch=5 leader=-
         = unattached, epoch 5                            <- what the node is now, where that has changed
 
-Inputs: `tick` · `from N:` a request · `answer N:` to the latest request sent to N (`answer N before:` to the one before
-that) · `failed N` · `unreachable N` · `append COUNT` · `synced`: the oldest Sync that was asked for is done · `resign` ·
+Inputs: `tick`; `from N:` a request; `answer N:` to the latest request sent to N (`answer N before:` to the one before
+that); `failed N`; `unreachable N`; `append COUNT`; `synced`: the oldest Sync that was asked for is done; `resign`;
 `restart`: only what was synced and persisted is still there. Lines that begin with # are remarks.
 
 What is drawn at random is always the middle: first elections after 0.2 s, then in 0.6; a leader is missed after 0.9.
@@ -117,7 +117,8 @@ class Player:
     def _is(self) -> str:
         raft = self.raft
         following = f" of node {raft.leader_id}" if raft.leader_id not in (-1, int(self.node_id)) else ""
-        return f"{raft.role.value}{following}, epoch {raft.epoch}, log {_log_text(self.log)}, committed {raft.high_watermark}"
+        log = _log_text(self.log)
+        return f"{raft.role.value}{following}, epoch {raft.epoch}, log {log}, committed {raft.high_watermark}"
 
     def _input(self, now: float, line: str) -> list[Effect]:
         raft = self.raft
@@ -207,8 +208,8 @@ def _text(message: Message) -> str:
         case FetchSnapshot(epoch, _, snapshot, position):
             return f"fetch-snapshot epoch={epoch} {snapshot.offset}/{snapshot.epoch} at={position}"
         case FetchSnapshotAnswer(epoch, leader, snapshot, size, position, data):
-            part = f"at={position} data={data.decode()}" if size >= 0 else ""
-            return f"part epoch={epoch} leader={_node(leader)} {snapshot.offset}/{snapshot.epoch} size={size} {part}".rstrip()
+            name = f"part epoch={epoch} leader={_node(leader)} {snapshot.offset}/{snapshot.epoch} size={size}"
+            return f"{name} at={position} data={data.decode()}" if size >= 0 else name
     raise AssertionError(message)
 
 

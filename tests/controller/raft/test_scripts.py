@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
 from simulation.raft_script import play
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))

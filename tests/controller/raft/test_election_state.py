@@ -1,0 +1,58 @@
+"""The file `quorum-state`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from minikafka.controller.raft import (
+    ElectionState,
+    UnreadableElectionState,
+    decode_election_state,
+    encode_election_state,
+)
+
+WRITTEN_BY_KAFKA = (
+    b'{"clusterId":"","leaderId":1,"leaderEpoch":5,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],'
+    b'"data_version":0}'
+)
+
+
+def test_it_is_written_as_kafka_writes_it() -> None:
+    state = ElectionState(epoch=5, voted_for=-1, leader=1)
+    assert encode_election_state(state, [1]) == WRITTEN_BY_KAFKA
+    assert decode_election_state(WRITTEN_BY_KAFKA) == state
+
+
+def test_a_vote_is_read_again() -> None:
+    state = ElectionState(epoch=7, voted_for=3)
+    assert decode_election_state(encode_election_state(state, [1, 2, 3])) == state
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data_version": 1},
+        {"data_version": 99},
+        {"data_version": None},
+        {"data_version": False},
+        {"leaderEpoch": -1},
+        {"leaderEpoch": "5"},
+        {"votedId": None},
+        {"leaderId": -2},
+    ],
+    ids=str,
+)
+def test_what_is_not_understood_is_never_taken_for_no_vote(change: dict[str, Any]) -> None:
+    """KAFKA-15412."""
+    fields = json.loads(WRITTEN_BY_KAFKA) | change
+    with pytest.raises(UnreadableElectionState):
+        decode_election_state(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", WRITTEN_BY_KAFKA[:-9]])
+def test_a_torn_file_is_refused(data: bytes) -> None:
+    with pytest.raises(UnreadableElectionState):
+        decode_election_state(data)

@@ -1,0 +1,107 @@
+"""What goes between nodes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+
+from minikafka.controller.raft import EpochEnd, SnapshotId
+from minikafka.controller.raft.messages import (
+    ANSWERED_BY,
+    BadMessage,
+    BeginEpoch,
+    BeginEpochAnswer,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    Request,
+    Response,
+    Vote,
+    VoteAnswer,
+    request_from_map,
+    response_from_map,
+)
+
+SNAPSHOT = SnapshotId(9, 3)
+REQUESTS: list[Request] = [
+    Vote(5, 2, 4, 17, pre_vote=True),
+    BeginEpoch(5, 2),
+    Fetch(5, 2, 17, 4, 16, 300, 1 << 20),
+    FetchSnapshot(5, 2, SNAPSHOT, 100, 1 << 20),
+]
+RESPONSES: list[Response] = [
+    VoteAnswer(5, -1, granted=False),
+    BeginEpochAnswer(5, 2),
+    FetchAnswer(5, 2, b"\0\1", high_watermark=3, log_start=1),
+    FetchAnswer(5, 2, diverging=EpochEnd(4, 17)),
+    FetchAnswer(5, 2, snapshot=SNAPSHOT),
+    FetchSnapshotAnswer(5, 2, SNAPSHOT),
+    FetchSnapshotAnswer(5, 2, SNAPSHOT, 3, 0, b"abc"),
+]
+
+
+@pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.KIND)
+def test_a_request_comes_out_as_it_went_in(message: Request) -> None:
+    assert request_from_map(msgpack.unpackb(msgpack.packb(message.to_map()))) == message
+
+
+@pytest.mark.parametrize("message", RESPONSES, ids=lambda message: message.KIND)
+def test_an_answer_comes_out_as_it_went_in(message: Response) -> None:
+    again = response_from_map(msgpack.unpackb(msgpack.packb(message.to_map())))
+    assert again == message
+    assert type(again) in ANSWERED_BY.values()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "fetch-answer"},
+        {"kind": "riddle"},
+        {"kind": 7},
+        {"version": 1},
+        {"epoch": -1},
+        {"epoch": 1 << 31},
+        {"epoch": True},
+        {"epoch": "5"},
+        {"candidate": -1},
+        {"last_offset": 1.5},
+        {"pre_vote": 1},
+        {"surprise": 0},
+    ],
+    ids=str,
+)
+def test_what_nobody_sends_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(BadMessage):
+        request_from_map(REQUESTS[0].to_map() | change)
+
+
+@pytest.mark.parametrize("field", ["kind", "version", "epoch", "pre_vote"])
+def test_nothing_may_be_missing(field: str) -> None:
+    plain = REQUESTS[0].to_map()
+    del plain[field]
+    with pytest.raises(BadMessage):
+        request_from_map(plain)
+
+
+@pytest.mark.parametrize("plain", [None, [], "vote", 5, {}, {1: 2}])
+def test_what_is_no_message_is_refused(plain: object) -> None:
+    with pytest.raises(BadMessage):
+        request_from_map(plain)
+    with pytest.raises(BadMessage):
+        response_from_map(plain)
+
+
+@pytest.mark.parametrize("snapshot", [None, 5, [1], [1, 2, 3], [-1, 0], ["a", "b"]])
+def test_a_snapshot_is_two_numbers(snapshot: object) -> None:
+    with pytest.raises(BadMessage):
+        request_from_map(REQUESTS[3].to_map() | {"snapshot": snapshot})
+
+
+def test_a_request_is_no_answer() -> None:
+    with pytest.raises(BadMessage):
+        response_from_map(REQUESTS[0].to_map())
+    with pytest.raises(BadMessage):
+        request_from_map(RESPONSES[0].to_map())

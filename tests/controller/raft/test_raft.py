@@ -1,0 +1,135 @@
+"""What scripts do not tell: who may say what, what a leader knows of others, the record that begins an epoch."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from simulation.raft_log import DiskLog, SimulatedLog
+from simulation.raft_script import Middle
+
+from minikafka.controller.raft import ElectionState, NotLeader, Raft, RaftSettings, Role
+from minikafka.controller.raft.effects import Answer, Ask
+from minikafka.controller.raft.leader_change import encode_leader_change
+from minikafka.controller.raft.messages import BadMessage, BeginEpoch, BeginEpochAnswer, Fetch, Vote, VoteAnswer
+from minikafka.controller.raft.roles import TRANSITIONS, IllegalTransition, check_transition
+from minikafka.protocol.records.batch import parse_header
+from minikafka.protocol.records.control import ControlType, control_type
+
+
+def a_node(node_id: int = 1, voters: tuple[int, ...] = (1, 2, 3), settings: RaftSettings | None = None) -> Raft:
+    return Raft(
+        node_id=node_id,
+        voters=voters,
+        log=SimulatedLog(DiskLog(), lambda base, previous_epoch, entry: None),
+        election=ElectionState(),
+        settings=settings or RaftSettings(),
+        random=Middle(0),
+        now=0.0,
+    )
+
+
+def a_leader(settings: RaftSettings | None = None) -> Raft:
+    """Of epoch 1, with three voters."""
+    raft = a_node(settings=settings)
+    effects = raft.tick(0.2)
+    while not raft.is_leader:
+        vote = next(effect.request for effect in effects if isinstance(effect, Ask))
+        effects = raft.answer(0.2, 2, vote, VoteAnswer(vote.epoch, -1, granted=True))
+    return raft
+
+
+def fetch(replica: int, offset: int, *, epoch: int = 1, last: int = 1, wait: int = 300) -> Fetch:
+    return Fetch(epoch, replica, offset, last, 0, wait, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("sender", "message"),
+    [
+        (2, Vote(1, 3, 0, 0, pre_vote=False)),
+        (4, Vote(1, 4, 0, 0, pre_vote=True)),
+        (4, BeginEpoch(1, 4)),
+        (3, BeginEpoch(1, 2)),
+        (3, fetch(2, 0)),
+        (1, fetch(1, 0)),
+    ],
+    ids=["for another", "no voter", "leads without being a voter", "leads as another", "fetches as another", "itself"],
+)
+def test_nobody_speaks_for_another(sender: int, message: Vote | BeginEpoch | Fetch) -> None:
+    raft = a_node()
+    with pytest.raises(BadMessage):
+        raft.request(0.1, sender, message, "token")
+    assert raft.epoch == 0
+
+
+def test_an_answer_of_another_kind_is_refused() -> None:
+    vote = Vote(0, 1, 0, 0, pre_vote=True)
+    with pytest.raises(BadMessage):
+        a_node().answer(0.1, 2, vote, BeginEpochAnswer(9, 2))
+    with pytest.raises(BadMessage):
+        a_node().answer(0.1, 2, vote, VoteAnswer(9, 7, granted=False))
+
+
+def test_only_the_leader_appends() -> None:
+    with pytest.raises(NotLeader):
+        a_node().append(0.1, b"\1")
+
+
+def test_the_leader_tells_how_far_everybody_is() -> None:
+    raft = a_leader()
+    assert raft.is_leader
+    raft.request(0.4, 2, fetch(2, 1), "t")
+    raft.request(0.5, 9, fetch(9, 0, last=0), "t")
+    raft.append(0.6, b"\1")
+    seen = [(node.id, node.is_voter, node.end_offset, node.last_caught_up_time) for node in raft.replicas()]
+    assert seen == [(1, True, 2, 0.6), (2, True, 1, 0.4), (3, True, -1, None), (9, False, 0, None)]
+
+
+def test_nobody_else_tells_of_others() -> None:
+    assert a_node().replicas() == []
+
+
+def test_observers_that_are_gone_are_forgotten() -> None:
+    raft = a_leader(RaftSettings(fetch_timeout=1e6, observer_session=10.0))
+    raft.request(1.0, 8, fetch(8, 1), "of 8")
+    raft.request(20.0, 9, fetch(9, 1), "of 9")
+    assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 9]
+
+
+def test_too_many_observers_make_room_for_each_other_and_all_are_answered() -> None:
+    raft = a_leader(RaftSettings(observers_max=2))
+    answered: list[object] = []
+    for node_id in (11, 12, 13):
+        effects = raft.request(0.3 + node_id / 1000, node_id, fetch(node_id, 1, wait=10_000), node_id)
+        answered += [effect.token for effect in effects if isinstance(effect, Answer)]
+    assert answered == [11]
+    assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 12, 13]
+
+
+def test_the_record_that_begins_an_epoch_is_kafkas() -> None:
+    batch = parse_header(encode_leader_change(1, (1, 2, 3), (1, 3), timestamp_ms=99))
+    batch.check_crc()
+    assert batch.is_control
+    [record] = batch.records()
+    assert (control_type(record.key), record.timestamp) == (ControlType.LEADER_CHANGE, 99)
+    assert record.value == bytes.fromhex("0000 00000001 0400000001000000000200000000030003000000010000000003 00 00")
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(Role, Role)), ids=lambda role: role.value)
+def test_a_change_of_role_that_the_table_lacks_is_a_bug(before: Role, after: Role) -> None:
+    if after in TRANSITIONS[before]:
+        check_transition(before, after, is_voter=True)
+    else:
+        with pytest.raises(IllegalTransition):
+            check_transition(before, after, is_voter=True)
+
+
+def test_an_observer_cannot_stand() -> None:
+    with pytest.raises(IllegalTransition):
+        check_transition(Role.UNATTACHED, Role.PROSPECTIVE, is_voter=False)
+
+
+@pytest.mark.parametrize("wrong", [{"election_timeout": 0.0}, {"fetch_wait": 0.8}, {"retry_backoff": -1.0}], ids=str)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"fetch|timeouts"):
+        RaftSettings(**wrong)
