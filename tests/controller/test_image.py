@@ -20,6 +20,7 @@ from minikafka.controller.records import (
     PartitionRecord,
     ProducerIdsRecord,
     Record,
+    RemoveBroker,
     RemoveTopic,
     TopicRecord,
 )
@@ -128,6 +129,16 @@ def test_live_from_the_log_and_from_a_snapshot_are_the_same(
     snapshot = applied(decode_snapshot(encode_snapshot(records_of(live))))
     assert snapshot == live
     assert list(snapshot.topics) == list(live.topics)
+
+
+def test_a_snapshot_remembers_epochs_of_brokers_that_are_forgotten_and_who_is_eligible() -> None:
+    image = with_topic(cluster(broker(1, epoch=3), broker(2, epoch=9)), "t", (1, 2))
+    changes = [PartitionChange(topic_id("t"), 0, isr=(), leader=-1, elr=(2,), last_known_elr=(1,))]
+    applied([*changes, RemoveBroker(2, 9), BrokerChange(1, 3, in_controlled_shutdown=True)], image)
+    again = applied(decode_snapshot(encode_snapshot(records_of(image))))
+    assert again == image
+    assert again.last_broker_epoch == 9
+    assert (again.is_alive(1), again.may_lead(1)) == (True, False)
 
 
 def test_a_change_of_a_partition_leaves_what_it_does_not_name() -> None:

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from minikafka.controller import records
 from minikafka.controller.records import (
+    BrokerRecord,
+    ClusterRecord,
     ConfigRecord,
     FeatureRecord,
+    PartitionChange,
     Record,
     UnreadableRecord,
     decode_record,
@@ -81,6 +84,24 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 def test_loudly_refused(data: bytes, words: str) -> None:
     with pytest.raises(UnreadableRecord, match=words):
         decode_record(data)
+
+
+def test_older_versions_are_read_with_the_defaults_of_what_they_lack() -> None:
+    broker = {"node_id": 1, "epoch": 7, "incarnation_id": bytes(16), "endpoints": [], "rack": None, "fenced": False}
+    read = decode_record(msgpack.packb({"kind": "broker", "version": 0, **broker}))
+    assert read == BrokerRecord(1, 7, bytes(16), (), None, fenced=False, in_controlled_shutdown=False)
+    change = {"topic_id": bytes(16), "partition": 3, "isr": [1], "leader": None, "replicas": None}
+    told = {"kind": "partition-changed", "version": 0, **change, "adding_replicas": None, "removing_replicas": None}
+    assert decode_record(msgpack.packb(told)) == PartitionChange(bytes(16), 3, isr=(1,))
+    told = {"kind": "cluster", "version": 0, "cluster_id": "c"}
+    assert decode_record(msgpack.packb(told)) == ClusterRecord("c", -1)
+
+
+def test_an_older_version_with_a_field_of_a_newer_one_is_refused() -> None:
+    with pytest.raises(UnreadableRecord, match="has the fields"):
+        decode_record(msgpack.packb({"kind": "cluster", "version": 0, "cluster_id": "c", "last_broker_epoch": 1}))
+    with pytest.raises(UnreadableRecord, match="has the fields"):
+        decode_record(msgpack.packb({"kind": "cluster", "version": 1, "cluster_id": "c"}))
 
 
 @given(st.binary(max_size=64))
