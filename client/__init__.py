@@ -29,6 +29,7 @@ first record is wanted. A group is a state machine (`membership`, `assignors`) w
     assignors.py membership.py group.py subscription.py
     admin.py admin_groups.py admin_replicas.py admin_types.py
     blocking.py                    the same for code without async
+    arrow.py                       records as columns, for pandas, polars and Spark (needs pyarrow and numpy)
 
 Caveats:
     * A client lives in an `async with` block, and its background in a task group there: no `start()` and `stop()`.

@@ -1,7 +1,7 @@
 """Records as Arrow columns, a whole fetch answer at a time: for Spark, pandas and polars. Needs pyarrow and numpy.
 
-    async for batch in consumer.batches():
-        frame = to_arrow(batch).to_pandas()
+    async for batch in consumer.arrow_batches():
+        frame = batch.to_pandas()
 
 The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType (0
 CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
@@ -213,6 +213,24 @@ def record_batch(decoded: Decoded, topic: str, partition: int, columns: Iterable
     return pa.RecordBatch.from_arrays([arrays[name]() for name in names], schema=schema)
 
 
+def records_from(
+    batches: Sequence[Batch], start: int, topic: str, partition: int, columns: Sequence[str]
+) -> pa.RecordBatch:
+    """The records of `batches` from offset `start` on. Raises CorruptRecords, TimestampOverflow."""
+    found = decode(batches, columns)
+    first = int(np.searchsorted(found.offsets, start))
+    return record_batch(found, topic, partition, columns).slice(first)
+
+
+def checked_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
+    """All columns for None. Raises ValueError for one that there is not."""
+    wanted = COLUMNS if columns is None else tuple(columns)
+    for name in wanted:
+        if name not in COLUMNS:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(COLUMNS)}")
+    return wanted
+
+
 def _microseconds(decoded: Decoded, topic: str, partition: int) -> pa.Array:
     wrong = np.flatnonzero(np.abs(decoded.timestamps) > _MILLISECONDS_MAX)
     if wrong.size:
@@ -226,7 +244,9 @@ def _microseconds(decoded: Decoded, topic: str, partition: int) -> pa.Array:
 
 
 def to_arrow(batch: RecordBatch) -> pa.RecordBatch:
-    """What `Consumer.batches` gave, as an Arrow record batch with all columns.
+    """What `Consumer.batches` gave, after the event, as an Arrow record batch with all columns.
+
+    `Consumer.arrow_batches` gives the same without objects in between, several times as fast.
 
     Keys and values have to be bytes, as they are without deserializers; others raise pyarrow's ArrowTypeError.
     Raises TimestampOverflow.

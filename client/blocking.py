@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -37,6 +37,9 @@ from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _logger = logging.getLogger("minikafka.client.producer")
 _INBOX_SIZE_MAX = 10_000
@@ -258,6 +261,12 @@ class Consumer(_Blocking):
     def batches(self) -> Iterator[asynchronous_consumer.RecordBatch]:
         """Records as they arrive, many of one partition at a time."""
         batches = self._consumer.batches()
+        while True:
+            yield self._call(anext, batches)
+
+    def arrow_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The same as columns of Arrow."""
+        batches = self._consumer.arrow_batches(columns)
         while True:
             yield self._call(anext, batches)
 

@@ -10,9 +10,9 @@ A record counts as processed when the next one is asked for; automatic commits t
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -35,6 +35,10 @@ from minikafka.client.subscription import Listener, Subscriptions
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
 _CLOSE_TIMEOUT_S = 5
 
 
@@ -245,6 +249,25 @@ class Consumer(ClusterClient):
             yield RecordBatch(topic, partition, records)
             self._settle()
 
+    async def arrow_batches(self, columns: Sequence[str] | None = None) -> AsyncIterator[pa.RecordBatch]:
+        """As `batches`, as columns of Arrow, for pandas, polars and the like: no object is made for any record.
+
+        Args:
+            columns: what to cut out, of key, value, topic, partition, offset, timestamp, timestampType and headers
+                (see `minikafka.client.arrow`); by default all. Deserializers are not applied.
+
+        Raises ModuleNotFoundError without pyarrow and numpy, ValueError for other columns, KafkaError, and
+        TimestampOverflow for a time that Arrow's microseconds have no room for.
+        """
+        from minikafka.client.arrow import checked_columns
+
+        wanted = checked_columns(columns)
+        while True:
+            batch = await self._next(lambda: self._fetcher.take_arrow(wanted))
+            self._open_loop().wake()
+            yield batch
+            self._settle()
+
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """What is there, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for the first.
 
@@ -264,7 +287,7 @@ class Consumer(ClusterClient):
         return records
 
     def _take(self, limit: int) -> list[ConsumerRecord]:
-        return self._fetcher.take(limit) if self._chunk_at_hand() else []
+        return self._fetcher.take(limit) if self._now(self._fetcher.at_hand) else []
 
     def _settle(self) -> None:
         """All that was handed over is processed."""
@@ -272,20 +295,24 @@ class Consumer(ClusterClient):
 
     async def _next_chunk(self) -> Chunk:
         """The chunk to read from, which has records left. Raises the KafkaError that came in place of it."""
+        return await self._next(self._fetcher.at_hand)
+
+    async def _next(self, look: Callable[[], T | None]) -> T:
+        """What `look` finds, as soon as there is something. Raises the KafkaError that came in place of it."""
         self._busy_since = float("inf")
         self._open_loop().wake()
         await checkpoint()
-        while (chunk := self._chunk_at_hand()) is None:
+        while (found := self._now(look)) is None:
             self._raise_failure()
             await self._open_loop().arrival()
         self._busy_since = anyio.current_time()
-        return chunk
+        return found
 
-    def _chunk_at_hand(self) -> Chunk | None:
+    def _now(self, look: Callable[[], T | None]) -> T | None:
         if self._failure is not None:
             return None
         try:
-            return self._fetcher.at_hand()
+            return look()
         except KafkaError as error:
             self._fetcher.skip()
             self._failure = error

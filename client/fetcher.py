@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.protocol.records.columns import Columns, decode_columns
+from minikafka.protocol.records.columns import decode_columns
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Headers
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+T = TypeVar("T")
 ANSWERS_AHEAD = 2
 """Answers for one partition that may be buffered: the one being read, and one ahead."""
 CHUNK_SIZE_BYTES = 512 << 10
@@ -114,7 +118,7 @@ class Chunk:
 
     def _materialize(self) -> list[ConsumerRecord]:
         tp, options = self.reading.tp, self._options
-        columns = self._decode()
+        columns = self._checked(lambda: decode_columns(self._batches))
         keys, values = columns.keys(), columns.values()
         if options.key_deserializer is not None:
             keys = [None if one is None else options.key_deserializer(one) for one in keys]
@@ -132,12 +136,19 @@ class Chunk:
             return [record for record in records if record.offset >= start]
         return records
 
-    def _decode(self) -> Columns:
+    def arrow(self, columns: Sequence[str]) -> RecordBatch:
+        """What was not handed over of it, as columns of Arrow. Raises CorruptMessageError, TimestampOverflow."""
+        from minikafka.client.arrow import records_from
+
+        start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.reading.position
+        return self._checked(lambda: records_from(self._batches, start or 0, *self.reading.tp, columns))
+
+    def _checked(self, decode: Callable[[], T]) -> T:
         try:
             if self._options.check_crcs:
                 for batch in self._batches:
                     batch.check_crc()
-            return decode_columns(self._batches)
+            return decode()
         except CorruptRecords as error:
             raise CorruptMessageError(
                 f"{self.reading.tp}: the records from offset {self.reading.position} on are damaged: {error};"
@@ -255,6 +266,17 @@ class Fetcher:
         else:
             chunk.reading.position = chunk.position
         return records
+
+    def take_arrow(self, columns: Sequence[str]) -> RecordBatch | None:
+        """Hand over what is left of a chunk, as columns of Arrow. Raises CorruptMessageError, TimestampOverflow."""
+        while (chunk := self.current or self._oldest()) is not None:
+            self.current = chunk
+            batch = chunk.arrow(columns)
+            self.finish(chunk)
+            if batch.num_rows:
+                return batch
+            chunk.reading.processed = chunk.reading.position
+        return None
 
     def skip(self) -> None:
         """Give up the current chunk: its records cannot be read."""
