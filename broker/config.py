@@ -28,7 +28,7 @@ __all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "from_environment", "loa
 OWN_DEFAULTS: dict[str, tuple[str, str]] = {
     "node.id": ("1", "one node needs no number of its own"),
     "process.roles": ("broker,controller", "one node is the whole cluster"),
-    "controller.listener.names": ("", "a quorum of one voter talks to nobody"),
+    "controller.listener.names": ("", "a node alone talks to nobody"),
     "listeners": (
         "PLAINTEXT://127.0.0.1:9092",
         "without security a node is for this machine until told more",
@@ -95,6 +95,22 @@ class NodeConfig:
     def client_listeners(self) -> tuple[Listener, ...]:
         """Where clients are served."""
         return self.listeners.for_clients
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.items("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.items("process.roles")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the whole cluster: it decides for itself, and talks to no other."""
+        if not (self.is_broker and self.is_controller):
+            return False
+        names_others = self.values["controller.quorum.voters"] or self.values["controller.quorum.bootstrap.servers"]
+        return not (names_others and self.listeners.for_controllers)
 
     def number(self, name: str) -> int:
         """A whole number that is not null."""

@@ -84,6 +84,11 @@ class Listeners:
         """The listeners that are not the controllers'."""
         return tuple(listener for listener in self.all if listener.name not in self.controller_names)
 
+    @property
+    def for_controllers(self) -> tuple[Listener, ...]:
+        """Where other nodes find this one as a controller."""
+        return tuple(listener for listener in self.all if listener.name in self.controller_names)
+
 
 def read_listeners(values: Values) -> Listeners:
     """The listeners of a node.
@@ -136,20 +141,37 @@ def _ids_agree(values: Values, _: Listeners) -> Iterator[Problem]:
         yield values.problem("broker.id", "must be the same as node.id where both are set")
 
 
-def _roles_are_both(values: Values, _: Listeners) -> Iterator[Problem]:
-    if set(values.items("process.roles")) != {"broker", "controller"}:
-        yield values.problem("process.roles", "minikafka has no split nodes yet (allowed: broker,controller)")
+def _roles(values: Values) -> set[str]:
+    return set(values.items("process.roles"))
 
 
-def _voters_are_this_node(values: Values, _: Listeners) -> Iterator[Problem]:
-    voters = [voter.partition("@")[0] for voter in values.items("controller.quorum.voters")]
-    if voters and str(values.number("node.id")) not in voters:
+def _quorum_is_named(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """A node that is both and names nobody is the whole cluster; every other has to find its controllers."""
+    roles, voters = _roles(values), _voter_ids(values)
+    node_id = values.number("node.id")
+    if not roles:
+        yield values.problem("process.roles", "must name what this node does (allowed: broker, controller, or both)")
+    elif len(roles) == 1 and not voters and not values.items("controller.quorum.bootstrap.servers"):
         yield values.problem(
             "controller.quorum.voters",
-            f"the node id {values.number('node.id')} must be among the voters of a controller",
+            "this or controller.quorum.bootstrap.servers must name the controllers, unless process.roles is both",
         )
-    elif len(voters) > 1:
-        yield values.problem("controller.quorum.voters", "minikafka has quorums of one voter (allowed: one)")
+    if "controller" in roles and voters and node_id not in voters:
+        yield values.problem(
+            "controller.quorum.voters",
+            f"the node id {node_id} must be among the voters where process.roles has controller",
+        )
+    if roles == {"broker"} and node_id in voters:
+        yield values.problem(
+            "controller.quorum.voters",
+            f"the node id {node_id} must not be among the voters where process.roles is just broker",
+        )
+    if len(voters) != len(set(voters)):
+        yield values.problem("controller.quorum.voters", "each voter must have an id of its own")
+
+
+def _voter_ids(values: Values) -> list[int]:
+    return [int(voter.partition("@")[0]) for voter in values.items("controller.quorum.voters")]
 
 
 def _ports_are_apart(values: Values, listeners: Listeners) -> Iterator[Problem]:
@@ -160,15 +182,27 @@ def _ports_are_apart(values: Values, listeners: Listeners) -> Iterator[Problem]:
 
 
 def _controllers_listen(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `KafkaConfig.validateValues`."""
+    name, roles = "controller.listener.names", _roles(values)
     known = [listener.name for listener in listeners.all]
-    missing = [name for name in listeners.controller_names if name not in known]
-    if missing:
+    if roles == {"broker"}:
+        if not listeners.controller_names:
+            yield values.problem(name, "must name the listener of the controllers where process.roles is just broker")
+        if any(controller in known for controller in listeners.controller_names):
+            yield values.problem(name, "must not appear in 'listeners' where process.roles is just broker")
+    elif any(controller not in known for controller in listeners.controller_names):
         yield values.problem(
-            "controller.listener.names",
-            f"must only contain names that appear in 'listeners' (allowed: {', '.join(known)})",
+            name, f"must only contain names that appear in 'listeners' (allowed: {', '.join(known)})"
         )
-    if known and not listeners.for_clients:
+    elif not listeners.controller_names and (roles == {"controller"} or len(_voter_ids(values)) > 1):
+        yield values.problem(name, f"must name the listener for the other nodes (allowed: {', '.join(known)})")
+    if known and "broker" in roles and not listeners.for_clients:
         yield values.problem("listeners", "must contain one that is not a controller's, for clients")
+    if roles == {"controller"} and listeners.for_clients:
+        yield values.problem(
+            "listeners",
+            "must only contain listeners of controller.listener.names where process.roles is just controller",
+        )
 
 
 def _protocols_can_be_spoken(values: Values, listeners: Listeners) -> Iterator[Problem]:
@@ -262,8 +296,7 @@ _IN_ORDER = [
 
 RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
     _ids_agree,
-    _roles_are_both,
-    _voters_are_this_node,
+    _quorum_is_named,
     _ports_are_apart,
     _controllers_listen,
     _protocols_can_be_spoken,

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import structlog
@@ -19,6 +19,8 @@ from minikafka.broker.config_properties import PropertiesError, read_properties
 from minikafka.broker.config_rules import Problem
 from minikafka.broker.log_output import ROOT, log_to_stderr
 from minikafka.broker.node import Node
+from minikafka.broker.roles import ControllerNode
+from minikafka.controller.raft import UnreadableElectionState
 from minikafka.controller.records import UnreadableRecord
 from minikafka.storage.checkpoint import BrokenCheckpoint
 from minikafka.storage.data_directory import WrongDirectory
@@ -33,7 +35,7 @@ class CannotStart(Exception):
     """In words for whoever started the node: what is wrong, and where."""
 
 
-UNFIT_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
+UNFIT_DATA = (WrongDirectory, UnreadableRecord, UnreadableElectionState, BrokenCheckpoint, CorruptLog)
 
 
 def run(
@@ -107,15 +109,26 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
-    node = Node(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
+    kind = Node if config.is_broker else ControllerNode
+    node = kind(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
-            ready = await nursery.start(node.run)
-            print(f"ready {ready}", flush=True)
-            async for number in signals:
-                structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)
-                break
-            node.stop()
+            nursery.start_soon(_stop_on_signal, node, signals)
+            await node.run(task_status=_Announcement())
+            nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)
+        node.stop()
+
+
+class _Announcement:
+    """Takes the address of a node that serves, and says so. A node may be told to stop before."""
+
+    def started(self, value: str = "") -> None:
+        print(f"ready {value}", flush=True)
 
 
 def wall_clock_ms() -> int:

@@ -5,7 +5,7 @@
 Nothing here decides anything; it is where the rooms meet.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -30,14 +30,19 @@ from minikafka.broker.partition import Partition
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.producer_ids import ProducerIds
 from minikafka.broker.quorum import Quorum, quorum_of
+from minikafka.broker.registration import Registration
 from minikafka.broker.replica_selection import is_rack_aware
 from minikafka.broker.replicas import Surroundings
 from minikafka.broker.replication import Replication, steady_ms
+from minikafka.broker.roles import controller_of
 from minikafka.broker.server import Server
 from minikafka.client.seams import Seams
-from minikafka.controller.controller import Controller
+from minikafka.controller.cluster import ClusterController
+from minikafka.controller.formatting import new_id
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import InForce
+from minikafka.controller.network import Network
+from minikafka.controller.records import Endpoint
 from minikafka.protocol.errors import CoordinatorNotAvailableError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minikafka.protocol.names import TopicPartition
@@ -68,11 +73,12 @@ class Node:
         disk: Where it keeps everything.
         now_ms: The wall clock.
         random: For ids, and for where partitions are placed.
+        network: Between the nodes of a cluster; by default TCP.
         log_levels: Level by logger; changed in place when a client asks for it.
 
     Attributes:
         partitions: The replicas here.
-        controller: Decides; in this process, since the node is the only one.
+        controller: Knows the cluster, and has it changed: here where the node is alone, else by the quorum.
         groups: The coordinator of consumer groups.
     """
 
@@ -83,12 +89,20 @@ class Node:
         disk: Disk,
         now_ms: Callable[[], int],
         random: Random,
+        network: Network | None = None,
         log_levels: dict[str, str] | None = None,
     ) -> None:
         self.config = config
         self.settings = config.values
         self.now_ms = now_ms
-        self.controller = Controller(config.static, disk=disk, now_ms=now_ms, random=random, log_levels=log_levels)
+        self._disk = disk
+        self._random = random
+        self._stopping = trio.Event()
+        self._loaded = False
+        self._registration: Registration | None = None
+        self.controller = controller_of(
+            config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
+        )
         self.in_force = InForce(config.static, self.image)
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
@@ -96,16 +110,7 @@ class Node:
         self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         self.routes = routes_of(HANDLERS)
-        self.logs = LogManager(
-            disk,
-            list(config.log_dirs),
-            now_ms=now_ms,
-            random=random,
-            config_of=self.log_config,
-            node_id=config.node_id,
-            cluster_id=self.image.cluster_id,
-            producer_expiration_ms=config.number("producer.id.expiration.ms"),
-        )
+        self.logs = self._log_manager(self.controller.cluster_id)
         self.groups = GroupCoordinator(
             GroupEnvironment(self.image, self.partitions, now_ms),
             GroupSettings.of(config.values),
@@ -122,8 +127,6 @@ class Node:
             config.number("replica.lag.time.max.ms"),
         )
         self.log_levels = self.controller.log_levels
-        self._disk = disk
-        self._stopping = trio.Event()
 
     @property
     def image(self) -> Image:
@@ -155,9 +158,9 @@ class Node:
             if one.failure is None
         ]
 
-    def quorum(self) -> Quorum:
-        """The voters of the metadata log."""
-        return quorum_of(self.config, self.controller, self.logs.directories[0], self.now_ms())
+    async def quorum(self) -> Quorum:
+        """The quorum of the metadata log. Raises RequestTimedOutError where nobody leads it."""
+        return await quorum_of(self.config, self.controller, self.logs.directories[0], self.now_ms())
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -167,26 +170,59 @@ class Node:
         Raises:
             OSError: A directory or a port cannot be had.
             WrongDirectory: The data belongs to another node or cluster.
+            KafkaError: The cluster does not take this broker.
         """
         for warning in self.config.warnings():
             log.warning(warning)
-        self.logs.load()
-        housekeeping = Housekeeping(self.config, self.logs, self.partitions)
         try:
+            if self.controller.cluster_id is not None:
+                self._load()
             async with trio.open_nursery() as nursery:
-                for task in housekeeping.tasks():
+                nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
+                await nursery.start(self.controller.run)
+                if not self._loaded:
+                    await self._first_start()
+                for task in Housekeeping(self.config, self.logs, self.partitions).tasks():
                     nursery.start_soon(repeat, *task)
                 await nursery.start(self.groups.run)
                 await nursery.start(self.replication.run)
                 nursery.start_soon(self.in_sync.run)
-                self._follow_metadata(nursery)
-                await nursery.start(self.controller.run)
                 await self._listen(nursery, task_status)
-                await self._stopping.wait()
-                nursery.cancel_scope.cancel()
         finally:
-            self.logs.close(housekeeping.high_watermarks(), broker_epoch=self.controller.broker_epoch)
+            if self._loaded:
+                marks = Housekeeping(self.config, self.logs, self.partitions).high_watermarks()
+                self.logs.close(marks, broker_epoch=self.controller.broker_epoch)
             self.controller.close()
+
+    def _log_manager(self, cluster_id: str | None) -> LogManager:
+        return LogManager(
+            self._disk,
+            list(self.config.log_dirs),
+            now_ms=self.now_ms,
+            random=self._random,
+            config_of=self.log_config,
+            node_id=self.config.node_id,
+            cluster_id=cluster_id,
+            producer_expiration_ms=self.config.number("producer.id.expiration.ms"),
+        )
+
+    def _load(self) -> None:
+        self.logs.load()
+        self._loaded = True
+
+    async def _first_start(self) -> None:
+        """The cluster tells its id: from now on the data directories are this cluster's."""
+        assert isinstance(self.controller, ClusterController), "a node alone names its cluster itself"
+        self.logs = self._log_manager(await self.controller.formatted())
+        self._load()
+
+    async def _end_when_stopped(self, scope: trio.CancelScope) -> None:
+        await self._stopping.wait()
+        if self._registration is not None:
+            await self._registration.leave()
+        if isinstance(self.controller, ClusterController):
+            await self.controller.resign()
+        scope.cancel()
 
     def _follow_metadata(self, nursery: trio.Nursery) -> None:
         def gone(removed: list[TopicPartition]) -> None:
@@ -255,12 +291,36 @@ class Node:
         bound = [(listener, server.listen(listener)) for listener in self.config.client_listeners]
         ports = {listener.name: int(raw.getsockname()[1]) for listener, raw in bound}
         endpoints = advertised_endpoints(self.config.listeners.advertised, ports)
-        await self.controller.register(endpoints, clean=self.logs.clean)
+        if isinstance(self.controller, ClusterController):
+            registration = await self._register(nursery, self.controller, endpoints)
+            self._follow_metadata(nursery)
+            registration.serve()
+            await registration.unfenced.wait()
+        else:
+            self._follow_metadata(nursery)
+            await self.controller.register(endpoints, clean=self.logs.clean)
         for listener, raw in bound:
             nursery.start_soon(server.serve, raw, listener.name)
         nursery.start_soon(server.reap)
         host, port = bound[0][1].getsockname()[:2]
         task_status.started(f"{host}:{port}")
+
+    async def _register(
+        self, nursery: trio.Nursery, controller: ClusterController, endpoints: Sequence[Endpoint]
+    ) -> Registration:
+        """Join the cluster. Returns when the image is as new as the registration: by an older one a leader that lost
+        its log in a crash would lead again."""
+        registration = Registration(
+            self.config,
+            controller,
+            incarnation_id=new_id(self._random),
+            endpoints=endpoints,
+            previous_broker_epoch=self.logs.previous_broker_epoch,
+        )
+        await registration.register()
+        self._registration = registration
+        nursery.start_soon(registration.beat)
+        return registration
 
     def _server(self) -> Server:
         number = self.config.number
@@ -275,5 +335,5 @@ class Node:
         )
 
     def stop(self) -> None:
-        """Have `run` end, cleanly; returns at once."""
+        """Have `run` end, cleanly; returns at once. A broker of a cluster takes its leave first, for some moments."""
         self._stopping.set()

@@ -1,21 +1,21 @@
-"""The quorum of the metadata log as DescribeQuorum tells it. Today it has one voter: the node itself."""
+"""The quorum of the metadata log as DescribeQuorum tells it."""
 
 from dataclasses import dataclass
 
 from minikafka.broker.config import NodeConfig
+from minikafka.controller.cluster import ClusterController
 from minikafka.controller.controller import Controller
+from minikafka.controller.quorum_description import QuorumDescription, ReplicaDescription
 from minikafka.protocol.names import uuid_from_text
+from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.data_directory import DataDirectory
 
 
 @dataclass(slots=True, frozen=True)
-class Voter:
-    """One voter. `log_end_offset` as far as the leader knows; `last_caught_up_ms` is now for the leader."""
+class VoterAddress:
+    """Where a voter listens for other controllers."""
 
     node_id: int
-    directory_id: bytes
-    log_end_offset: int
-    last_caught_up_ms: int
     listener: str
     host: str
     port: int
@@ -23,30 +23,37 @@ class Voter:
 
 @dataclass(slots=True, frozen=True)
 class Quorum:
-    """Who leads the metadata log, in which epoch, and how far it is committed."""
+    """What is asked for.
 
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[Voter, ...]
-
-
-def quorum_of(config: NodeConfig, controller: Controller, directory: DataDirectory, now_ms: int) -> Quorum:
-    """The quorum of a node that is alone in it.
-
-    A node without a controller listener is reached where clients reach it: DescribeQuorum must name some address.
+    Attributes:
+        addresses: of the voters, in order.
+        directory_ids: 16 bytes by node, of those whose metadata directory is known here.
     """
-    controllers = [one for one in config.listeners.all if one.name in config.listeners.controller_names]
+
+    description: QuorumDescription
+    addresses: tuple[VoterAddress, ...]
+    directory_ids: dict[int, bytes]
+
+    def directory_id(self, node_id: int) -> bytes:
+        """Of a replica; Kafka's, too, are nil where the voters are those of the settings."""
+        return self.directory_ids.get(node_id, NIL_UUID)
+
+
+async def quorum_of(
+    config: NodeConfig, controller: Controller | ClusterController, directory: DataDirectory, now_ms: int
+) -> Quorum:
+    """The quorum as the leader knows it. Raises RequestTimedOutError where there is none."""
+    controllers = [*config.listeners.for_controllers]
+    if isinstance(controller, ClusterController):
+        name = config.listeners.controller_names[0] if config.listeners.controller_names else "CONTROLLER"
+        addresses = tuple(VoterAddress(node, name, *where) for node, where in sorted(controller.voters.items()))
+        return Quorum(await controller.describe_quorum(), addresses, {})
     listener = (controllers or list(config.listeners.advertised))[0]
     registered = {name: (host, port) for name, host, port, _ in controller.image.brokers[config.node_id].endpoints}
     host, port = registered.get(listener.name, (listener.host, listener.port))
-    voter = Voter(
-        config.node_id,
-        uuid_from_text(directory.directory_id),
-        controller.offset,
-        now_ms,
-        listener.name,
-        host,
-        port,
+    itself = ReplicaDescription(config.node_id, True, controller.offset, now_ms, now_ms)
+    return Quorum(
+        QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (itself,)),
+        (VoterAddress(config.node_id, listener.name, host, port),),
+        {config.node_id: uuid_from_text(directory.directory_id)},
     )
-    return Quorum(config.node_id, controller.leader_epoch, controller.offset, (voter,))

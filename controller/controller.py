@@ -27,12 +27,11 @@ from minikafka.controller.formatting import (
     new_id,
 )
 from minikafka.controller.image import Image
-from minikafka.controller.metadata_log import LocalLog, MetadataLog
+from minikafka.controller.metadata_log import LocalLog, MetadataLog, metadata_log_config
 from minikafka.controller.records import Endpoint, Record
 from minikafka.controller.snapshots import encode_snapshot, records_of
 from minikafka.controller.static import StaticSettings
 from minikafka.protocol.errors import NotControllerError
-from minikafka.storage.config import LogConfig
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import Disk
 
@@ -109,6 +108,11 @@ class Controller:
         self._snapshot_bytes = static.number("metadata.log.max.record.bytes.between.snapshots")
         self._bytes_at_failure = 0
         self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
+
+    @property
+    def cluster_id(self) -> str:
+        """Written down at the first start."""
+        return self.image.cluster_id
 
     @property
     def leader_epoch(self) -> int:
@@ -290,14 +294,7 @@ def _records(request: "_Request[Any]") -> Sequence[Record]:
 def _local_log(static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random) -> LocalLog:
     """The log on this node's disk; a new one begins with the first records of a new cluster."""
     known = known_cluster_id(disk, data_directories(static), static.node_id)
-    config = LogConfig(
-        segment_bytes=static.number("metadata.log.segment.bytes"),
-        segment_ms=static.number("metadata.log.segment.ms"),
-        retention_ms=-1,
-        retention_bytes=-1,
-        file_delete_delay_ms=0,
-    )
-    opened = LocalLog.open(disk, metadata_directory(static), config, now_ms=now_ms)
+    opened = LocalLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
     if opened.end_offset == 0:
         cluster_id = known or new_cluster_id(random)
         opened.append([bootstrap(cluster_id, static)])

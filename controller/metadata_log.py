@@ -18,6 +18,7 @@ from typing import Protocol
 
 from minikafka.controller.records import Record, UnreadableRecord, decode_record, encode_record
 from minikafka.controller.snapshots import decode_snapshot
+from minikafka.controller.static import StaticSettings
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches, encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
@@ -25,7 +26,19 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 
-__all__ = ["METADATA", "LocalLog", "MetadataLog"]
+__all__ = [
+    "METADATA",
+    "METADATA_TOPIC_ID",
+    "SNAPSHOT",
+    "LocalLog",
+    "MetadataLog",
+    "encode_decision",
+    "make_durably",
+    "metadata_log_config",
+    "records_in",
+    "snapshot_epoch",
+    "snapshot_offset",
+]
 
 METADATA = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
@@ -82,7 +95,7 @@ class LocalLog:
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._size_at_snapshot = 0
-        self.leader_epoch = 1 + max(log.epochs.latest or 0, _epoch_of(snapshots[-1]) if snapshots else 0)
+        self.leader_epoch = 1 + max(log.epochs.latest or 0, snapshot_epoch(snapshots[-1]) if snapshots else 0)
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "LocalLog":
@@ -94,10 +107,10 @@ class LocalLog:
             CorruptLog, OSError: as `Log.open`.
         """
         path = f"{directory}/{METADATA}"
-        _make_durably(disk, path)
+        make_durably(disk, path)
         disk.lock(f"{path}/.lock")
-        snapshots = sorted(name for name in disk.list(path) if _SNAPSHOT.fullmatch(name))
-        start = _offset_of(snapshots[-1]) if snapshots else 0
+        snapshots = sorted(name for name in disk.list(path) if SNAPSHOT.fullmatch(name))
+        start = snapshot_offset(snapshots[-1]) if snapshots else 0
         log = Log.open(
             disk,
             path,
@@ -142,13 +155,13 @@ class LocalLog:
             for batch in batches(part.read()):
                 if batch.next_offset > offset:
                     batch.check_crc()
-                    yield _records_in(batch)
+                    yield records_in(batch)
                     offset = batch.next_offset
 
     def append(self, decisions: Sequence[Sequence[Record]]) -> int:
         """See `MetadataLog`. One write for all."""
         now = self._now_ms()
-        data = bytearray().join(_batch(records, now) for records in decisions if records)
+        data = bytearray().join(encode_decision(records, now) for records in decisions if records)
         if data:
             self._log.append(data, list(batches(data)), leader_epoch=self.leader_epoch)
         return self._log.end_offset
@@ -183,7 +196,7 @@ class LocalLog:
         self._log.close(clean=True)
 
 
-def _make_durably(disk: Disk, path: str) -> None:
+def make_durably(disk: Disk, path: str) -> None:
     """Make a directory and its parents so that their names outlive the power."""
     missing = [path]
     while (parent := posixpath.dirname(missing[-1])) and not disk.exists(parent):
@@ -193,18 +206,33 @@ def _make_durably(disk: Disk, path: str) -> None:
         disk.sync_directory(posixpath.dirname(made) or ".")
 
 
-_SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
+def metadata_log_config(static: StaticSettings) -> LogConfig:
+    """The settings of the metadata log. What snapshots stand for goes; nothing else does."""
+    return LogConfig(
+        segment_bytes=static.number("metadata.log.segment.bytes"),
+        segment_ms=static.number("metadata.log.segment.ms"),
+        retention_ms=-1,
+        retention_bytes=-1,
+        file_delete_delay_ms=0,
+    )
 
 
-def _offset_of(snapshot: str) -> int:
+SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
+"""A snapshot's name: offset and epoch."""
+
+
+def snapshot_offset(snapshot: str) -> int:
+    """The offset in a snapshot's name."""
     return int(snapshot[:20])
 
 
-def _epoch_of(snapshot: str) -> int:
+def snapshot_epoch(snapshot: str) -> int:
+    """The epoch in a snapshot's name."""
     return int(snapshot[21:31])
 
 
-def _batch(records: Sequence[Record], now_ms: int) -> bytes:
+def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
+    """The batch of one decision, which lasts whole or not at all."""
     return encode_batch(
         [
             LogRecord(offset=index, timestamp=now_ms, key=None, value=encode_record(record), headers=())
@@ -213,7 +241,8 @@ def _batch(records: Sequence[Record], now_ms: int) -> bytes:
     )
 
 
-def _records_in(batch: Batch) -> list[Record]:
+def records_in(batch: Batch) -> list[Record]:
+    """What a batch says; nothing for one of Raft's own. Raises UnreadableRecord."""
     if batch.is_control:
         return []
     try:

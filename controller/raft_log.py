@@ -1,0 +1,247 @@
+"""The metadata log as Raft wants it: a `storage.Log`, its snapshots, and the file of the election state.
+
+It lies where a node alone keeps its log (`metadata_log.py`) and in the same form, so that a node alone can become one
+of several. `Log.open` cuts off a torn end; what was synced and is damaged stops the start.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from minikafka.controller.metadata_log import (
+    METADATA,
+    METADATA_TOPIC_ID,
+    SNAPSHOT,
+    make_durably,
+    snapshot_epoch,
+    snapshot_offset,
+)
+from minikafka.controller.raft.election_state import (
+    FILE_NAME,
+    ElectionState,
+    decode_election_state,
+    encode_election_state,
+)
+from minikafka.controller.raft.log import EpochEnd, SnapshotId
+from minikafka.controller.records import UnreadableRecord
+from minikafka.controller.snapshots import decode_snapshot
+from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.config import LogConfig
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+
+__all__ = ["StoredLog"]
+
+SNAPSHOTS_KEPT = 2
+
+
+class StoredLog:
+    """A `RaftLog`. Made by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
+
+    def __init__(self, disk: Disk, log: Log, snapshots: list[str]) -> None:
+        self._disk = disk
+        self._log = log
+        self._snapshots = snapshots
+        self._size_at_snapshot = 0
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredLog":
+        """Open the log under a data directory, or make a new one there.
+
+        Raises:
+            UnreadableRecord: what is there is damaged beyond a torn end.
+            BlockingIOError: another process has it open.
+            CorruptLog, OSError: as `Log.open`.
+        """
+        path = f"{directory}/{METADATA}"
+        make_durably(disk, path)
+        disk.lock(f"{path}/.lock")
+        snapshots = sorted(name for name in disk.list(path) if SNAPSHOT.fullmatch(name))
+        log = Log.open(disk, path, METADATA, config, now_ms=now_ms, clean=False, topic_id=METADATA_TOPIC_ID)
+        if log.report.damage:
+            raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
+        opened = cls(disk, log, snapshots)
+        opened._begin_at_snapshot()
+        log.flush()  # what is seen from now on must not vanish with the power
+        return opened
+
+    def _begin_at_snapshot(self) -> None:
+        """What the newest snapshot stands for is passed over; a log that it was to replace is replaced now."""
+        snapshot, log = self.latest_snapshot() or SnapshotId(0, 0), self._log
+        if log.start_offset > snapshot.offset:
+            raise UnreadableRecord(
+                f"the metadata log in {log.directory} begins at {log.start_offset}, and what was before is gone: "
+                f"the newest snapshot ends at {snapshot.offset}"
+            )
+        if log.end_offset < snapshot.offset or self._disagrees_with(snapshot):
+            log.truncate_fully_and_start_at(snapshot.offset)
+        elif log.start_offset < snapshot.offset:
+            self._forget_before(snapshot.offset)
+
+    def _disagrees_with(self, snapshot: SnapshotId) -> bool:
+        """Whether the last record that a snapshot stands for is in this log as one of another epoch."""
+        if snapshot.offset <= self._log.start_offset:
+            return False
+        return self._log.epochs.epoch_of(snapshot.offset - 1) != snapshot.epoch
+
+    # -- what Raft asks ------------------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def start_epoch(self) -> int:
+        return snapshot_epoch(self._snapshots[-1]) if self._snapshots else 0
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._log.epochs.latest
+        return self.start_epoch if latest is None else latest
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """See `RaftLog`."""
+        found, end = EpochEnd(self.start_epoch, self.start_offset), self.end_offset
+        for known, start in reversed(self._log.epochs.entries):
+            if known <= epoch:
+                return EpochEnd(known, end)
+            end = start
+        return found
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """See `RaftLog`."""
+        part = self._log.read(offset, max_bytes=max_bytes)
+        if part is None:
+            return b""
+        data = part.read()
+        return data[: sum(len(batch.data) for batch in batches(data))]
+
+    def append_as_leader(self, data: bytes, epoch: int) -> int:
+        """See `RaftLog`."""
+        writable = bytearray(data)
+        self._log.append(writable, list(batches(writable)), leader_epoch=epoch)
+        return self._log.end_offset
+
+    def append_as_follower(self, data: bytes) -> int:
+        """See `RaftLog`. Nothing is appended where anything is wrong."""
+        found: list[Batch] = []
+        size, end = 0, self._log.end_offset
+        try:
+            for batch in batches(data):
+                batch.check_crc()
+                if batch.base_offset != end:
+                    raise ValueError(f"a batch of the metadata log begins at {batch.base_offset}, where {end} was due")
+                found.append(batch)
+                size, end = size + len(batch.data), batch.next_offset
+        except CorruptRecords as error:
+            raise ValueError(f"a batch of the metadata log is damaged: {error}") from error
+        if size != len(data):
+            raise ValueError(f"{len(data) - size} bytes behind the last batch of the metadata log")
+        if found:
+            self._log.append(memoryview(data), found, assign_offsets=False)
+        return self._log.end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """See `RaftLog`."""
+        self._log.truncate_to(offset)
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        """See `RaftLog`."""
+        if not self._snapshots:
+            return None
+        return SnapshotId(snapshot_offset(self._snapshots[-1]), snapshot_epoch(self._snapshots[-1]))
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
+        """See `RaftLog`."""
+        name = _name(snapshot)
+        if name not in self._snapshots:
+            return None
+        file = self._disk.open(f"{self._log.directory}/{name}")
+        try:
+            return file.size_bytes, file.pread(position, size_max)
+        finally:
+            file.close()
+
+    def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
+        """See `RaftLog`. Raises UnreadableRecord for what is no snapshot; nothing has changed then."""
+        decode_snapshot(data)
+        self._disk.write_atomically(f"{self._log.directory}/{_name(snapshot)}", data)
+        self._snapshots.append(_name(snapshot))
+        self._log.truncate_fully_and_start_at(snapshot.offset)
+        self._log.remove_doomed()
+        self._size_at_snapshot = self._log.size_bytes
+        self._remove_old_snapshots()
+
+    # -- what the driver and the controller ask ------------------------------------------------------------------
+
+    async def sync(self) -> None:
+        """Bring what is in it now to the device."""
+        await self._log.flush_async()
+
+    def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
+        """The batches from `start` on that end at or before `end`, as far as they fit, but at least one."""
+        for batch in batches(self.read(start, max_bytes)):
+            if batch.next_offset > end:
+                return
+            batch.check_crc()
+            yield batch
+
+    @property
+    def bytes_since_snapshot(self) -> int:
+        return self._log.size_bytes - self._size_at_snapshot
+
+    def snapshot_data(self) -> bytes | None:
+        """The newest snapshot."""
+        return self._disk.read_bytes(f"{self._log.directory}/{self._snapshots[-1]}") if self._snapshots else None
+
+    async def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Keep `data` in place of all committed records before an offset; no effect where there is a newer one."""
+        await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{_name(snapshot)}", data)
+        newest = self.latest_snapshot()
+        if newest is not None and newest.offset >= snapshot.offset:
+            if newest != snapshot:
+                self._disk.remove(f"{self._log.directory}/{_name(snapshot)}")
+            return  # another was installed meanwhile
+        self._snapshots.append(_name(snapshot))
+        self._log.roll()
+        self._forget_before(snapshot.offset)
+        self._size_at_snapshot = self._log.size_bytes
+        self._remove_old_snapshots()
+
+    def _forget_before(self, offset: int) -> None:
+        self._log.advance_start_offset(offset)
+        self._log.delete_old_segments(offset)
+        self._log.remove_doomed()
+
+    def _remove_old_snapshots(self) -> None:
+        for old in self._snapshots[:-SNAPSHOTS_KEPT]:
+            self._disk.remove(f"{self._log.directory}/{old}")
+        del self._snapshots[:-SNAPSHOTS_KEPT]
+
+    def election_state(self) -> ElectionState:
+        """As it was persisted last. A log that a node alone has written is continued in a later epoch than its last.
+
+        Raises:
+            UnreadableElectionState: the file is damaged, or of a newer minikafka.
+        """
+        path = f"{self._log.directory}/{FILE_NAME}"
+        if self._disk.exists(path):
+            found = decode_election_state(self._disk.read_bytes(path))
+            return found if found.epoch >= self.last_epoch else ElectionState(self.last_epoch)
+        return ElectionState(self.last_epoch)
+
+    async def persist(self, state: ElectionState, voters: Sequence[int]) -> None:
+        """Write the election state so that it lasts."""
+        data = encode_election_state(state, voters)
+        await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{FILE_NAME}", data)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close(clean=True)
+
+
+def _name(snapshot: SnapshotId) -> str:
+    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}.checkpoint"

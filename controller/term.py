@@ -1,0 +1,216 @@
+"""One node's time as the active controller: a queue, an image that runs ahead of what is committed, who waits for what.
+
+A decision is made against what all earlier decisions of the term will have done, committed or not. The image that knows
+that is the term's own, and goes with it. Whoever asked gets the reply once the decision is committed and this node has
+applied it; or, when the term ends before that, the news that nobody knows whether it will be.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
+from minikafka.controller.image import Image, Topic
+from minikafka.controller.metadata_log import encode_decision
+from minikafka.controller.quorum import NotLeader
+from minikafka.controller.records import Record
+from minikafka.protocol.errors import NotControllerError
+
+__all__ = ["Decide", "Term", "TermEnded", "copied"]
+
+QUEUE_MAX = 1000
+Reply = TypeVar("Reply")
+Decide = Callable[[Image], Decision[Reply]]
+
+
+class TermEnded(NotControllerError):
+    """This node is not the active controller, or ceased to be while somebody waited.
+
+    Attributes:
+        certain: whether what was asked has certainly not been carried out; else it may be, or not.
+    """
+
+    def __init__(self, *, certain: bool) -> None:
+        super().__init__("This is not the correct controller for this cluster.")
+        self.certain = certain
+
+
+@dataclass(slots=True, eq=False)
+class _Request(Generic[Reply]):
+    """Something to be decided, and what became of it: done once everything before `end_offset` is applied."""
+
+    decide: Decide[Reply]
+    done: trio.Event = field(default_factory=trio.Event)
+    decision: Decision[Reply] | None = None
+    error: Exception | None = None
+    end_offset: int = -1
+
+    def fail(self, error: Exception) -> None:
+        """Have whoever waits see this."""
+        self.error = error
+        self.done.set()
+
+
+@dataclass(slots=True, frozen=True)
+class Outcome(Generic[Reply]):
+    """A decision that is committed and applied: everything that it rests on lies before `end_offset`."""
+
+    decision: Decision[Reply]
+    end_offset: int
+
+    @property
+    def reply(self) -> Reply:
+        return self.decision.reply
+
+
+class Term:
+    """See above.
+
+    Args:
+        epoch: of the quorum.
+        image: complete; it is copied.
+        end_offset: of the log.
+        append: puts batches into the log and returns where they end; raises NotLeader.
+        now_ms: the wall clock.
+    """
+
+    def __init__(
+        self, epoch: int, image: Image, end_offset: int, append: Callable[[bytes], int], now_ms: Callable[[], int]
+    ) -> None:
+        self.epoch = epoch
+        self._decided = copied(image)
+        self._end_offset = end_offset
+        self._append = append
+        self._now_ms = now_ms
+        self._pending: deque[_Request[Any]] = deque()
+        self._room = trio.Event()
+        self._own: dict[int, Sequence[Record]] = {}
+        self._ended = False
+        self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        while True:
+            self._decide_waiting(await self._receive.receive())
+            while len(self._pending) >= QUEUE_MAX:
+                self._room = trio.Event()
+                await self._room.wait()
+
+    async def submit(self, decide: Decide[Reply]) -> Outcome[Reply]:
+        """A decision, once it is committed and applied. Cancelled, it may be carried out or not.
+
+        Raises:
+            KafkaError: what `decide` raised.
+            TermEnded: see there.
+        """
+        request = _Request(decide)
+        try:
+            await self._send.send(request)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise TermEnded(certain=True) from None
+        await request.done.wait()
+        if request.error is not None:
+            raise request.error
+        assert request.decision is not None, "done is either"
+        return Outcome(request.decision, request.end_offset)
+
+    def records_at(self, offset: int) -> Sequence[Record] | None:
+        """What this term has written at an offset, so that it need not be read again; None if it did not."""
+        return self._own.pop(offset, None)
+
+    def applied(self, offset: int) -> None:
+        """Everything before is committed, and applied to this node's image."""
+        while self._pending and self._pending[0].end_offset <= offset:
+            self._pending.popleft().done.set()
+        self._room.set()
+
+    def end(self, high_watermark: int) -> None:
+        """Another node leads: whoever waits for what is not committed will not learn here what becomes of it."""
+        if self._ended:
+            return
+        self._ended = True
+        self._own.clear()
+        while (waiting := self._next_waiting()) is not None:
+            waiting.fail(TermEnded(certain=True))
+        self._receive.close()
+        committed = deque(request for request in self._pending if request.end_offset <= high_watermark)
+        for request in self._pending:
+            if request.end_offset > high_watermark:
+                request.fail(TermEnded(certain=not _records(request)))
+        self._pending = committed
+
+    def _decide_waiting(self, first: "_Request[Any]") -> None:
+        """Decide what waits, as far as it fits into one write, and write it."""
+        decided: list[_Request[Any]] = []
+        request: _Request[Any] | None = first
+        records_count = 0
+        while request is not None:
+            if self._decide(request):
+                decided.append(request)
+                records_count += len(_records(request))
+            request = self._next_waiting() if records_count < RECORDS_MAX else None
+        if self._write(decided):
+            self._pending += decided
+
+    def _decide(self, request: "_Request[Any]") -> bool:
+        """Make a decision, and build on it from now on. What it raises is the requester's to see."""
+        try:
+            request.decision = request.decide(self._decided)
+        except Exception as error:  # noqa: BLE001 (nothing has changed; whoever asked must know)
+            request.fail(error)
+            return False
+        for record in request.decision.records:
+            self._decided.apply(record)
+        return True
+
+    def _write(self, decided: "Sequence[_Request[Any]]") -> bool:
+        """Append the decisions, a batch each. Nothing is waited for: several writes may be on their way.
+
+        Where this node leads no more, the end of the term is about to be told, and nothing is written.
+        """
+        now = self._now_ms()
+        data = b"".join(encode_decision(_records(request), now) for request in decided if _records(request))
+        for request in decided:
+            if _records(request):
+                self._own[self._end_offset] = _records(request)
+            self._end_offset += len(_records(request))
+            request.end_offset = self._end_offset
+        if data:
+            try:
+                end_offset = self._append(data)
+            except NotLeader:
+                for request in decided:
+                    request.fail(TermEnded(certain=True))
+                return False
+            assert end_offset == self._end_offset, "nobody else writes during a term"
+        return True
+
+    def _next_waiting(self) -> "_Request[Any] | None":
+        try:
+            return self._receive.receive_nowait()
+        except trio.WouldBlock:
+            return None
+
+
+def _records(request: "_Request[Any]") -> Sequence[Record]:
+    assert request.decision is not None, "only what was decided has records"
+    return request.decision.records
+
+
+def copied(image: Image) -> Image:
+    """Another image of the same."""
+    topics = {name: Topic(topic.name, topic.id, list(topic.partitions)) for name, topic in image.topics.items()}
+    return replace(
+        image,
+        topics=topics,
+        topics_by_id={topic.id: topic for topic in topics.values()},
+        brokers=dict(image.brokers),
+        configs={key: dict(values) for key, values in image.configs.items()},
+        features=dict(image.features),
+        quotas={entity: dict(values) for entity, values in image.quotas.items()},
+        scram=dict(image.scram),
+        colliding={name: list(names) for name, names in image.colliding.items()},
+    )

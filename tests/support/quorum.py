@@ -1,0 +1,158 @@
+"""Clusters of controllers in one process: memory for disks and network, a clock that jumps.
+
+    async def story(cluster: Controllers) -> None:
+        await cluster.start(1, 2, 3)
+        leader = await cluster.leader()
+        cluster.network.isolate(leader.node_id)
+        …
+
+    run(story)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import trio
+import trio.testing
+
+from minikafka.controller.cluster import ClusterController
+from minikafka.controller.quorum_settings import quorum_settings
+from minikafka.controller.static import StaticSettings
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.storage.memory_disk import MemoryDisk
+from support.memory_network import MemoryNetwork
+
+START_MS = 1_700_000_000_000
+FAST = {
+    "controller.quorum.election.timeout.ms": "400",
+    "controller.quorum.fetch.timeout.ms": "800",
+    "broker.session.timeout.ms": "1000",
+}
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One node of the cluster, running."""
+
+    node_id: int
+    controller: ClusterController
+    scope: trio.CancelScope
+    ended: trio.Event
+
+
+class Controllers:
+    """See above. Disks outlive the nodes that use them."""
+
+    def __init__(self, nursery: trio.Nursery, *, voters: int, seed: int) -> None:
+        self.network = MemoryNetwork()
+        self.disks: dict[int, MemoryDisk] = {}
+        self.running: dict[int, Member] = {}
+        self.given: dict[str, str] = {}
+        self._nursery = nursery
+        self._voters = range(1, voters + 1)
+        self._seed = seed
+
+    async def start(self, *node_ids: int, **given: str) -> None:
+        """Start nodes; of those above the number of voters nobody is a controller. Settings have `_` for points."""
+        for node_id in node_ids:
+            self._seed += 1
+            disk = self.disks.setdefault(node_id, MemoryDisk(Random(f"{self._seed}/{node_id}")))
+            static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
+            is_controller = node_id in self._voters
+            controller = ClusterController(
+                static,
+                quorum_settings(static, [("", 9093)] if is_controller else [], is_controller=is_controller),
+                disk=disk,
+                network=self.network.of(node_id),
+                now_ms=lambda: START_MS + int(trio.current_time() * 1000),
+                random=Random(f"{self._seed}/{node_id}"),
+            )
+            member = Member(node_id, controller, trio.CancelScope(), trio.Event())
+            self.running[node_id] = member
+            await self._nursery.start(self._run, member)
+
+    def _settings(self, node_id: int) -> dict[str, str]:
+        voters = ",".join(f"{voter}@node-{voter}:9093" for voter in self._voters)
+        return {"node.id": str(node_id), "log.dirs": "/data", "controller.quorum.voters": voters, **FAST}
+
+    async def _run(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
+        with member.scope:
+            await member.controller.run(task_status=task_status)
+        self.network.listeners.pop(member.node_id, None)
+        member.ended.set()
+
+    async def kill(self, *node_ids: int) -> None:
+        """End nodes as a power cut does: what was not synced may be lost."""
+        for node_id in node_ids:
+            member = self.running.pop(node_id)
+            member.scope.cancel()
+            await member.ended.wait()
+            self.disks[node_id].crash()
+
+    async def leader(self, among: tuple[int, ...] = ()) -> Member:
+        """The node with the active controller, once there is one."""
+        while True:
+            for node_id in among or tuple(self.running):
+                if self.running[node_id].controller.is_active:
+                    return self.running[node_id]
+            await trio.sleep(0.01)
+
+    async def agree(self) -> None:
+        """Until all have applied the same."""
+        while len({member.controller.offset for member in self.running.values()}) > 1:
+            await trio.sleep(0.01)
+
+    def __getitem__(self, node_id: int) -> ClusterController:
+        return self.running[node_id].controller
+
+
+def run(story: Callable[[Controllers], Awaitable[Any]], *, voters: int = 3, seed: int = 0) -> Any:
+    """Tell a story of a cluster, in no time."""
+
+    async def main() -> Any:
+        async with trio.open_nursery() as nursery:
+            result = await story(Controllers(nursery, voters=voters, seed=seed))
+            nursery.cancel_scope.cancel()
+        return result
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def _names(given: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "."): text for name, text in given.items()}
+
+
+async def create(controller: ClusterController, *names: str, timeout_ms: int = 10_000) -> list[int]:
+    """Create topics without a broker that could serve them; returns the error codes."""
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    response = await controller.handle(CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms), 7)
+    return [result.error_code for result in response.topics]
+
+
+async def register(controller: ClusterController, node_id: int, incarnation: int = 0) -> int:
+    """Register a broker and let it in; returns its epoch."""
+    request = BrokerRegistrationRequest(
+        broker_id=node_id,
+        cluster_id=controller.image.cluster_id,
+        incarnation_id=bytes([node_id, incarnation]) * 8,
+        listeners=[Listener(name="PLAINTEXT", host=f"node-{node_id}", port=9092)],
+        rack=None,
+    )
+    response = await controller.handle(request, 4)
+    assert not response.error_code, response
+    await heartbeat(controller, node_id, response.broker_epoch)
+    return int(response.broker_epoch)
+
+
+async def heartbeat(controller: ClusterController, node_id: int, epoch: int, **wishes: bool) -> Any:
+    """One heartbeat; returns the response."""
+    request = BrokerHeartbeatRequest(
+        broker_id=node_id, broker_epoch=epoch, current_metadata_offset=controller.offset, **wishes
+    )
+    return await controller.handle(request, 1)
