@@ -317,7 +317,9 @@ class World:
         self.now_ms = 1_000_000
         self.random = Random(str(seed))
         self.fetch_bytes = fetch_bytes
-        self.config = LogConfig(min_insync_replicas=min_isr, segment_bytes=4096, file_delete_delay_ms=0)
+        self.config = LogConfig(
+            min_insync_replicas=min_isr, segment_bytes=4096, segment_index_bytes=1200, file_delete_delay_ms=0
+        )
         self.image = Image()
         self.log: list[Record] = []
         self.produced: list[Produced] = []
