@@ -39,10 +39,12 @@ class Record(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """The zigzag varint of a signed number of up to 64 bits."""
+    """The zigzag varint of a signed number of 64 bits; what is wider wraps around as Java's does."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _BYTES[number]
+    if number >= 1 << 64:
+        return varint(((value + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63))
     out = bytearray()
     while number > 0x7F:
         out.append((number & 0x7F) | 0x80)

@@ -111,6 +111,14 @@ def test_times_wrap_around_the_same(numbers: dict[str, int]) -> None:
     assert column_records(whole) == loop_records(whole)
 
 
+def test_distances_between_times_wrap_around_the_same() -> None:
+    times = [-1, (1 << 63) - 1, -(1 << 63), 0]
+    records = [Record(-1, time, None, b"") for time in times]
+    data = encode_batch(records)
+    assert encode_columns(None, [b""] * 4, times) == data
+    assert [one.timestamp for one in parse_header(data).records()] == times
+
+
 def test_a_bomb_does_not_go_off() -> None:
     data = encode_batch([Record(-1, 0, None, bytes(1 << 20))], codec=Codec.ZSTD)
     with pytest.raises(CorruptRecords, match="more than"):
