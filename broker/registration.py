@@ -99,7 +99,7 @@ class Registration:
         """None where nobody answered as the active controller."""
         request = BrokerRegistrationRequest(
             broker_id=self._node_id,
-            cluster_id=self._controller.image.cluster_id,
+            cluster_id=self._controller.cluster_id or self._controller.image.cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=[
                 Listener(name=name, host=host, port=port, security_protocol=_PROTOCOLS[protocol])

@@ -11,6 +11,10 @@ from support.clusters import heal, make
 from minikafka.cli.local_cluster import LocalCluster
 
 
+UNHURRIED = {"broker.session.timeout.ms": "3000"}
+"""Where time does not count, a busy machine must not make a broker look dead."""
+
+
 @pytest.fixture(scope="session")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with make(tmp_path_factory.mktemp("three"), brokers=3) as cluster:
@@ -19,7 +23,8 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClust
 
 @pytest.fixture(scope="session")
 def nodes_and_controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with make(tmp_path_factory.mktemp("apart"), brokers=3, controllers=1, isolated=True) as cluster:
+    directory = tmp_path_factory.mktemp("apart")
+    with make(directory, brokers=3, controllers=1, isolated=True, settings=UNHURRIED) as cluster:
         yield cluster
 
 

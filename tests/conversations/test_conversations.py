@@ -23,6 +23,8 @@ from minikafka.protocol.apis import APIS
 
 HERE = Path(__file__).parent
 FILES = sorted([*HERE.glob("*/*/*.txt"), *HERE.glob("cluster/*.txt")])
+UNHURRIED = {"group.initial.rebalance.delay.ms": "0", "broker.session.timeout.ms": "9000"}
+"""A busy machine must not make a broker look dead."""
 OF_CLUSTERS = [path for path in FILES if path.parent.name == "cluster"]
 FOLDERS = sorted({path.parent for path in FILES} - {path.parent for path in OF_CLUSTERS})
 ONE_OF_EACH_FOLDER = [next(iter(sorted(folder.glob("*.txt")))) for folder in FOLDERS]
@@ -61,8 +63,7 @@ class Nodes:
         if key not in self._nodes and conversation.nodes == 1:
             self._nodes[key] = NodeProcess(folder, settings=conversation.settings)
         elif key not in self._nodes:
-            settings = {"group.initial.rebalance.delay.ms": 0, **conversation.settings}
-            self._nodes[key] = LocalCluster(folder, brokers=conversation.nodes, settings=settings)
+            self._nodes[key] = LocalCluster(folder, brokers=conversation.nodes, settings=UNHURRIED | conversation.settings)
         found = self._nodes[key]
         if isinstance(found, NodeProcess) and not found.running:
             found.start()

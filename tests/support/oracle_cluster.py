@@ -33,7 +33,7 @@ class OracleCluster(LocalCluster):
     READY = re.compile(rb"Kafka Server started")
 
     def __init__(self, directory: Path, *, settings: Mapping[str, object] | None = None, **rest: Any) -> None:
-        super().__init__(directory, settings={**UNHURRIED, **(settings or {})}, **rest)
+        super().__init__(directory, settings={**(settings or {}), **UNHURRIED}, **rest)
 
     def command(self, node_id: int) -> list[str]:
         return [sys.executable, str(KAFKA), "server", "--config", str(self.config(node_id)), "--heap", "300m"]
