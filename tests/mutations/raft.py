@@ -84,7 +84,7 @@ MUTATIONS = (
         "half of the voters are a majority",
         _MEMBER,
         "self.majority = len(self.voters) // 2 + 1",
-        "self.majority = (len(self.voters) + 1) // 2",
+        "self.majority = max(1, len(self.voters) // 2)",
         _TESTS,
     ),
     Mutation(
@@ -176,6 +176,13 @@ MUTATIONS = (
         _LEADING,
         "    if fetch_offset < start or last_fetched_epoch < start_epoch or parts_at_start:",
         "    if parts_at_start:",
+        _TESTS,
+    ),
+    Mutation(
+        "the rest of the log is kept when a snapshot is installed",
+        _FOLLOWING,
+        "    member.log.start_at(snapshot, data)\n",
+        "",
         _TESTS,
     ),
     Mutation(
