@@ -16,7 +16,7 @@ from mutations import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
-LISTS = ("raft", "replication")
+LISTS = ("raft", "replication", "decisions")
 TIMEOUT_S = 300
 TESTS_FAILED = 1
 """pytest's exit code; others say that it could not run them, which proves nothing."""
