@@ -10,7 +10,6 @@ from support.clusters import heal, make
 
 from minikafka.cli.local_cluster import LocalCluster
 
-
 UNHURRIED = {"broker.session.timeout.ms": "3000"}
 """Where time does not count, a busy machine must not make a broker look dead."""
 

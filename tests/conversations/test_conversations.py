@@ -63,7 +63,8 @@ class Nodes:
         if key not in self._nodes and conversation.nodes == 1:
             self._nodes[key] = NodeProcess(folder, settings=conversation.settings)
         elif key not in self._nodes:
-            self._nodes[key] = LocalCluster(folder, brokers=conversation.nodes, settings=UNHURRIED | conversation.settings)
+            settings = UNHURRIED | conversation.settings
+            self._nodes[key] = LocalCluster(folder, brokers=conversation.nodes, settings=settings)
         found = self._nodes[key]
         if isinstance(found, NodeProcess) and not found.running:
             found.start()
