@@ -198,8 +198,12 @@ class World:
             self.checker.seen("node that truncated its log")
         self.checker.seen("crash that loses unsynced records" if lost else "crash")
         self.tell(f"{node} crashes; {lost} changes of its log are lost, on its disk is {node.disk.election}")
+        self.break_connections(node, noticed=0.7)
+
+    def break_connections(self, node: Node, *, noticed: float) -> None:
+        """The other nodes learn that a node is gone, each with a chance of `noticed`."""
         for other in self.nodes.values():
-            if other is not node and self.random.random() < 0.7:
+            if other is not node and self.random.random() < noticed:
                 self.at(self.now + self.random.random() * 0.01, self._unreachable, other, node.id)
 
     def pause(self, node: Node, seconds: float) -> None:
