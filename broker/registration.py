@@ -33,6 +33,7 @@ SOON_S = 0.02
 """Between questions of which the answer is about to change."""
 RETRY_S = 0.1
 LEAVE_TIMEOUT_S = 8.0
+LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
 LEADERLESS_TIMEOUT_S = 1.5
 """A broker that wants to go, and finds nobody to tell for so long, goes without."""
 _ASK_AGAIN = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
@@ -127,16 +128,24 @@ class Registration:
     async def _beat(self) -> None:
         while True:
             began = trio.current_time()
-            response = await self._heartbeat(want_fence=not self._serves)
-            if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
-                await self._register_again()
-            waits_to_serve = self._serves and (response is None or response.is_fenced)
-            if response is not None and not response.error_code and not response.is_fenced:
+            if self._is_alive():
                 self.unfenced.set()
-            elif not self._serves or waits_to_serve:
-                await trio.sleep(SOON_S)
-                continue
-            await trio.sleep_until(began + self._interval_s)
+                await self._controller.be_heard()
+            else:
+                await self._come_alive()
+            alive = self._is_alive()
+            await trio.sleep_until(began + (self._interval_s if alive else min(SOON_S, self._interval_s)))
+
+    def _is_alive(self) -> bool:
+        """Whether the cluster, as far as this node knows, takes it for alive."""
+        broker = self._controller.image.brokers.get(self._node_id)
+        return broker is not None and broker.epoch == self._controller.broker_epoch and not broker.fenced
+
+    async def _come_alive(self) -> None:
+        """Ask to be let in, once that is wanted."""
+        response = await self._heartbeat(want_fence=not self._serves)
+        if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            await self._register_again()
 
     async def _register_again(self) -> None:
         """The cluster has another opinion of who this is."""
@@ -166,8 +175,22 @@ class Registration:
         Bounded: that there is nobody to ask, or nobody to take over, holds it up for a few seconds at most.
         """
         self._beating.cancel()
-        if self._controller.broker_epoch < 0:
-            return
+        if self._controller.broker_epoch >= 0:
+            await self._ask_to_go()
+            await self._let_others_go()
+
+    async def _let_others_go(self) -> None:
+        """Where all nodes are stopped together, each needs the votes of the others until it is gone."""
+        with trio.move_on_after(LINGER_S_MAX):
+            await trio.sleep(LINGER_S_MIN)
+            while any(
+                broker.in_controlled_shutdown and not broker.fenced
+                for node_id, broker in self._controller.image.brokers.items()
+                if node_id != self._node_id
+            ):
+                await trio.sleep(SOON_S)
+
+    async def _ask_to_go(self) -> None:
         answered = trio.current_time()
         with trio.move_on_after(LEAVE_TIMEOUT_S):
             while trio.current_time() - answered < LEADERLESS_TIMEOUT_S:

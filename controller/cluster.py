@@ -114,8 +114,9 @@ class ClusterController:
         self._active: ActiveController | None = None
         self._leading: tuple[trio.CancelScope, Term] | None = None
         self._leader_changed = trio.Event()
-        self._asking: dict[trio.CancelScope, None] = {}
+        self._asking: dict[trio.CancelScope, int] = {}
         self._refusing: set[int] = set()
+        self._gone: dict[int, None] = {}
         self._forwarded = 0
         self._nursery: trio.Nursery | None = None
 
@@ -288,7 +289,7 @@ class ClusterController:
         if leader in (-1, self._static.node_id):
             raise TermEnded(certain=True)
         scope = trio.CancelScope()
-        self._asking[scope] = None
+        self._asking[scope] = leader
         try:
             with scope:
                 body = await self._peers.ask(leader, "forward", request_body(request, version))
@@ -305,24 +306,27 @@ class ClusterController:
         """As a broker, have the active controller know how far this node is: whoever creates a topic waits for that."""
         while True:
             changed, offset = self._leader_changed, self.offset
-            if self.broker_epoch >= 0 and not await self._tell_offset(offset):
+            if self.broker_epoch >= 0 and not await self.be_heard():
                 await trio.sleep(RETRY_S)
             elif self.offset == offset:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_then_cancel, changed.wait, nursery.cancel_scope)
                     nursery.start_soon(_then_cancel, self._applier.progress.grown, nursery.cancel_scope)
 
-    async def _tell_offset(self, offset: int) -> bool:
-        """Whether there was somebody to tell."""
+    async def be_heard(self) -> bool:
+        """Tell the active controller that this broker is there, and how far; returns whether somebody heard it.
+
+        It does not wait its turn among decisions, so it counts however many there are.
+        """
         leader = self.leader_id
         if self._active is not None:
-            self._active.heard_of(self._static.node_id, self.broker_epoch, offset)
+            self._active.heard_of(self._static.node_id, self.broker_epoch, self.offset)
             return True
         if leader in (-1, self._static.node_id):
             return False
         with trio.move_on_after(self._settings.raft.fetch_timeout):
             try:
-                await self._peers.ask(leader, "applied", {"epoch": self.broker_epoch, "offset": offset})
+                await self._peers.ask(leader, "applied", {"epoch": self.broker_epoch, "offset": self.offset})
                 return True
             except (Unreachable, Lost):
                 pass
@@ -337,6 +341,7 @@ class ClusterController:
 
     def _asked(self, sender: int, what: str, body: dict[str, Any], reply: Reply) -> None:
         assert self._nursery is not None, "peers run within"
+        self._gone.pop(sender, None)
         if what == "raft" and self._quorum is not None:
             self._quorum.request(sender, body, reply)
         elif what == "applied" and self._active is not None:
@@ -389,8 +394,9 @@ class ClusterController:
         self._leader_has_changed()
 
     def _leader_has_changed(self) -> None:
-        for scope in self._asking:
-            scope.cancel()
+        for scope, asked in self._asking.items():
+            if asked != self.leader_id:
+                scope.cancel()
         self._leader_changed.set()
         self._leader_changed = trio.Event()
 
@@ -408,6 +414,8 @@ class ClusterController:
                 if not self.image.cluster_id:
                     await active.found(self._cluster_id)
                 await trio.lowlevel.checkpoint()  # the term may be over already
+                for node_id in self._gone:
+                    active.lost_connection(node_id)
                 self._active = active
                 self._leader_has_changed()
 
@@ -435,6 +443,7 @@ class ClusterController:
             raise WrongDirectory(reason)
 
     def _lost(self, node_id: int) -> None:
+        self._gone[node_id] = None
         if self._quorum is not None:
             self._quorum.unreachable(node_id)
         if self._active is not None:
