@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from minikafka.controller.decisions import broker_settings, client_metrics_settings, group_settings, log_levels
 from minikafka.controller.decisions.decision import Context, check_size
+from minikafka.controller.decisions.eligible_replicas import no_longer_eligible
 from minikafka.controller.decisions.topic_settings import check_topic_settings
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import ResourceType
@@ -20,6 +21,7 @@ from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidRequestError,
     KafkaError,
+    PolicyViolationError,
     UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.names import check_topic_name
@@ -88,6 +90,16 @@ def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> 
         except KafkaError as refusal:
             error = refusal
         altered.errors.append(error)
+    return _with_eligible(image, altered, context)
+
+
+def _with_eligible(image: Image, altered: Altered, context: Context) -> Altered:
+    """With what follows for eligible leader replicas, or without anything where that is too much."""
+    altered.records += no_longer_eligible(image, altered.records, context.in_force(image))
+    try:
+        check_size(altered.records)
+    except PolicyViolationError as refusal:
+        return Altered([], {}, [error or refusal for error in altered.errors])
     return altered
 
 

@@ -38,6 +38,13 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
+        "a replica stays eligible although others may commit without it now",
+        "controller/decisions/eligible_replicas.py",
+        "yield PartitionChange(topic.id, index, elr=())",
+        "yield PartitionChange(topic.id, index)",
+        _TESTS,
+    ),
+    Mutation(
         "unclean elections everywhere",
         _CHANGES,
         "    if rules.election is Election.UNCLEAN:\n",

@@ -11,6 +11,11 @@ from minikafka.controller.image import Image, PartitionState
 from minikafka.controller.records import TopicRecord
 from minikafka.controller.snapshots import decode_snapshot, encode_snapshot, records_of
 from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 NODES = (1, 2, 3, 4, 5)
 SEEDS = range(40)
@@ -52,9 +57,8 @@ class Story:
         before = self.partitions()
         self.back = None
         often = [self.crash, self.start, self.start, self.start, self.alter, self.alter, self.alter]
-        action = self.random.choice(
-            [*often, self.stop, self.restart, self.reassign, self.elect, self.balance, self.silence, self.beat]
-        )
+        rarely = [self.stop, self.restart, self.silence, self.beat, self.reassign, self.elect, self.balance]
+        action = self.random.choice([*often, *rarely, self.configure])
         action()
         self.check(before, asked_unclean=action == self.elect)
 
@@ -135,6 +139,14 @@ class Story:
     def elect(self) -> None:
         (name, index), _ = self.random.choice(sorted(self.partitions().items()))
         self.cluster.elect(unclean=self.random.random() < 0.2, name=name, index=index)
+
+    def configure(self) -> None:
+        """Another number of replicas is demanded of a topic."""
+        name, minimum = self.random.choice(sorted(self.topics)), self.random.choice((1, 2, 3))
+        setting = AlterableConfig(name="min.insync.replicas", value=str(minimum))
+        resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=[setting])
+        self.cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+        self.topics[name] = minimum
 
     def balance(self) -> None:
         decide = self.random.choice([balancing.preferred, balancing.leaderless])
