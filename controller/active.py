@@ -94,13 +94,12 @@ class ActiveController:
 
     # -- what is asked -------------------------------------------------------------------------------------------
 
-    async def handle(self, request: Any, version: int, *, handed_on: bool) -> Outcome[Any]:
+    async def handle(self, request: Any, version: int) -> Outcome[Any]:
         """The response, committed and applied here; new partitions are known to all live brokers as well.
 
         Args:
-            request: one that changes something.
+            request: one that changes something, as whoever was asked has handed it on (`decisions/hand_on.py`).
             version: of the request.
-            handed_on: whether another node was asked.
 
         Raises:
             KafkaError: for the request as a whole; TermEnded.
@@ -110,18 +109,16 @@ class ActiveController:
             raise UnsupportedVersionError(f"the controller decides nothing about a {type(request).__name__}")
         if isinstance(request, BrokerHeartbeatRequest):
             self.heard_of(request.broker_id, request.broker_epoch, request.current_metadata_offset)
-        outcome = await self.term.submit(
-            lambda image: decide(image, request, self._context(version, handed_on=handed_on))
-        )
+        outcome = await self.term.submit(lambda image: decide(image, request, self._context(version)))
         self._note(request, outcome)
         if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and outcome.decision.records:
             with trio.move_on_after(max(0, min(request.timeout_ms, KNOWN_TO_ALL_MS_MAX)) / 1000):
                 await self._known_to_all(outcome.end_offset)
         return outcome
 
-    def _context(self, version: int = 0, *, handed_on: bool = False) -> Context:
+    def _context(self, version: int = 0) -> Context:
         return Context(
-            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), handed_on=handed_on
+            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), handed_on=True
         )
 
     def _note(self, request: Any, outcome: Outcome[Any]) -> None:

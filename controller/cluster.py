@@ -14,6 +14,8 @@ import trio
 
 from minikafka.controller.active import ActiveController
 from minikafka.controller.applying import Applier, Subscriber
+from minikafka.controller.decisions.decision import Context
+from minikafka.controller.decisions.hand_on import split
 from minikafka.controller.decisions.producer_ids import ProducerIds
 from minikafka.controller.decisions.routing import DESCRIPTIONS
 from minikafka.controller.formatting import data_directories, known_cluster_id, metadata_directory
@@ -38,7 +40,7 @@ from minikafka.controller.raft import SnapshotId
 from minikafka.controller.raft_log import StoredLog
 from minikafka.controller.records import ClusterRecord, Record
 from minikafka.controller.static import StaticSettings
-from minikafka.controller.term import Outcome, Term, TermEnded
+from minikafka.controller.term import Term, TermEnded
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -214,6 +216,14 @@ class ClusterController:
         describe = DESCRIPTIONS.get(type(request))
         if describe is not None:
             return describe(self.image, request, version)
+        handed = split(self.image, request, Context(self._static, self._random, version, self.log_levels))
+        for logger, level in handed.log_levels.items():
+            self.log_levels[logger] = level
+            self._set_log_level(logger, level)
+        return handed.merge(None if handed.request is None else await self._carried_out(handed.request, version))
+
+    async def _carried_out(self, request: Any, version: int) -> Any:
+        """The response of the active controller, whoever that comes to be."""
         timeout_ms = getattr(request, "timeout_ms", 0) or self._static.number("request.timeout.ms")
         with trio.move_on_after(timeout_ms / 1000):
             while True:
@@ -282,8 +292,7 @@ class ClusterController:
     async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
         """Response, and the offset that it rests on. Raises KafkaError, TermEnded."""
         if self._active is not None:
-            outcome = await self._active.handle(request, version, handed_on=False)
-            self._set_log_levels(outcome)
+            outcome = await self._active.handle(request, version)
             return outcome.reply, outcome.end_offset
         leader = self.leader_id
         if leader in (-1, self._static.node_id):
@@ -332,11 +341,6 @@ class ClusterController:
                 pass
         return False
 
-    def _set_log_levels(self, outcome: Outcome[Any]) -> None:
-        for logger, level in outcome.decision.log_levels.items():
-            self.log_levels[logger] = level
-            self._set_log_level(logger, level)
-
     # -- what other nodes ask ------------------------------------------------------------------------------------
 
     def _asked(self, sender: int, what: str, body: dict[str, Any], reply: Reply) -> None:
@@ -362,7 +366,7 @@ class ClusterController:
             if self._active is None:
                 raise TermEnded(certain=True)
             request, version = request_from(body)
-            outcome = await self._active.handle(request, version, handed_on=True)
+            outcome = await self._active.handle(request, version)
             reply(answer_body(outcome.reply, version, outcome.end_offset))
         except (KafkaError, MalformedMessage) as error:
             reply(error_body(error))
