@@ -28,9 +28,8 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.with-demo  ## Real flights through a node that is killed half-way
-	$(BIN)/python examples/flights.py
-	@if $(HAS_JAVA); then $(BIN)/python examples/delays.py; else echo $(NO_JAVA); fi
+demo: $(VENV)/.with-demo  ## Real flights through a cluster whose leader is killed half-way, then read by Spark
+	$(BIN)/python examples/flights.py --then '$(BIN)/python examples/by_hour.py'
 
 test: $(VENV)/.with-test  ## The whole suite
 	@$(HAS_JAVA) || echo $(NO_JAVA)

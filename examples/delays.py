@@ -1,11 +1,11 @@
 """A streaming job: the delays of New York's departures per airport and hour, with the weather of that hour.
 
-    python examples/delays.py            (needs `pip install 'minikafka[demo,spark]'` and Java 17 or newer)
+    python examples/delays.py            (needs `pip install 'minikafka[demo]'` and Java 17 or newer)
 
 It starts a minikafka node and replays the flights of 2013 into a topic. A PySpark job reads it with
 `format("minikafka")`, gathers departures into windows of an hour of event time behind a watermark, and joins them with
 the weather. Half-way the job is stopped; later it goes on from its checkpoint. At the end each of its figures is
-compared with the one computed in one go from the files, and a batch query of the same topic gives the picture in docs/.
+compared with the one computed in one go from the files.
 
 It ends with a status other than 0 when any figure differs.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import tempfile
 import time
@@ -24,19 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from flights import Node, load_frame, package_data
-from hourly_picture import draw
+from by_hour import flights, start_spark
+from flights import load_frame, package_data
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (everybody calls it F)
 from rich.console import Console
-from rich.table import Table
 
+from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin, Producer
-from minikafka.spark_connector import register
 
 TOPIC = "departures"
 PARTITIONS = 3
-SCHEMA = "origin string, time_hour timestamp, dep_delay double, hour int"
 WATERMARK = "2 days"
 OFFSETS_PER_TRIGGER = 20_000
 STOP_AFTER_S = 300
@@ -47,66 +44,47 @@ LATER = "2014-06-01T00:00:00Z"
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=int, help="take only that many flights")
-    parser.add_argument("--picture", type=Path, help="write the delays by hour there, as SVG")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     frame = load_frame().sort_values("time_hour", kind="stable").head(options.limit)
-    with tempfile.TemporaryDirectory(prefix="minikafka-delays-") as folder, Node(Path(folder) / "data") as node:
-        spark = start_spark()
+    with (
+        tempfile.TemporaryDirectory(prefix="minikafka-delays-") as folder,
+        LocalCluster(Path(folder) / "cluster", brokers=1) as cluster,
+    ):
+        spark = start_spark("delays")
         try:
-            found = stream(spark, node, frame, Path(folder), console).collect()
-            by_hour = delays_by_hour(spark, node)
+            found = stream(spark, cluster.bootstrap, frame, Path(folder), console).collect()
         finally:
             spark.stop()
-    agrees = compare(found, expected(frame), console)
-    show(by_hour, console)
-    if options.picture:
-        options.picture.write_text(draw(by_hour))
-    return 0 if agrees else 1
+    return 0 if compare(found, expected(frame), console) else 1
 
 
-def start_spark() -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    spark = SparkSession.builder.master("local[2]").appName("delays").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("FATAL")  # a batch that is stopped half-way is no error here
-    register(spark)
-    return spark
-
-
-def stream(spark: SparkSession, node: Node, frame: pd.DataFrame, folder: Path, console: Console) -> DataFrame:
+def stream(spark: SparkSession, bootstrap: str, frame: pd.DataFrame, folder: Path, console: Console) -> DataFrame:
     """Run the job, stop it in the middle, run it again; what it has written in all."""
     lines = frame[["origin", "time_hour", "dep_delay", "hour"]].to_json(orient="records", lines=True).splitlines()
     half = len(lines) // 2
-    replay(node, lines[:half], create=True)
-    query = start(spark, node, folder, {})
+    replay(bootstrap, lines[:half], create=True)
+    query = start(spark, bootstrap, folder, {})
     stop_at = time.monotonic() + STOP_AFTER_S
     while processed(query) < min(half // 2, OFFSETS_PER_TRIGGER) and time.monotonic() < stop_at:
         time.sleep(0.1)
     query.stop()
     console.print(f"Stopped after {processed(query):,} of {len(lines):,} flights; the rest arrives meanwhile")
     last = json.dumps({"origin": "END", "time_hour": LATER, "dep_delay": None, "hour": 0})
-    replay(node, [*lines[half:], *[last] * PARTITIONS])
-    query = start(spark, node, folder, {"availableNow": True})
+    replay(bootstrap, [*lines[half:], *[last] * PARTITIONS])
+    query = start(spark, bootstrap, folder, {"availableNow": True})
     query.awaitTermination()
     last_batch = query.lastProgress["batchId"]
     console.print(f"Gone on from its checkpoint: {processed(query):,} more records, up to batch {last_batch}")
     return spark.read.parquet(str(folder / "delays"))
 
 
-def replay(node: Node, lines: Sequence[str], *, create: bool = False) -> None:
+def replay(bootstrap: str, lines: Sequence[str], *, create: bool = False) -> None:
     """Produce lines in order, to one partition after the other."""
     if create:
-        with Admin(node.bootstrap) as admin:
+        with Admin(bootstrap) as admin:
             admin.create_topic(TOPIC, partitions=PARTITIONS)
-    with Producer(node.bootstrap, compression_type="zstd") as producer:
+    with Producer(bootstrap, compression_type="zstd") as producer:
         sent = [
             producer.send(TOPIC, line.encode(), partition=number % PARTITIONS) for number, line in enumerate(lines)
         ]
@@ -114,10 +92,10 @@ def replay(node: Node, lines: Sequence[str], *, create: bool = False) -> None:
             one.result()
 
 
-def start(spark: SparkSession, node: Node, folder: Path, trigger: dict[str, Any]) -> Any:
+def start(spark: SparkSession, bootstrap: str, folder: Path, trigger: dict[str, Any]) -> Any:
     """The job: windows of an hour behind a watermark, and the weather of each window."""
     source = spark.readStream.format("minikafka").options(
-        **{"kafka.bootstrap.servers": node.bootstrap, "subscribe": TOPIC},
+        **{"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC},
         startingOffsets="earliest",
         maxOffsetsPerTrigger=OFFSETS_PER_TRIGGER,
     )
@@ -131,10 +109,6 @@ def start(spark: SparkSession, node: Node, folder: Path, trigger: dict[str, Any]
     writer = hourly.join(weather(spark), ["origin", "time_hour"], "left").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "delays")).option("checkpointLocation", str(folder / "checkpoint"))
     return (writer.trigger(**trigger) if trigger else writer).start()
-
-
-def flights(records: DataFrame) -> DataFrame:
-    return records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("flight")).select("flight.*")
 
 
 def weather(spark: SparkSession) -> DataFrame:
@@ -186,20 +160,6 @@ def same(one: tuple[float, ...] | None, other: tuple[float, ...] | None) -> bool
     pairs = zip(one, other, strict=True)
     return all(math.isclose(a, b, rel_tol=1e-9) or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
 
-
-def delays_by_hour(spark: SparkSession, node: Node) -> list[tuple[int, float]]:
-    """A batch query of the whole topic: mean departure delay by the hour of the day."""
-    source = spark.read.format("minikafka").option("kafka.bootstrap.servers", node.bootstrap).option("subscribe", TOPIC)
-    known = flights(source.load()).where("dep_delay is not null")
-    rows = known.groupBy("hour").agg(F.avg("dep_delay").alias("delay")).orderBy("hour").collect()
-    return [(row.hour, row.delay) for row in rows]
-
-
-def show(by_hour: Sequence[tuple[int, float]], console: Console) -> None:
-    table = Table("hour", "delay", "", title="Mean departure delay by scheduled hour, in minutes")
-    for hour, delay in by_hour:
-        table.add_row(f"{hour:02}", f"{delay:.1f}", "█" * round(max(delay, 0)))
-    console.print(table)
 
 
 if __name__ == "__main__":

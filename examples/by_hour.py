@@ -1,0 +1,115 @@
+"""The end of the demo: PySpark reads in one batch what `flights.py` has put into its topic: the delays by hour.
+
+    python examples/flights.py --then 'python examples/by_hour.py'            (or `make demo`)
+
+No jar and no connector on the JVM's side: `format("minikafka")` is Python. It needs Java 17 or newer and says so where
+there is none. It ends with a status other than 0 when a figure differs from the one computed from the data frame.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from flights import TOPIC, load_frame
+from hourly_picture import draw
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (everybody calls it F)
+from rich.console import Console
+from rich.table import Table
+
+from minikafka.spark_connector import register
+
+FLIGHT = "origin string, time_hour timestamp, dep_delay double, hour int"
+NO_JAVA = (
+    "Without Java the batch read by Spark is left out. Install Java 17 or newer (apt install openjdk-17-jre-headless,"
+    " dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net) and run this again."
+)
+ByHour = list[tuple[int, float]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", default=os.environ.get("MINIKAFKA_BOOTSTRAP_SERVER", "localhost:9092"))
+    parser.add_argument("--limit", type=int, help="the topic holds only that many flights")
+    parser.add_argument("--picture", type=Path, help="write the delays by hour there, as SVG")
+    options = parser.parse_args(arguments)
+    console = Console() if sys.stdout.isatty() else Console(width=100)
+    if not has_java():
+        console.print(NO_JAVA)
+        return 0
+    console.print('Spark reads the topic: spark.read.format("minikafka") …')
+    spark = start_spark("flights")
+    try:
+        by_hour = delays_by_hour(spark, options.bootstrap)
+    finally:
+        spark.stop()
+    show(by_hour, console)
+    if options.picture:
+        options.picture.write_text(draw(by_hour))
+    agrees = same(by_hour, load_frame().head(options.limit))
+    verdict = "[bold green]These agree" if agrees else "[bold red]WRONG[/] These do not agree"
+    console.print(f"{verdict} with the figures of the data frame.")
+    return 0 if agrees else 1
+
+
+def has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(os.path.join(home, "bin", "java") if home else "java") is not None
+
+
+def start_spark(name: str) -> SparkSession:
+    """A small Spark in this process, quiet, with our format."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    spark = SparkSession.builder.master("local[2]").appName(name).config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("FATAL")  # a batch that is stopped half-way is no error here
+    register(spark)
+    return spark
+
+
+def flights(records: DataFrame) -> DataFrame:
+    """The JSON of the records' values, as columns."""
+    return records.select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("flight")).select("flight.*")
+
+
+def delays_by_hour(spark: SparkSession, bootstrap: str) -> ByHour:
+    """Mean departure delay by the scheduled hour of the day, over the whole topic."""
+    source = spark.read.format("minikafka").options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC})
+    known = flights(source.load()).where("dep_delay is not null")
+    rows = known.groupBy("hour").agg(F.avg("dep_delay").alias("delay")).orderBy("hour").collect()
+    return [(row.hour, row.delay) for row in rows]
+
+
+def same(by_hour: ByHour, frame: pd.DataFrame) -> bool:
+    """Whether these are the data frame's figures, too."""
+    wanted = frame.groupby("hour")["dep_delay"].mean().dropna()
+    known = dict(by_hour)
+    return known.keys() == set(wanted.index) and all(
+        math.isclose(known[hour], delay, rel_tol=1e-9) for hour, delay in wanted.items()
+    )
+
+
+def show(by_hour: Sequence[tuple[int, float]], console: Console) -> None:
+    table = Table("hour", "delay", "", title="Mean departure delay by scheduled hour, in minutes, by Spark")
+    for hour, delay in by_hour:
+        table.add_row(f"{hour:02}", f"{delay:.1f}", "█" * round(max(delay, 0)))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
