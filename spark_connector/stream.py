@@ -102,7 +102,6 @@ class Position:
         self._latest: Offsets = {}
         self._pinned: Offsets | None = None
         self._triggered_s = float("-inf")
-        self._polled_s = float("-inf")
         self._pause_s = 0.0
 
     def initial(self) -> dict[str, Any]:
@@ -116,17 +115,20 @@ class Position:
         self._pinned = ends(self._cluster, self._options, self._find(must_exist=True))
 
     def next(self, start: Mapping[str, Any], *, everything: bool) -> dict[str, Any]:
-        """Where the micro-batch that begins at `start` ends."""
-        self._wait_while_idle()
+        """Where the micro-batch that begins at `start` ends.
+
+        Where nothing is new it waits before it says so: a wait at the beginning would count as part of the micro-batch
+        that finds something.
+        """
         begun, ids = from_json(start)
         for topic, topic_id in ids.items():
             self._ids.setdefault(topic, topic_id)
         latest = self._latest = self._ends(begun)
         low = self._starts(begun, latest)
         end = latest if everything else self._limited(low, latest)
-        self._polled_s = wire.now_s()
         if end == begun:
             self._pause_s = min(max(2 * self._pause_s, _IDLE_PAUSE_FIRST_S), self._options.idle_poll_s)
+            wire.pause(self._pause_s)
         else:
             self._pause_s = 0.0
         return self._json(end)
@@ -156,9 +158,6 @@ class Position:
         """Tell a group how far the query has come, if one was named."""
         if self._options.commit_group:
             self._cluster.commit(self._options.commit_group, from_json(end)[0])
-
-    def _wait_while_idle(self) -> None:
-        wire.pause(self._polled_s + self._pause_s - wire.now_s() if self._pause_s else 0.0)
 
     def _find(self, *, must_exist: bool) -> list[TopicPartition]:
         self._partitions = find_partitions(self._cluster, self._options, must_exist=must_exist)
