@@ -251,7 +251,7 @@ class Copying:
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             before = partition.log.end_offset
             partition.truncate(diverging.epoch, diverging.end_offset, leader_epoch=copy.leader_epoch)
-            log.info(
+            (log.info if partition.log.end_offset < before else log.debug)(
                 "a log was cut where its leader's parted",
                 partition=str(partition),
                 epoch=diverging.epoch,

@@ -238,7 +238,9 @@ class Node:
             resigned=self._resigned,
             gone=gone,
             copies=self.replication,
-            surroundings=Surroundings(steady_ms, self.image.brokers, self.config.number("replica.lag.time.max.ms")),
+            surroundings=Surroundings(
+                steady_ms, lambda: self.image.brokers, self.config.number("replica.lag.time.max.ms")
+            ),
             isr_change_wanted=self.in_sync.wanted,
         )
         follower.start()

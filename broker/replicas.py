@@ -10,7 +10,7 @@ Source: Kafka's `Replica`, `ReplicaState`, `Partition.maybeIncrementLeaderHW`, `
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from minikafka.controller.image import PartitionState
 from minikafka.controller.records import BrokerRecord
@@ -65,18 +65,22 @@ def _steady_zero() -> int:
     return 0
 
 
+def _nobody() -> Mapping[int, BrokerRecord]:
+    return {}
+
+
 @dataclass(slots=True, frozen=True)
 class Surroundings:
     """What a partition is told about the world when it is made; one object for all partitions of a node.
 
     Attributes:
         steady_ms: A clock that never jumps: who lags is not for the clock on the wall to say.
-        brokers: All that are registered, as in the image, live.
+        brokers: All that are registered, as the image has them now.
         lag_ms_max: `replica.lag.time.max.ms`.
     """
 
     steady_ms: Callable[[], int] = _steady_zero
-    brokers: Mapping[int, BrokerRecord] = field(default_factory=lambda: {})
+    brokers: Callable[[], Mapping[int, BrokerRecord]] = _nobody
     lag_ms_max: int = 30_000
 
 
@@ -179,7 +183,7 @@ class Replicas:
 
     def is_stale(self, node_id: int, broker_epoch: int) -> bool:
         """Whether a fetch was sent by an incarnation of a broker that has registered anew since (KIP-903)."""
-        broker = self._brokers.get(node_id)
+        broker = self._brokers().get(node_id)
         return broker_epoch != EPOCH_NOT_TOLD and broker is not None and broker_epoch < broker.epoch
 
     def wants_in(self, follower: Follower, high_watermark: int) -> bool:
@@ -198,7 +202,7 @@ class Replicas:
     def _may_join(self, follower: Follower) -> bool:
         """Alive, not about to go, and the same incarnation that fetched: one that has rebooted since may have lost
         what it had (KIP-841, KIP-903)."""
-        broker = self._brokers.get(follower.node_id)
+        broker = self._brokers().get(follower.node_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
         return follower.broker_epoch in (EPOCH_NOT_TOLD, broker.epoch)
@@ -235,7 +239,7 @@ class Replicas:
     def _epoch_of(self, node_id: int) -> int:
         """The epoch by which the leader knows a member: that of its fetches, not whatever it has registered since."""
         if node_id == self._node_id:
-            broker = self._brokers.get(node_id)
+            broker = self._brokers().get(node_id)
             return EPOCH_NOT_TOLD if broker is None else broker.epoch
         follower = self.followers.get(node_id)
         return EPOCH_NOT_TOLD if follower is None or follower.broker_epoch is None else follower.broker_epoch
@@ -247,6 +251,6 @@ class Replicas:
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()
-            if (broker := self._brokers.get(follower.node_id)) is not None and not broker.fenced
+            if (broker := self._brokers().get(follower.node_id)) is not None and not broker.fenced
         ]
         return min([leader_start_offset, *starts])

@@ -82,7 +82,7 @@ class Term:
     ) -> None:
         self.epoch = epoch
         self._decided = copied(image)
-        self._end_offset = end_offset
+        self._end_offset = self._applied = end_offset
         self._append = append
         self._now_ms = now_ms
         self._pending: deque[_Request[Any]] = deque()
@@ -123,6 +123,7 @@ class Term:
 
     def applied(self, offset: int) -> None:
         """Everything before is committed, and applied to this node's image."""
+        self._applied = offset
         while self._pending and self._pending[0].end_offset <= offset:
             self._pending.popleft().done.set()
         self._room.set()
@@ -154,6 +155,7 @@ class Term:
             request = self._next_waiting() if records_count < RECORDS_MAX else None
         if self._write(decided):
             self._pending += decided
+            self.applied(self._applied)  # What wrote nothing, behind what is applied, has nothing to wait for.
 
     def _decide(self, request: "_Request[Any]") -> bool:
         """Make a decision, and build on it from now on. What it raises is the requester's to see."""

@@ -37,7 +37,7 @@ class Seen:
         self.clock = Clock()
         self.brokers = {node_id: broker(node_id) for node_id in (LEADER, SECOND, THIRD)}
         self.end = end
-        surroundings = Surroundings(self.clock, self.brokers, LAG_MS)
+        surroundings = Surroundings(self.clock, lambda: self.brokers, LAG_MS)
         self.replicas = Replicas(LEADER, state(*isr), epoch_start_offset=epoch_start, surroundings=surroundings)
 
     def fetched(self, node_id: int, offset: int, *, broker_epoch: int | None = None) -> None:

@@ -111,7 +111,7 @@ class Node:
             led=lambda partition: None,
             gone=lambda gone: None,
             copies=self,
-            surroundings=Surroundings(self.world.clock, self.image.brokers, LAG_MS),
+            surroundings=Surroundings(self.world.clock, lambda: self.image.brokers, LAG_MS),
             isr_change_wanted=self._want_isr,
         )
         self.broker_epoch = self.world.register(self.node_id, self.logs.previous_broker_epoch)
