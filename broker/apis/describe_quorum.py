@@ -22,10 +22,12 @@ VERSION_WITH_NODES = 2
 
 
 async def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
-    """The metadata's partition; every other is unknown here."""
+    """The metadata's partition where it is all that is asked for; else, as in Kafka, all is unknown."""
     response = DescribeQuorumResponse()
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    known = asked == [(METADATA_TOPIC, [METADATA_PARTITION])]
     for topic in request.topics:
-        answers = [await _describe(topic.topic_name, asked.partition_index, context) for asked in topic.partitions]
+        answers = [await _describe(one.partition_index, context, known=known) for one in topic.partitions]
         response.topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=answers))
     if context.version >= VERSION_WITH_NODES and any(
         not answer.error_code for topic in response.topics for answer in topic.partitions
@@ -37,8 +39,8 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext) -> Des
     return response
 
 
-async def _describe(topic: str, index: int, context: RequestContext) -> ResponsePartitionData:
-    if (topic, index) != (METADATA_TOPIC, METADATA_PARTITION):
+async def _describe(index: int, context: RequestContext, *, known: bool) -> ResponsePartitionData:
+    if not known:
         return ResponsePartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     quorum = await context.node.quorum()
     found = quorum.description

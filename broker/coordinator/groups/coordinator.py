@@ -18,7 +18,7 @@ from minikafka.broker.coordinator.groups.committing import (
     fetch_offsets,
     forget_partitions,
 )
-from minikafka.broker.coordinator.groups.joining import join_group
+from minikafka.broker.coordinator.groups.joining import fault_of, join_group
 from minikafka.broker.coordinator.groups.leaving import heartbeat, leave_group
 from minikafka.broker.coordinator.groups.member import Caller
 from minikafka.broker.coordinator.groups.rebalancing import not_joined
@@ -73,6 +73,7 @@ class GroupCoordinator:
         topic_id: Callable[[str], bytes],
     ) -> None:
         self._environment = environment
+        self._settings = settings
         self.runtime: CoordinatorRuntime[GroupsState] = CoordinatorRuntime(
             environment,
             TOPIC,
@@ -98,6 +99,9 @@ class GroupCoordinator:
 
     async def join(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
         """May take as long as a rebalance."""
+        fault = fault_of(request, self._settings)
+        if fault:
+            return not_joined(fault, request.member_id)
         return await self._ask(
             request.group_id,
             lambda turn, ticket: join_group(turn, request, caller, ticket),

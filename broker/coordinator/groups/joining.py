@@ -30,6 +30,7 @@ from minikafka.broker.coordinator.groups.rebalancing import (
     prepare,
     prepare_or_complete,
 )
+from minikafka.broker.coordinator.groups.settings import GroupSettings
 from minikafka.broker.coordinator.groups.states import (
     COMPLETING_REBALANCE,
     EMPTY,
@@ -48,7 +49,7 @@ PREFIX_LENGTH_MAX = 1_000
 
 def join_group(turn: Turn, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
     """Answer at once, or let `ticket` wait until the rebalance completes."""
-    fault = _fault(turn, request)
+    fault = fault_of(request, turn.state.settings)
     if fault:
         turn.answer(ticket, not_joined(fault, request.member_id))
         return
@@ -61,8 +62,8 @@ def join_group(turn: Turn, request: JoinGroupRequest, caller: Caller, ticket: Ti
         _found_group(turn, request, caller, ticket)
 
 
-def _fault(turn: Turn, request: JoinGroupRequest) -> ErrorCode:
-    settings = turn.state.settings
+def fault_of(request: JoinGroupRequest, settings: GroupSettings) -> ErrorCode:
+    """What is wrong with a request, whoever coordinates the group."""
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if not settings.session_timeout_min_ms <= request.session_timeout_ms <= settings.session_timeout_max_ms:
