@@ -224,7 +224,8 @@ class ClusterController:
 
     async def _carried_out(self, request: Any, version: int) -> Any:
         """The response of the active controller, whoever that comes to be."""
-        timeout_ms = getattr(request, "timeout_ms", 0) or self._static.number("request.timeout.ms")
+        # Decisions see to it that without time left nothing happens, in the words of each API.
+        timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
         with trio.move_on_after(timeout_ms / 1000):
             while True:
                 changed = self._leader_changed
