@@ -31,9 +31,41 @@ def _relies_on_a_leader(member: Member) -> bool:
 def answer_vote(member: Member, vote: Vote) -> VoteAnswer:
     """Vote, and say so; the vote is persisted first. Whoever grants names no leader: it has lost faith in it."""
     granted = grants(member, vote)
-    if granted and not vote.pre_vote:
+    if granted and vote.pre_vote:
+        _give_way(member, vote)
+    elif granted:
         member.vote_for(vote.candidate)
     return VoteAnswer(member.epoch, NOBODY if granted else member.leader_id, granted)
+
+
+def _give_way(member: Member, vote: Vote) -> None:
+    """Let another stand first, lest two of a kind split the votes between them.
+
+    Only for a moment, and once: it may fail. Of two that ask each other at the same time the one with the lower id, or
+    the better log, goes first. This is a courtesy, on which no promise rests.
+    """
+    state = member.state
+    if not isinstance(state, Unattached | Follower | Prospective) or state.gave_way:
+        return
+    until = member.now + _pause(member)
+    if isinstance(state, Follower):
+        state.trusts_until = max(state.trusts_until, until)
+    elif isinstance(state, Unattached) or state.ballot is None:
+        state.deadline = max(state.deadline, until)
+    elif _rank(vote) > _rank(state.ballot.request):
+        state.ballot, state.deadline = None, until
+    else:
+        return
+    state.gave_way = True
+
+
+def _rank(vote: Vote) -> tuple[int, int, int]:
+    return vote.last_epoch, vote.last_offset, -vote.candidate
+
+
+def _pause(member: Member) -> float:
+    """Of random length, so that those who got in each other's way do so no more."""
+    return member.settings.election_timeout * (0.25 + 0.5 * member.random.random())
 
 
 def count_answer(member: Member, peer: int, vote: Vote, answer: VoteAnswer) -> None:
@@ -76,12 +108,12 @@ def stand(member: Member) -> None:
 
 
 def _lose(member: Member, state: Prospective | Candidate) -> None:
-    """Try again after a pause of random length, so that those who got in each other's way do so no more."""
-    pause = member.settings.election_timeout * (0.25 + 0.5 * member.random.random())
+    """Try again after a pause."""
+    again = member.now + _pause(member)
     if isinstance(state, Prospective):
-        state.deadline = min(state.deadline, member.now + pause)
+        state.deadline = min(state.deadline, again)
     else:
-        member.become_prospective(deadline=member.now + pause)
+        member.become_prospective(deadline=again)
 
 
 def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) -> None:

@@ -20,11 +20,13 @@ class Unattached:
     Attributes:
         deadline: of a voter: when it would rather stand itself. Of an observer: when to ask the next voter.
         asked: an observer's question to a voter, until it is answered.
+        gave_way: it has let another go first, which it does once.
     """
 
     role: ClassVar[Role] = Role.UNATTACHED
     deadline: float
     asked: Fetch | None = None
+    gave_way: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +49,7 @@ class Follower:
         was_served: the leader has answered as such, so it is there, and no other is needed.
         is_suspicious: but since then its connection broke or it resigned.
         download: of a snapshot that takes the log's place.
+        gave_way: as `Unattached`.
     """
 
     role: ClassVar[Role] = Role.FOLLOWER
@@ -58,6 +61,7 @@ class Follower:
     was_served: bool = False
     is_suspicious: bool = False
     download: Download | None = None
+    gave_way: bool = False
 
     @property
     def deadline(self) -> float:
@@ -96,6 +100,7 @@ class Prospective:
         lost: the leader of this epoch that it has lost touch with. Others may not have noticed yet, so that it
             believes only the leader itself, not their hearsay, until the next round.
         hearsay: but this is what they said.
+        gave_way: as `Unattached`.
     """
 
     role: ClassVar[Role] = Role.PROSPECTIVE
@@ -103,6 +108,7 @@ class Prospective:
     lost: int = NOBODY
     hearsay: int = NOBODY
     ballot: Ballot | None = None
+    gave_way: bool = False
 
 
 @dataclass(slots=True, eq=False)

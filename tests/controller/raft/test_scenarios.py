@@ -229,7 +229,7 @@ def test_two_voters_elect_and_recover(seed: int) -> None:
     wait_for(world, lambda: settled(world), 5)
 
 
-def test_a_killed_leader_is_replaced_within_half_a_second() -> None:
+def test_a_killed_leader_is_replaced_at_once() -> None:
     """Connections of a killed process break, and every other node is told."""
     took: list[float] = []
     for seed in range(100):
@@ -238,8 +238,8 @@ def test_a_killed_leader_is_replaced_within_half_a_second() -> None:
         world.crash(leader)
         world.break_connections(leader, noticed=1.0)
         took.append(wait_for(world, lambda: world.leader is not None, 5))
-    assert median(took) < 0.15
-    assert max(took) < 1.0
+    assert median(took) < 0.1
+    assert max(took) < 0.5
 
 
 def test_a_paused_leader_is_replaced_within_two_fetch_timeouts() -> None:
@@ -251,5 +251,5 @@ def test_a_paused_leader_is_replaced_within_two_fetch_timeouts() -> None:
         world.run_until(world.now + world.random.random())
         world.pause(leader, 60)
         took.append(wait_for(world, lambda old=leader: world.leader is not old and world.leader is not None, 5))
-    assert median(took) < 1.2
-    assert max(took) < 2.5
+    assert median(took) < 1.0
+    assert max(took) < 1.6
