@@ -11,8 +11,8 @@ the active controller: it decides about its own loggers and hands on the rest.
 
 Caveats:
 
-- Eligible leader replicas (KIP-966) are always on. One is elected only where nobody in sync can lead; Kafka elects
-  them side by side.
+- Eligible leader replicas (KIP-966) are always on. One is elected only where nobody in sync can lead: it would be the
+  only one in sync from then on.
 - There is no leader recovery state: after an unclean election the leader is taken to have recovered.
 - Failed log directories are not told to the controller; a broker that loses one goes.
 - A decision that would need more than 10,000 records is cut where it can go on when asked again (fencing, heartbeats,

@@ -21,7 +21,7 @@ def test_the_preferred_leader_comes_back_when_asked_for() -> None:
 
 
 def test_an_eligible_replica_is_not_preferred_to_one_in_sync() -> None:
-    """Kafka would elect it, and take the one in sync for lost."""
+    """Elected it would be the only one in sync, and the other would have to catch up."""
     cluster = DecidedCluster()
     cluster.topic((1, 2), min_insync_replicas="2")
     cluster.fence(1)
