@@ -57,6 +57,12 @@ class Checker:
         if known != (entry, previous_epoch):
             raise Violation(f"LogMatching: offset {base} of epoch {entry.epoch}: {known} and {(entry, previous_epoch)}")
 
+    def on_crash(self, durable_epoch: int, records: Records) -> None:
+        """What a voter alone appended before its new epoch was on disk has been seen by nobody, and never was."""
+        for base, entry in zip(records.bases, records.entries, strict=True):
+            if entry.epoch > durable_epoch:
+                self.written.pop((base, entry.epoch), None)
+
     def on_elected(self, node: int, epoch: int, records: Records) -> None:
         self.seen("elected")
         other = self.leaders.setdefault(epoch, node)

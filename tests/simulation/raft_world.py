@@ -191,6 +191,7 @@ class World:
         node.incarnation += 1
         if node.queue and isinstance(node.queue[0], Persist) and self.random.random() < 0.5:
             node.disk.election = node.queue[0].state  # It was just being written.
+        self.checker.on_crash(node.disk.election.epoch, node.log.records)
         node.queue.clear()
         node.carrying_out = False
         lost = node.disk.log.crash(self.random)
