@@ -19,15 +19,16 @@ def advertised_endpoints(
     )
 
 
-def addresses(image: Image, listener: str, reached_host: str) -> list[Address]:
-    """The live nodes as a client of `listener` can reach them.
+def addresses(image: Image, listener: str, reached_host: str, *, fenced: bool = False) -> list[Address]:
+    """The live nodes as a client of `listener` can reach them; with `fenced`, those that are fenced instead.
 
     A node that listens on every address of its machine without saying which one to use is told by the address at which
     the client reached this node: on one machine, or in one container, that is right for everybody.
     """
     found: list[Address] = []
-    for node_id in image.live_brokers():
-        broker = image.brokers[node_id]
+    for node_id, broker in sorted(image.brokers.items()):
+        if broker.fenced is not fenced:
+            continue
         for name, host, port, _ in broker.endpoints:
             if name == listener:
                 found.append(Address(node_id, reached_host if host in EVERY_ADDRESS else host, port, broker.rack))

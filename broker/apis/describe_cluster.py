@@ -1,7 +1,8 @@
 """DescribeCluster: nodes and who controls them (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
 
+from minikafka.broker.advertising import addresses
 from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import CLUSTER_OPERATIONS
+from minikafka.broker.metadata import CLUSTER_OPERATIONS, Address
 from minikafka.protocol.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from minikafka.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -16,7 +17,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 async def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """The brokers.
+    """The brokers, from version 2 on the fenced ones too where that is wanted.
 
     Raises:
         MismatchedEndpointTypeError: Controllers are to be asked for at a controller.
@@ -28,10 +29,16 @@ async def handle(request: DescribeClusterRequest, context: RequestContext) -> De
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
     node = context.node
     response = DescribeClusterResponse(cluster_id=node.image.cluster_id, controller_id=node.controller_id)
-    response.brokers = [
-        DescribeClusterBroker(broker_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
-        for address in node.addresses(context)
-    ]
+    response.brokers = [_broker(address, fenced=False) for address in node.addresses(context)]
+    if request.include_fenced_brokers:
+        fenced = addresses(node.image, context.listener, context.local_host, fenced=True)
+        response.brokers += [_broker(address, fenced=True) for address in fenced]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def _broker(address: Address, *, fenced: bool) -> DescribeClusterBroker:
+    return DescribeClusterBroker(
+        broker_id=address.node_id, host=address.host, port=address.port, rack=address.rack, is_fenced=fenced
+    )
