@@ -20,7 +20,6 @@ from minikafka.broker.config_rules import Problem
 from minikafka.broker.log_output import ROOT, log_to_stderr
 from minikafka.broker.node import Node
 from minikafka.broker.roles import ControllerNode
-from minikafka.controller.raft import UnreadableElectionState
 from minikafka.controller.records import UnreadableRecord
 from minikafka.storage.checkpoint import BrokenCheckpoint
 from minikafka.storage.data_directory import WrongDirectory
@@ -35,7 +34,7 @@ class CannotStart(Exception):
     """In words for whoever started the node: what is wrong, and where."""
 
 
-UNFIT_DATA = (WrongDirectory, UnreadableRecord, UnreadableElectionState, BrokenCheckpoint, CorruptLog)
+UNFIT_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
 
 
 def run(

@@ -8,6 +8,7 @@ Nothing here decides anything; it is where the rooms meet.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
@@ -37,7 +38,7 @@ from minikafka.broker.replication import Replication, steady_ms
 from minikafka.broker.roles import controller_of
 from minikafka.broker.server import Server
 from minikafka.client.seams import Seams
-from minikafka.controller.cluster import ClusterController
+from minikafka.controller.controller import Controller
 from minikafka.controller.formatting import new_id
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import InForce
@@ -50,6 +51,9 @@ from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.logs import LogManager
+
+if TYPE_CHECKING:
+    from minikafka.controller.cluster import ClusterController
 
 log = structlog.get_logger("minikafka")
 
@@ -212,7 +216,7 @@ class Node:
 
     async def _first_start(self) -> None:
         """The cluster tells its id: from now on the data directories are this cluster's."""
-        assert isinstance(self.controller, ClusterController), "a node alone names its cluster itself"
+        assert not isinstance(self.controller, Controller), "a node alone names its cluster itself"
         self.logs = self._log_manager(await self.controller.formatted())
         self._load()
 
@@ -220,7 +224,7 @@ class Node:
         await self._stopping.wait()
         if self._registration is not None:
             await self._registration.leave()
-        if isinstance(self.controller, ClusterController):
+        if not isinstance(self.controller, Controller):
             await self.controller.resign()
         scope.cancel()
 
@@ -293,14 +297,14 @@ class Node:
         bound = [(listener, server.listen(listener)) for listener in self.config.client_listeners]
         ports = {listener.name: int(raw.getsockname()[1]) for listener, raw in bound}
         endpoints = advertised_endpoints(self.config.listeners.advertised, ports)
-        if isinstance(self.controller, ClusterController):
+        if isinstance(self.controller, Controller):
+            self._follow_metadata(nursery)
+            await self.controller.register(endpoints, clean=self.logs.clean)
+        else:
             registration = await self._register(nursery, self.controller, endpoints)
             self._follow_metadata(nursery)
             registration.serve()
             await registration.unfenced.wait()
-        else:
-            self._follow_metadata(nursery)
-            await self.controller.register(endpoints, clean=self.logs.clean)
         for listener, raw in bound:
             nursery.start_soon(server.serve, raw, listener.name)
         nursery.start_soon(server.reap)
@@ -308,7 +312,7 @@ class Node:
         task_status.started(f"{host}:{port}")
 
     async def _register(
-        self, nursery: trio.Nursery, controller: ClusterController, endpoints: Sequence[Endpoint]
+        self, nursery: trio.Nursery, controller: "ClusterController", endpoints: Sequence[Endpoint]
     ) -> Registration:
         """Join the cluster. Returns when the image is as new as the registration: by an older one a leader that lost
         its log in a crash would lead again."""

@@ -1,14 +1,17 @@
 """The quorum of the metadata log as DescribeQuorum tells it."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from minikafka.broker.config import NodeConfig
-from minikafka.controller.cluster import ClusterController
 from minikafka.controller.controller import Controller
 from minikafka.controller.quorum_description import QuorumDescription, ReplicaDescription
 from minikafka.protocol.names import uuid_from_text
 from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from minikafka.controller.cluster import ClusterController
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,11 +43,11 @@ class Quorum:
 
 
 async def quorum_of(
-    config: NodeConfig, controller: Controller | ClusterController, directory: DataDirectory, now_ms: int
+    config: NodeConfig, controller: "Controller | ClusterController", directory: DataDirectory, now_ms: int
 ) -> Quorum:
     """The quorum as the leader knows it. Raises RequestTimedOutError where there is none."""
     controllers = [*config.listeners.for_controllers]
-    if isinstance(controller, ClusterController):
+    if not isinstance(controller, Controller):
         name = config.listeners.controller_names[0] if config.listeners.controller_names else "CONTROLLER"
         addresses = tuple(VoterAddress(node, name, *where) for node, where in sorted(controller.voters.items()))
         return Quorum(await controller.describe_quorum(), addresses, {})

@@ -8,12 +8,12 @@ decides what a broker may do: leader epochs do. Trio is imported for timers.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
 from minikafka.broker.config import NodeConfig
-from minikafka.controller.cluster import ClusterController
 from minikafka.controller.decisions.broker_registration import SECURITY_PROTOCOLS
 from minikafka.controller.records import Endpoint
 from minikafka.protocol.errors import ErrorCode, KafkaError, error_for
@@ -23,6 +23,9 @@ from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
     Listener,
 )
+
+if TYPE_CHECKING:
+    from minikafka.controller.cluster import ClusterController
 
 __all__ = ["Registration"]
 
@@ -57,7 +60,7 @@ class Registration:
     def __init__(
         self,
         config: NodeConfig,
-        controller: ClusterController,
+        controller: "ClusterController",
         *,
         incarnation_id: bytes,
         endpoints: Sequence[Endpoint],

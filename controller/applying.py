@@ -131,8 +131,7 @@ class Applier:
         for record in records:
             image.apply(record)
         gone = [RemoveTopic(topic_id) for topic_id in self.image.topics_by_id if topic_id not in image.topics_by_id]
-        for one in fields(Image):
-            setattr(self.image, one.name, getattr(image, one.name))
+        _become(self.image, image)
         await self._tell([*gone, *records])
         self._epoch = snapshot.epoch
         self._pass(snapshot.offset)
@@ -148,3 +147,14 @@ class Applier:
         except OSError as error:
             self._bytes_at_failure = self._stored.bytes_since_snapshot
             log.error("the metadata snapshot could not be written", error=str(error))
+
+
+def _become(image: Image, other: Image) -> None:
+    """Make an image, and each of its dictionaries, the same as another: whoever holds one of them sees the change."""
+    for one in fields(Image):
+        old, new = getattr(image, one.name), getattr(other, one.name)
+        if isinstance(old, dict):
+            old.clear()
+            old.update(new)
+        else:
+            setattr(image, one.name, new)

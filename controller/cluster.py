@@ -72,7 +72,7 @@ class ClusterController:
         broker_epoch: of this node's registration as a broker, -1 before; set by whoever registers it.
 
     Raises:
-        WrongDirectory, UnreadableRecord, UnreadableElectionState, BlockingIOError: the data is not fit to start with.
+        WrongDirectory, UnreadableRecord, BlockingIOError: the data is not fit to start with.
     """
 
     def __init__(

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minikafka.controller.frames import BadFrame
-from minikafka.controller.raft import Replica
+
+if TYPE_CHECKING:
+    from minikafka.controller.raft import Replica
 
 __all__ = ["QuorumDescription", "ReplicaDescription", "described"]
 
@@ -62,7 +64,7 @@ def _replica(entry: object) -> ReplicaDescription:
             raise BadFrame("no replica of a quorum")
 
 
-def described(replica: Replica, *, now: float, now_ms: int) -> ReplicaDescription:
+def described(replica: "Replica", *, now: float, now_ms: int) -> ReplicaDescription:
     """As of now by Raft's clock, and by the wall clock."""
 
     def wall_ms(time: float | None) -> int:

@@ -17,6 +17,7 @@ from minikafka.controller.metadata_log import (
 from minikafka.controller.raft.election_state import (
     FILE_NAME,
     ElectionState,
+    UnreadableElectionState,
     decode_election_state,
     encode_election_state,
 )
@@ -225,11 +226,14 @@ class StoredLog:
         """As it was persisted last. A log that a node alone has written is continued in a later epoch than its last.
 
         Raises:
-            UnreadableElectionState: the file is damaged, or of a newer minikafka.
+            UnreadableRecord: the file is damaged, or of a newer minikafka.
         """
         path = f"{self._log.directory}/{FILE_NAME}"
         if self._disk.exists(path):
-            found = decode_election_state(self._disk.read_bytes(path))
+            try:
+                found = decode_election_state(self._disk.read_bytes(path))
+            except UnreadableElectionState as error:
+                raise UnreadableRecord(f"{path}: {error}") from error
             return found if found.epoch >= self.last_epoch else ElectionState(self.last_epoch)
         return ElectionState(self.last_epoch)
 
