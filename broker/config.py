@@ -184,8 +184,10 @@ def load_config(
     return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given))
 
 
-_OF_THE_IMAGE = re.compile(r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)")
-"""Variables of the image that are no settings."""
+_OF_OTHERS = re.compile(
+    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_BOOTSTRAP_SERVER"
+)
+"""Variables of the image and of our own clients that are no settings of a node."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -197,7 +199,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for prefix in ("KAFKA_", "MINIKAFKA_"):
         for variable in sorted(environment):
-            if variable.startswith(prefix) and not _OF_THE_IMAGE.fullmatch(variable):
+            if variable.startswith(prefix) and not _OF_OTHERS.fullmatch(variable):
                 found[_setting_name(variable.removeprefix(prefix))] = environment[variable]
     return found
 

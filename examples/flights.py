@@ -51,7 +51,7 @@ Advance = Callable[[int], None]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=int, help="take only that many flights")
-    parser.add_argument("--brokers", type=int, default=1, help="how many nodes the cluster has")
+    parser.add_argument("--brokers", type=int, default=3, help="how many nodes the cluster has")
     parser.add_argument("--then", metavar="COMMAND", help="run this before the cluster ends")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)

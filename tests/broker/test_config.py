@@ -187,6 +187,7 @@ def test_variables_are_spelled_as_the_image_of_apache_kafka_wants_them() -> None
             "KAFKA_HEAP_OPTS": "-Xmx1G",
             "KAFKA_VERSION": "4.3.1",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
+            "MINIKAFKA_BOOTSTRAP_SERVER": "127.0.0.1:9092",
             "PATH": "/bin",
         }
     ) == {"listeners": "PLAINTEXT://:1", "log.dirs": "/b"}
