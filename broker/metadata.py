@@ -41,11 +41,24 @@ def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
     ]
 
 
-def topic_answer(topic: Topic, image: Image, *, operations: bool) -> MetadataResponseTopic:
-    """One topic with all its partitions."""
+def nobody_lost(node_id: int) -> bool:
+    """What a node alone knows of others."""
+    return False
+
+
+def topic_answer(
+    topic: Topic, image: Image, *, operations: bool, lost: Callable[[int], bool] = nobody_lost
+) -> MetadataResponseTopic:
+    """One topic with all its partitions.
+
+    Args:
+        operations: Say what may be done with it.
+        lost: Whether a broker's connection has just broken. A leader that is lost is no leader: a client that is told
+            so asks again soon, while one that is told the old leader once more believes it for a second (librdkafka).
+    """
     answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
     answer.partitions = [
-        _partition_answer(index, partition, image) for index, partition in enumerate(topic.partitions)
+        _partition_answer(index, partition, image, lost) for index, partition in enumerate(topic.partitions)
     ]
     if operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS
@@ -61,8 +74,10 @@ def current_leader(image: Image, topic: str, partition: int) -> tuple[int, int]:
     return state.leader, state.leader_epoch
 
 
-def _partition_answer(index: int, partition: PartitionState, image: Image) -> MetadataResponsePartition:
-    leaderless = not image.is_alive(partition.leader)
+def _partition_answer(
+    index: int, partition: PartitionState, image: Image, lost: Callable[[int], bool]
+) -> MetadataResponsePartition:
+    leaderless = not image.is_alive(partition.leader) or lost(partition.leader)
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
         partition_index=index,

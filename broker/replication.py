@@ -35,6 +35,8 @@ HANG_UP_AT_MOST_EVERY_S = 0.1
 """However many topics are created one after the other."""
 ANSWER_GRACE_S = 0.005
 CONNECTION_TIMEOUT_MS = 3_000
+LOST_LATELY_S = 2
+NEVER = float("-inf")
 
 
 def steady_ms() -> int:
@@ -111,6 +113,15 @@ class Replication:
             fetcher.scope.cancel()
             del self._fetchers[fetcher.leader_id]
 
+    def lost_lately(self, node_id: int) -> bool:
+        """Whether the connection to a broker has just broken and could not be made again.
+
+        It is the first sign that the broker is gone, some tenths of a second before the controller says so. Later the
+        controller knows better: it may be this node that is cut off.
+        """
+        fetcher = self._fetchers.get(node_id)
+        return fetcher is not None and trio.current_time() - fetcher.lost_at < LOST_LATELY_S
+
     def broker_changed(self, node_id: int) -> None:
         """A broker registered or came back: whoever could not reach it tries again now."""
         fetcher = self._fetchers.get(node_id)
@@ -132,6 +143,7 @@ class Fetcher:
     Attributes:
         copying: The questions and the answers.
         scope: Cancelled, the fetcher is done.
+        lost_at: When the connection was lost, on trio's clock; long ago while there is one.
     """
 
     def __init__(
@@ -153,9 +165,10 @@ class Fetcher:
         self._timeout_ms = timeout_ms
         self._backoff = Backoff(RECONNECT_MS, settings.backoff_ms, seams.random)
         self._failures = 0
+        self.lost_at = NEVER
         self._news = trio.Event()
         self._wanted = False
-        self._hung_up_at = float("-inf")
+        self._hung_up_at = NEVER
 
     def add(self, partition: Partition) -> None:
         self.copying.add(partition)
@@ -181,6 +194,7 @@ class Fetcher:
                 except* (NetworkError, MalformedMessage) as group:
                     self._failures += 1
                     if self._failures == 1:
+                        self.lost_at = trio.current_time()
                         reason = str(group.exceptions[0])
                         log.info("a leader cannot be reached", leader=self.leader_id, reason=reason)
                 self.copying.disconnected()
@@ -202,7 +216,7 @@ class Fetcher:
         )
         try:
             while await self._fetch(connection):
-                self._failures = 0
+                self._failures, self.lost_at = 0, NEVER
         finally:
             connection.close()
 

@@ -70,14 +70,14 @@ def _by_id(topic_id: bytes, request: MetadataRequest, context: RequestContext) -
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     operations = request.include_topic_authorized_operations
-    return topic_answer(topic, context.node.image, operations=operations)
+    return topic_answer(topic, context.node.image, operations=operations, lost=context.node.replication.lost_lately)
 
 
 def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
     topic = context.node.image.topics.get(name)
     if topic is not None:
         operations = request.include_topic_authorized_operations
-        return topic_answer(topic, context.node.image, operations=operations)
+        return topic_answer(topic, context.node.image, operations=operations, lost=context.node.replication.lost_lately)
     answer = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     try:
         check_topic_name(name)
