@@ -52,6 +52,8 @@ __all__ = ["ClusterController"]
 log = structlog.get_logger("minikafka.controller")
 
 RETRY_S = 0.05
+GRACE_S = 1.0
+"""The active controller keeps to a request's timeout by itself; its answer must still find somebody."""
 FORWARDED_MAX = 1000
 
 
@@ -150,6 +152,12 @@ class ClusterController:
         return 0 if self._quorum is None else self._quorum.epoch
 
     @property
+    def snapshot_offset(self) -> int:
+        """What the newest snapshot stands for: everything before."""
+        snapshot = self._stored.latest_snapshot()
+        return 0 if snapshot is None else snapshot.offset
+
+    @property
     def is_active(self) -> bool:
         """Whether the active controller is here."""
         return self._active is not None
@@ -226,7 +234,7 @@ class ClusterController:
         """The response of the active controller, whoever that comes to be."""
         # Decisions see to it that without time left nothing happens, in the words of each API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
-        with trio.move_on_after(timeout_ms / 1000):
+        with trio.move_on_after(timeout_ms / 1000 + GRACE_S):
             while True:
                 changed = self._leader_changed
                 try:

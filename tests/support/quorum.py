@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -25,6 +25,7 @@ from minikafka.controller.static import StaticSettings
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.memory_disk import MemoryDisk
 from support.memory_network import MemoryNetwork
 
@@ -44,6 +45,7 @@ class Member:
     controller: ClusterController
     scope: trio.CancelScope
     ended: trio.Event
+    failure: str = ""
 
 
 class Controllers:
@@ -62,7 +64,7 @@ class Controllers:
         """Start nodes; of those above the number of voters nobody is a controller. Settings have `_` for points."""
         for node_id in node_ids:
             self._seed += 1
-            disk = self.disks.setdefault(node_id, MemoryDisk(Random(f"{self._seed}/{node_id}")))
+            disk = self.disk(node_id)
             static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
             is_controller = node_id in self._voters
             controller = ClusterController(
@@ -77,13 +79,20 @@ class Controllers:
             self.running[node_id] = member
             await self._nursery.start(self._run, member)
 
+    def disk(self, node_id: int) -> MemoryDisk:
+        """A node's disk, new where it had none."""
+        return self.disks.setdefault(node_id, MemoryDisk(Random(f"{self._seed}/{node_id}")))
+
     def _settings(self, node_id: int) -> dict[str, str]:
         voters = ",".join(f"{voter}@node-{voter}:9093" for voter in self._voters)
         return {"node.id": str(node_id), "log.dirs": "/data", "controller.quorum.voters": voters, **FAST}
 
     async def _run(self, member: Member, *, task_status: trio.TaskStatus[None]) -> None:
-        with member.scope:
-            await member.controller.run(task_status=task_status)
+        try:
+            with member.scope:
+                await member.controller.run(task_status=task_status)
+        except* (WrongDirectory, AssertionError) as group:
+            member.failure = str(_first_of(group))
         self.network.listeners.pop(member.node_id, None)
         member.ended.set()
 
@@ -104,24 +113,48 @@ class Controllers:
             await trio.sleep(0.01)
 
     async def agree(self) -> None:
-        """Until all have applied the same."""
-        while len({member.controller.offset for member in self.running.values()}) > 1:
+        """Until all know the same leader, and have applied the same."""
+        while True:
+            known = {(one.controller.leader_id, one.controller.offset) for one in self.running.values()}
+            if len(known) == 1 and -1 not in next(iter(known)):
+                return
             await trio.sleep(0.01)
+
+    def stay_alive(self, node_id: int) -> None:
+        """Have the broker of a node be heard as long as the node runs."""
+        self._nursery.start_soon(self._be_heard, self.running[node_id])
+
+    async def _be_heard(self, member: Member) -> None:
+        while not member.ended.is_set():
+            await member.controller.be_heard()
+            await trio.sleep(0.2)
 
     def __getitem__(self, node_id: int) -> ClusterController:
         return self.running[node_id].controller
 
 
-def run(story: Callable[[Controllers], Awaitable[Any]], *, voters: int = 3, seed: int = 0) -> Any:
-    """Tell a story of a cluster, in no time."""
+def run(
+    story: Callable[[Controllers], Awaitable[Any]],
+    *,
+    voters: int = 3,
+    seed: int = 0,
+    given: Mapping[str, str] | None = None,
+) -> Any:
+    """Tell a story of a cluster, in no time; all its nodes are given the same settings."""
 
     async def main() -> Any:
         async with trio.open_nursery() as nursery:
-            result = await story(Controllers(nursery, voters=voters, seed=seed))
+            cluster = Controllers(nursery, voters=voters, seed=seed)
+            cluster.given.update(given or {})
+            result = await story(cluster)
             nursery.cancel_scope.cancel()
         return result
 
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def _first_of(group: BaseException) -> BaseException:
+    return _first_of(group.exceptions[0]) if isinstance(group, BaseExceptionGroup) else group
 
 
 def _names(given: dict[str, str]) -> dict[str, str]:
@@ -146,6 +179,7 @@ async def register(controller: ClusterController, node_id: int, incarnation: int
     )
     response = await controller.handle(request, 4)
     assert not response.error_code, response
+    controller.broker_epoch = response.broker_epoch
     await heartbeat(controller, node_id, response.broker_epoch)
     return int(response.broker_epoch)
 
