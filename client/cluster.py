@@ -58,7 +58,7 @@ class Cluster:
         self._task_group = task_group
         self._bootstrap = parse_addresses(options.bootstrap_servers)
         self._connections: dict[tuple[int, str], Connection] = {}
-        self._first: Connection | None = None
+        self._to_anyone: list[Connection] = []
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalls = Stalls()
@@ -140,9 +140,7 @@ class Cluster:
             if not open_now:
                 raise
             return min(open_now, key=lambda one: one.in_flight)
-        if self._first is not None:
-            self._first.close("another broker answers")
-        self._first = found
+        self._to_anyone = [*(one for one in self._to_anyone if not one.closed), found]
         return found
 
     async def _connect_to_first(self, addresses: list[tuple[str, int]]) -> Connection:
@@ -311,8 +309,7 @@ class Cluster:
     def _open(self) -> list[tuple[str, Connection]]:
         """Open connections, each with its purpose."""
         known = [(purpose, one) for (_, purpose), one in self._connections.items()]
-        if self._first is not None:
-            known.append(("", self._first))
+        known += [("", one) for one in self._to_anyone]
         return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:

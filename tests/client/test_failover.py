@@ -8,12 +8,18 @@ import anyio
 import pytest
 from support.fake_network import FakeNetwork
 
-from minikafka.client import Consumer, Producer
+from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.cluster import ClusterClient
 from minikafka.client.metadata import Metadata
 from minikafka.client.options import AdminOptions, make
 from minikafka.client.stalls import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
+from minikafka.protocol.headers import response_parts
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from minikafka.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -290,3 +296,18 @@ def test_where_brokers_hold_requests_back_others_are_asked_more_and_more_seldom(
     stalls, waiting = Stalls(), Waiting(1)
     looks = [n for n in range(50) if stalls.look([("fetch", waiting)])]  # type: ignore[list-item]
     assert looks == [LOOKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
+
+
+async def test_what_a_busy_broker_has_begun_is_waited_for_while_others_are_asked() -> None:
+    brokers = ThreeBrokers()
+    asked: list[CreateTopicsRequest] = []
+    brokers.network.brokers[0].handlers[CreateTopicsRequest] = lambda request, version: asked.append(request)
+    async with Admin("a:1", seams=brokers.network.seams(), **QUICK) as admin, anyio.create_task_group() as tasks:
+        tasks.start_soon(admin.create_topic, "new")
+        await anyio.sleep(0.8)  # the connection is stalled by now, others were asked for metadata
+        await admin.cluster.refresh()
+        [stream] = [one for one in brokers.network.brokers[0].streams if one.open]
+        assert len(asked) == 1, "and the request was not repeated"
+        answer = CreateTopicsResponse(topics=[CreatableTopicResult(name="new", error_message=None)])
+        number = len(brokers.network.brokers[0].requests)
+        stream.say(b"".join(bytes(part) for part in response_parts(answer, 7, number)))

@@ -62,7 +62,7 @@ def test_reassign_partitions_takes_a_move_back(three: LocalCluster, name: str, t
     assert re.search(rf"{name}-0: replicas: 1,3,2\. adding: 3\. removing: 2\.", listed), listed
     quick = ("--preserve-throttles", "--reassignment-json-file", plan)  # not to ask the broker that is paused
     cancelled = ask(three, "reassign-partitions", "--cancel", *quick)
-    assert f"Successfully cancelled partition reassignments for: {name}-0" in cancelled
+    assert f"Successfully cancelled partition reassignment for: {name}-0" in cancelled
     assert topic.state().replicas == (1, 2)
 
 
