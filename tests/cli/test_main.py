@@ -67,8 +67,11 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
     assert (ran.code, "Error" in ran.err) == (0, False), ran
 
 
-@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if line.startswith("minikafka server")])
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if line.startswith(RUN_NODES)])
 def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
+    if line.startswith("minikafka cluster") and "--port" not in line:
+        line += " --port 0"
     line = line.replace("9092", "0").replace("/tmp/kafka", str(tmp_path / "kafka"))
     line = line.replace("server.properties", str(tmp_path / "server.properties"))
     (tmp_path / "server.properties").write_text(f"log.dirs={tmp_path}/logs\nlisteners=PLAINTEXT://127.0.0.1:0\n")
@@ -80,9 +83,10 @@ def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
         try:
             assert server.stdout.readline().startswith(b"ready ")
             server.terminate()
-            assert server.wait(20) == 0
+            assert server.wait(40) == 0
         finally:
-            server.kill()
+            server.terminate()  # of a cluster no node must be left
+            server.wait(40)
 
 
 def test_help_imports_no_command() -> None:
