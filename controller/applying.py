@@ -26,8 +26,9 @@ __all__ = ["Applier", "Subscriber"]
 log = structlog.get_logger("minikafka.controller")
 
 READ_SIZE = 1 << 20
-RECORDS_AT_ONCE = 100
-"""As many are told to subscribers before others get their turn: a broker opens a log for each new partition."""
+RECORDS_AT_ONCE = 20
+"""As many are told to subscribers before others get their turn: a broker opens a log for each new partition, which may
+take milliseconds, and has heartbeats to send meanwhile."""
 Subscriber = Callable[[Sequence[Record]], None]
 
 

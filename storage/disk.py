@@ -305,7 +305,10 @@ class RealDisk:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)
+        except (FileNotFoundError, FileExistsError):
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, path: str, new_path: str) -> None:
         os.rename(path, new_path)

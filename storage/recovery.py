@@ -98,6 +98,7 @@ class Loader:
     topic_id: bytes | None
     end_offset: int = 0
     created: bool = False
+    is_new: bool = False  # Nothing needs to be looked for: a cluster makes thousands of logs at once.
     unsynced_paths: list[str] = field(default_factory=list[str])
     report: Recovery = field(default_factory=Recovery)
     segments: Segments = field(init=False)
@@ -117,7 +118,7 @@ class Loader:
             names = tidy(self.disk, self.directory)
         except FileNotFoundError:
             self.disk.make_directory(self.directory)
-            names = {}
+            self.is_new, names = True, {}
         bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
         self.segments = Segments(self.disk, self.directory, self.config, bases)
         self.snapshots = ProducerSnapshots(self.disk, self.directory, names.get(SNAPSHOT, []))
@@ -141,7 +142,7 @@ class Loader:
     def _load_topic_id(self) -> None:
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
-            found = read_topic_id(self.disk, path)
+            found = None if self.is_new else read_topic_id(self.disk, path)
         except BrokenCheckpoint:  # It was written without a sync, see below.
             found = None
         if found is None and self.topic_id is not None:
@@ -152,7 +153,7 @@ class Loader:
     def _load_epochs(self) -> None:
         path = f"{self.directory}/{EPOCHS}"
         try:
-            entries = read_epochs(self.disk, path)
+            entries = None if self.is_new else read_epochs(self.disk, path)
             self.epochs = LeaderEpochs(self.disk, path, entries or [])
             missing = entries is None and len(self.segments) > 0
         except (BrokenCheckpoint, ValueError):
@@ -190,7 +191,9 @@ class Loader:
 
     def _create(self, base_offset: int) -> None:
         self.segments.append(
-            Segment.create(self.disk, self.directory, base_offset, self.config, now_ms=self.now_ms)
+            Segment.create(
+                self.disk, self.directory, base_offset, self.config, now_ms=self.now_ms, in_new=self.is_new
+            )
         )
         self.end_offset = base_offset
         self.created = True

@@ -86,11 +86,18 @@ class Segment:
 
     @classmethod
     def create(
-        cls, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, now_ms: int
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        in_new: bool = False,
     ) -> "Segment":
-        """Make the files of a new active segment; left-overs of that name go first."""
+        """Make the files of a new active segment; left-overs of that name go first, where there can be any."""
         segment = cls(disk, directory, base_offset, config)
-        if disk.exists(segment.transactions.path):
+        if not in_new and disk.exists(segment.transactions.path):
             disk.remove(segment.transactions.path)
         segment._log = disk.open(segment.prefix + ".log", create=True)
         if segment._log.size_bytes:
