@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from bench.cluster import measure_cluster
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
@@ -34,6 +35,7 @@ ON_A_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
 WITH_NODES_OF_THEIR_OWN: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] = {
     "start": measure_start,
     "sizes": measure_log_sizes,
+    "cluster": measure_cluster,
 }
 
 

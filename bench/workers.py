@@ -35,9 +35,9 @@ class Run:
         return self.count / self.seconds
 
 
-def produce_confluent(bootstrap: str, topic: str, count: int, size: int) -> Run:
+def produce_confluent(bootstrap: str, topic: str, count: int, size: int, acks: str = "1") -> Run:
     """librdkafka at its ceiling: a queue for everything, batches as large as it makes them."""
-    producer, value, chunk = confluent_producer(bootstrap, topic), bytes(size), 10_000
+    producer, value, chunk = confluent_producer(bootstrap, topic, acks=acks), bytes(size), 10_000
     chunks = [[{"value": value}] * min(chunk, count - start) for start in range(0, count, chunk)]
     began = time.perf_counter()
     for some in chunks:
@@ -62,10 +62,10 @@ def produce_timed(bootstrap: str, topic: str, count: int, size: int, first_time_
     return Run(count, time.perf_counter() - began)
 
 
-def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000) -> Any:
+def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000, acks: str = "1") -> Any:
     producer = import_module("confluent_kafka").Producer({
         "bootstrap.servers": bootstrap,
-        "acks": 1,
+        "acks": acks,
         "linger.ms": LINGER_MS,
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": 2_000_000,

@@ -1,0 +1,285 @@
+"""Three nodes at once: how fast they are ready, take records that all must have, get over the loss of one, and grow."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from bench.nodes import KAFKA, KafkaNode, Node
+from bench.results import Figure, Goal
+from bench.throughput import work
+from minikafka.cli.local_cluster import LocalCluster
+from minikafka.client.blocking import Admin
+
+PARTITIONS_OF_A_TOPIC = 500
+CLOCK_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 120
+IDLE_S = 10
+SETTLE_S = 3
+NUMBERS = itertools.count()
+SAFE: dict[str, object] = {"min.insync.replicas": 2, "default.replication.factor": 3}
+
+
+class KafkaCluster(LocalCluster):
+    """Apache Kafka with its own defaults for who counts as gone, and when."""
+
+    READY = re.compile(rb"Kafka Server started")
+
+    def command(self, node_id: int) -> list[str]:
+        return [sys.executable, str(KAFKA), "server", "--config", str(self.config(node_id)), "--heap", "400m"]
+
+
+KAFKAS_TIMES: dict[str, object] = {
+    "broker.heartbeat.interval.ms": 2000,
+    "broker.session.timeout.ms": 9000,
+    "controller.quorum.election.timeout.ms": 1000,
+    "controller.quorum.fetch.timeout.ms": 2000,
+    "replica.lag.time.max.ms": 30_000,
+}
+
+
+def cluster_of(kind: type[Node], folder: Path, brokers: int = 3) -> LocalCluster:
+    """Not started yet."""
+    if kind is KafkaNode:
+        return KafkaCluster(folder, brokers=brokers, settings={**KAFKAS_TIMES, **SAFE})
+    return LocalCluster(folder, brokers=brokers, settings=SAFE)
+
+
+def measure_cluster(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
+    """All rows for one kind of node."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each node would compile all the sources again
+    yield from starting(kind, folder, 1 if quick else 3)
+    with running(cluster_of(kind, folder / "three")) as cluster:
+        yield from producing(kind.name, cluster, quick)
+        yield from losing_leaders(kind.name, cluster, 3 if quick else 10)
+        yield from catching_up(kind.name, cluster, 50_000 if quick else 300_000)
+    for count in (1000,) if quick else (1000, 5000):
+        with running(cluster_of(kind, folder / f"partitions-{count}")) as cluster:
+            yield from many_partitions(kind.name, cluster, count)
+
+
+@contextmanager
+def running(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """Started; every process is ended in the end."""
+    try:
+        yield cluster.start(timeout_s=PATIENCE_S)
+    finally:
+        cluster.kill()
+
+
+def seconds(what: Callable[[], object]) -> float:
+    """How long a call takes."""
+    began = time.perf_counter()
+    what()
+    return time.perf_counter() - began
+
+
+def starting(kind: type[Node], folder: Path, times: int) -> Iterator[Figure]:
+    """From the processes' start in new folders until all serve."""
+    for brokers in (1, 3):
+        spent: list[float] = []
+        for number in range(times):
+            cluster = cluster_of(kind, folder / f"start-{brokers}-{number}", brokers)
+            try:
+                spent.append(seconds(cluster.start))
+            finally:
+                cluster.kill()
+        goal = Goal(2.0, at_most=True, reference="Kafka 8.3") if brokers == 3 else None
+        nodes = "three nodes" if brokers == 3 else "one node with a quorum"
+        yield Figure(f"{nodes} ready, new folders", "s", goal, {kind.name: statistics.median(spent)})
+
+
+def producing(name: str, cluster: LocalCluster, quick: bool) -> Iterator[Figure]:
+    """confluent-kafka with acks=all into one partition of three replicas; then one record at a time."""
+    for size, count, goal in (
+        (1000, 200_000, Goal(60, reference="Kafka 46")),
+        (100, 1_000_000, Goal(300_000, reference="Kafka 254,000")),
+    ):
+        rates = [produced(cluster, count // 5 if quick else count, size) for _ in range(1 if quick else 3)]
+        rate = statistics.median(rates)
+        unit, value = ("MB/s", rate * size / 1e6) if size == 1000 else ("records/s", rate)
+        yield Figure(f"confluent-kafka in, three replicas, acks all, {size} B", unit, goal, {name: value})
+    times = one_at_a_time(cluster, 500 if quick else 3000)
+    goal = Goal(600, reference="Kafka 470")
+    yield Figure("one record at a time, three replicas, acks all", "records/s", goal, {name: len(times) / sum(times)})
+    yield Figure("one at a time, three replicas, p50", "ms", None, {name: statistics.median(times) * 1000})
+
+
+def produced(cluster: LocalCluster, count: int, size: int) -> float:
+    """Records a second."""
+    topic = new_topic(cluster)
+    return work("produce_confluent", bootstrap=cluster.bootstrap, topic=topic, count=count, size=size, acks="all").rate
+
+
+def new_topic(cluster: LocalCluster, partitions: int = 1) -> str:
+    """A topic with three replicas, all in sync."""
+    name = f"bench-{next(NUMBERS)}"
+    with Admin(cluster.bootstrap) as admin:
+        admin.create_topic(name, partitions=partitions, replication_factor=3)
+    cluster.wait_in_sync(PATIENCE_S)
+    return name
+
+
+def leader_of(cluster: LocalCluster, topic: str) -> int:
+    """The node that leads a topic's first partition."""
+    with Admin(cluster.bootstrap) as admin:
+        return admin.describe_topic(topic).partitions[0].leader
+
+
+class Stream:
+    """A producer that sends the next record when the last is acknowledged, and notes when that was."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.acknowledged: list[float] = []
+        self._topic = topic
+        self._producer: Any = import_module("confluent_kafka").Producer({
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 0,
+            "retry.backoff.ms": 50,
+            "retry.backoff.max.ms": 100,
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+            "topic.metadata.refresh.fast.interval.ms": 50,
+            "log_level": 0,
+        })
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Stream:
+        self._thread.start()
+        self.until_acknowledged(time.perf_counter())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def until_acknowledged(self, moment: float) -> None:
+        """Wait for an acknowledgement that came after a moment of the performance counter."""
+        deadline = time.perf_counter() + PATIENCE_S
+        while not self.acknowledged or self.acknowledged[-1] <= moment:
+            if time.perf_counter() > deadline:
+                raise SystemExit(f"nothing was acknowledged for {PATIENCE_S} s")
+            time.sleep(0.005)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._producer.produce(self._topic, bytes(100), on_delivery=self._delivered)
+            self._producer.flush(PATIENCE_S)
+
+    def _delivered(self, error: object, _: object) -> None:
+        if error is None:
+            self.acknowledged.append(time.perf_counter())
+
+
+def one_at_a_time(cluster: LocalCluster, count: int) -> list[float]:
+    """Seconds between one acknowledgement and the next."""
+    with Stream(cluster.bootstrap, new_topic(cluster)) as stream:
+        while len(stream.acknowledged) < count:
+            time.sleep(0.05)
+    times = [after - before for before, after in itertools.pairwise(stream.acknowledged)]
+    return times[len(times) // 4 :]
+
+
+def losing_leaders(name: str, cluster: LocalCluster, rounds: int) -> Iterator[Figure]:
+    """The longest time without an acknowledgement when the leader's process is killed, over and over."""
+    topic = new_topic(cluster)
+    gaps: list[float] = []
+    for _ in range(rounds):
+        leader = leader_of(cluster, topic)
+        with Stream(cluster.bootstrap, topic) as stream:
+            time.sleep(1)
+            cluster.kill(leader)
+            stream.until_acknowledged(time.perf_counter() + 0.2)
+        gaps.append(max(after - before for before, after in itertools.pairwise(stream.acknowledged)))
+        cluster.start(leader, timeout_s=PATIENCE_S)
+        cluster.wait_in_sync(PATIENCE_S)
+    median, worst = Goal(1.5, at_most=True, reference="Kafka 12"), Goal(3, at_most=True)
+    yield Figure("kill -9 of a leader, gap between acknowledgements, median", "s", median, {
+        name: statistics.median(gaps)
+    })
+    yield Figure("kill -9 of a leader, gap between acknowledgements, worst", "s", worst, {name: max(gaps)})
+
+
+def catching_up(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
+    """A follower comes back and fetches what it has missed, 1,000 bytes a record."""
+    topic, size = new_topic(cluster), 1000
+    leader = leader_of(cluster, topic)
+    follower = next(node_id for node_id in cluster.broker_ids if node_id != leader)
+    cluster.stop(follower)
+    work("produce_confluent", bootstrap=cluster.bootstrap, topic=topic, count=count, size=size, acks="all")
+    cluster.start(follower, timeout_s=PATIENCE_S)
+    spent = seconds(lambda: cluster.wait_in_sync(PATIENCE_S))
+    yield Figure("a follower catches up", "MB/s", None, {name: count * size / 1e6 / spent})
+
+
+def many_partitions(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
+    """What a cluster with many partitions of three replicas costs."""
+    goal = Goal(10, at_most=True) if count == 5000 else None
+    yield Figure(f"{count:,} partitions created", "s", goal, {name: seconds(lambda: fill(cluster, count))})
+    time.sleep(SETTLE_S)
+    idle = Goal(5, at_most=True) if count == 1000 else None
+    yield Figure(f"{count:,} partitions, idle, all three nodes", "% of a core", idle, {name: idle_percent(cluster)})
+    cluster.kill(cluster.broker_ids[-1])
+    spent = seconds(lambda: until_all_are_led(cluster))
+    yield Figure(f"{count:,} partitions, all led again after kill -9", "s", None, {name: spent})
+
+    def come_back() -> None:
+        cluster.start(cluster.broker_ids[-1], timeout_s=PATIENCE_S)
+        cluster.wait_in_sync(PATIENCE_S)
+
+    yield Figure(f"{count:,} partitions, back and in sync", "s", None, {name: seconds(come_back)})
+
+
+def fill(cluster: LocalCluster, count: int) -> None:
+    """Topics of some hundreds of partitions each, until all have a leader."""
+    with Admin(cluster.bootstrap, request_timeout_ms=PATIENCE_S * 1000) as admin:
+        for _ in range(count // PARTITIONS_OF_A_TOPIC):
+            admin.create_topic(
+                f"bench-{next(NUMBERS)}", partitions=PARTITIONS_OF_A_TOPIC, replication_factor=3
+            )
+    until_all_are_led(cluster)
+
+
+def until_all_are_led(cluster: LocalCluster) -> None:
+    """By a node whose process runs."""
+    alive = {node_id for node_id in cluster.broker_ids if cluster.running(node_id)}
+    addresses = ",".join(map(cluster.address, sorted(alive)))
+    deadline = time.monotonic() + PATIENCE_S
+    with Admin(addresses) as admin:
+        while any(
+            partition.leader not in alive
+            for topic in admin.describe_topics(None).values()
+            for partition in getattr(topic, "partitions", ())
+        ):
+            if time.monotonic() > deadline:
+                raise SystemExit(f"partitions are without a leader after {PATIENCE_S} s")
+            time.sleep(0.05)
+
+
+def idle_percent(cluster: LocalCluster) -> float:
+    """CPU time of all nodes while nothing happens."""
+    before, began = cpu_seconds(cluster), time.perf_counter()
+    time.sleep(IDLE_S)
+    return 100 * (cpu_seconds(cluster) - before) / (time.perf_counter() - began)
+
+
+def cpu_seconds(cluster: LocalCluster) -> float:
+    """User and system time of all nodes so far."""
+    ticks = 0
+    for node_id in cluster.node_ids:
+        fields = Path(f"/proc/{cluster.pid(node_id)}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / CLOCK_TICKS_A_SECOND
