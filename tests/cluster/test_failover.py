@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from support.clients import closing, connect, eventually, read
 from support.cluster_load import LOADS, Ledger, load, read_back, wrongs
 from support.clusters import ON_KAFKA, PATIENCE_S, ROUNDS, Topic, active_controller, heal
 
@@ -112,6 +113,36 @@ def test_the_active_controller_is_lost(three: LocalCluster, name: str) -> None:
         return gaps
 
     survive(three, "confluent-kafka", name, mistreat)
+
+
+def test_all_nodes_are_killed_at_once(three: LocalCluster, name: str) -> None:
+    def mistreat(topic: Topic, ledger: Ledger) -> list[float]:
+        moment = ledger.now()
+        three.kill()
+        three.start()
+        for partition in range(len(REPLICAS)):
+            ledger.wait_acknowledged(GOES_ON, partition)
+        return [ledger.gap_s(n, moment) for n in range(len(REPLICAS))]
+
+    survive(three, "minikafka", name, mistreat)
+
+
+@every_client
+def test_a_group_reads_on_when_its_coordinator_is_killed(three: LocalCluster, client: str, name: str) -> None:
+    Topic(three, name, REPLICAS)
+    with connect(client, three.bootstrap) as connected, closing(connected.member(name, [name])) as member:
+        with load("minikafka", three.bootstrap, name) as ledger:
+            seen = {record.value for record in read(member, 100)}
+            member.commit()
+            with Admin(three.bootstrap) as admin:
+                coordinator = admin.describe_group(name).coordinator
+            three.kill(coordinator)
+            ledger.wait_acknowledged(GOES_ON)
+            seen |= {record.value for record in read(member, 100, timeout_s=PATIENCE_S)}
+            three.start(coordinator)
+        written = {one.value for one in ledger.acknowledged}
+        eventually(lambda: written <= seen or seen.update(one.value for one in member.poll(0.5)), timeout_s=PATIENCE_S)
+        member.commit()
 
 
 def controller_elected(topic: Topic, besides: int) -> bool:
