@@ -26,6 +26,7 @@ from minikafka.controller.records import UnreadableRecord
 from minikafka.controller.snapshots import decode_snapshot
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.checkpoint import EPOCHS
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
@@ -57,6 +58,8 @@ class StoredLog:
         make_durably(disk, path)
         disk.lock(f"{path}/.lock")
         snapshots = sorted(name for name in disk.list(path) if SNAPSHOT.fullmatch(name))
+        if disk.exists(f"{path}/{EPOCHS}"):
+            disk.remove(f"{path}/{EPOCHS}")  # of a log that a snapshot has replaced, maybe; the batches are read anyway
         log = Log.open(disk, path, METADATA, config, now_ms=now_ms, clean=False, topic_id=METADATA_TOPIC_ID)
         if log.report.damage:
             raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
