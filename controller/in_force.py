@@ -6,8 +6,9 @@ Source: `DynamicBrokerConfig`, `KafkaConfig.extractLogConfigMap`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from minikafka.controller.image import Image
 from minikafka.controller.static import StaticSettings
@@ -53,6 +54,9 @@ ALL_BROKERS = ""
 class InForce:
     """The settings in force on one node, as of an image.
 
+    What does not depend on a topic is found once and kept until a node setting changes: a node asks for each of its
+    thousands of partitions.
+
     Attributes:
         static: what the node was started with.
         image: the cluster; read at each call.
@@ -60,6 +64,8 @@ class InForce:
 
     static: StaticSettings
     image: Image
+    _found: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found_for: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def layers(self) -> list[tuple[ConfigSource, Mapping[str, str]]]:
@@ -92,8 +98,21 @@ class InForce:
             for name, setting in NODE_SETTINGS.items()
         }
 
+    def _kept(self, what: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What was found before if no node setting has changed since. The caller must not change it."""
+        changes = [list(layer.items()) for _, layer in self.layers[:2]]
+        if self._found_for != changes:
+            self._found.clear()
+            self._found_for[:] = changes
+        if what not in self._found:
+            self._found[what] = find()
+        return self._found[what]
+
     def topic_defaults(self) -> dict[str, SettingValue]:
         """What a topic has of each setting unless it is set on the topic."""
+        return dict(self._kept("topic defaults", self._find_topic_defaults))
+
+    def _find_topic_defaults(self) -> dict[str, SettingValue]:
         texts = self.node_texts()
 
         def node(name: str) -> SettingValue:
@@ -111,6 +130,9 @@ class InForce:
 
     def topic_sources(self) -> dict[str, ConfigSource]:
         """Where a topic's defaults come from: the layer that has the node setting behind, or a synonym."""
+        return dict(self._kept("topic sources", self._find_topic_sources))
+
+    def _find_topic_sources(self) -> dict[str, ConfigSource]:
         layers = self.layers
         sources: dict[str, ConfigSource] = {}
         for name, setting in TOPIC_SETTINGS.items():
@@ -142,7 +164,7 @@ class InForce:
         """The values of all settings of a topic, by Kafka's names."""
         given = self.image.config(ResourceType.TOPIC, name)
         own = {key: TOPIC_SETTINGS[key].parse(text) for key, text in given.items() if key in TOPIC_SETTINGS}
-        return {**self.topic_defaults(), **own}
+        return {**self._kept("topic defaults", self._find_topic_defaults), **own}
 
     def group(self, name: str) -> dict[str, SettingValue]:
         """The values of all settings of a group."""
