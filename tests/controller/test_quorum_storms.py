@@ -28,7 +28,7 @@ async def live(cluster: Controllers, random: Random) -> None:
         for step in range(STEPS):
             await _mistreat(cluster, random)
             nursery.start_soon(_ask, cluster, random.choice(sorted(cluster.running)), f"user-{step}", answered)
-            await trio.sleep(random.choice((0.01, 0.1, 1.0)))
+            await trio.sleep(random.choice((0.01, 0.3, 2.0)))
     cluster.network.heal()
     for disk in cluster.disks.values():
         make_slow(disk, 0)
@@ -36,7 +36,7 @@ async def live(cluster: Controllers, random: Random) -> None:
     with trio.fail_after(30):
         await cluster.leader()
         await cluster.agree()
-    assert len(answered) >= STEPS // 4, "most of the time a majority is there"
+    assert len(answered) >= STEPS // 6, "most of the time a majority is there"
     assert {(("user", name),) for name in answered} <= set(cluster[1].image.quotas)
     assert len({tuple(records_of(cluster[node_id].image)) for node_id in VOTERS}) == 1
     assert not [one.failure for one in cluster.running.values() if one.failure]
@@ -44,14 +44,14 @@ async def live(cluster: Controllers, random: Random) -> None:
 
 async def _mistreat(cluster: Controllers, random: Random) -> None:
     victim = random.choice(VOTERS)
-    match random.randrange(6):
+    match random.randrange(7):
         case 0 if len(cluster.running) > 1 and victim in cluster.running:
             await cluster.kill(victim)
         case 1:
             cluster.network.isolate(victim)
         case 2:
-            make_slow(cluster.disks[victim], random.choice((0, 0.05, 0.5)))
-        case 3:
+            make_slow(cluster.disks[victim], random.choice((0, 0, 0.05, 0.2)))
+        case 3 | 4:
             cluster.network.heal()
         case _:
             await cluster.start(*(node_id for node_id in VOTERS if node_id not in cluster.running))
