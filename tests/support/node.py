@@ -160,7 +160,7 @@ class NodeProcess(ServerProcess):
         config: Path | None = None,
         port: int = 0,
         arguments: Sequence[str] = (),
-        start_timeout_s: float = 30,
+        start_timeout_s: float = 60,
     ) -> None:
         super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
         self.settings = dict(settings or {})

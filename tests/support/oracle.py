@@ -94,7 +94,7 @@ class Oracle(ServerProcess):
         *,
         settings: Mapping[str, object] | None = None,
         port: int = 0,
-        start_timeout_s: float = 60,
+        start_timeout_s: float = 110,
     ) -> None:
         port = port or _port_of(data_dir) or _free_port()
         super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
