@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from support.node import NodeProcess, ServerProcess
-from support.oracle import Oracle, java, why_absent
+from support.node import NodeProcess
+from support.oracle import java, why_absent
+from support.spark_brokers import Broker, filled_kafka, filled_node
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,10 +77,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """An Apache Kafka; skips where there is none."""
-    missing = why_absent()
-    if missing:
-        pytest.skip(missing)
-    with Oracle(tmp_path_factory.mktemp("kafka") / "data") as process:
-        yield process
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+    """minikafka, and Apache Kafka where it is found, with the same contents, which no test changes."""
+    folder = tmp_path_factory.mktemp("brokers")
+    if why_absent():
+        with filled_node(folder) as node:
+            yield [Broker("minikafka", node, node.data_dir)]
+    else:
+        with filled_kafka(folder) as kafka, filled_node(folder, kafka.logs) as node:
+            yield [Broker("minikafka", node, node.data_dir), Broker("Apache Kafka", kafka, kafka.logs)]

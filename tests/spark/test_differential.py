@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from support.oracle import SHARED, why_absent
-from support.spark_brokers import FIRST_TIME, TOPICS, Broker, filled_kafka, filled_node, golden_topics
+from support.spark_brokers import DEALS, FIRST_TIME, TOPICS, Broker, golden_topics
 from support.spark_logs import Row, ordered, rows_of, without_headers
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 HAS_JVM_CONNECTOR = (SHARED / "apache-kafka" / "spark-jars").exists()
 Bound = int | str | tuple[str, int]
 
@@ -47,7 +47,8 @@ class Case:
 
 
 def whole(*topics: str) -> dict[tuple[str, int], tuple[Bound, Bound]]:
-    return {(topic, partition): ("start", "end") for topic in topics for partition in range(TOPICS.get(topic, 1))}
+    counts = {**TOPICS, **DEALS}
+    return {(topic, partition): ("start", "end") for topic in topics for partition in range(counts.get(topic, 1))}
 
 
 def golden_cases() -> Iterator[Case]:
@@ -132,20 +133,17 @@ def time_cases(times: dict[str, str]) -> Iterator[Case]:
     yield Case("after all times, latest", times | late, {("times", n): ("end", "end") for n in (0, 1)})
 
 
-CASES = [*golden_cases(), *own_cases()]
+def deal_cases() -> Iterator[Case]:
+    """Transactions on a real Kafka: committed, aborted, open."""
+    deals = {"subscribe": "deals", "includeHeaders": "true"}
+    yield Case("deals: committed", deals, whole("deals"))
+    yield Case("deals: dirty", {**deals, "kafka.isolation.level": "read_uncommitted"}, whole("deals"), committed=False)
+    yield Case("deals: in pieces", {**deals, "maxRecordsPerPartition": "9"}, whole("deals"))
+    offsets = {"startingOffsets": '{"deals":{"0":8,"1":3}}', "endingOffsets": '{"deals":{"0":33,"1":-1}}'}
+    yield Case("deals: in mid-transaction", deals | offsets, {("deals", 0): (8, 33), ("deals", 1): (3, "end")})
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """minikafka, and Apache Kafka where it is found, with the same contents."""
-    folder = tmp_path_factory.mktemp("brokers")
-    with filled_node(folder) as node:
-        found = [Broker("minikafka", node, node.data_dir)]
-        if why_absent():
-            yield found
-            return
-        with filled_kafka(folder) as kafka:
-            yield [*found, Broker("Apache Kafka", kafka, kafka.logs)]
+CASES = [*golden_cases(), *own_cases(), *([] if why_absent() else deal_cases())]
 
 
 @pytest.fixture(scope="module")

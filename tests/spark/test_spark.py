@@ -1,9 +1,7 @@
-"""What only Spark itself can show: discovery, schemas, errors, streams beside those of Spark's own source."""
+"""What only Spark itself can show: discovery, schemas, errors."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +9,7 @@ from support.node import NodeProcess, ServerProcess
 from support.oracle import SHARED, why_absent
 from support.spark_brokers import create, message, produce
 
-from minikafka.spark_connector import lag
-
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 HAS_JVM_CONNECTOR = not why_absent() and (SHARED / "apache-kafka" / "spark-jars").exists()
 WAYS = ["minikafka", "kafka"] if HAS_JVM_CONNECTOR else ["minikafka"]
 COUNT = 50
@@ -89,40 +85,3 @@ def test_refusals_in_the_words_of_sparks_source(
     with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         spark.read.format(way).options(**options(seen, **more)).load().collect()
     assert words in str(caught.value)
-
-
-def run(spark: Any, way: str, server: ServerProcess, folder: Path, **more: str) -> tuple[Any, Any, Any]:
-    """All there is now, in micro-batches: the rows, each batch's (start, end) offsets, and the lag at the end."""
-    frame = spark.readStream.format(way).options(**options(server, startingOffsets="earliest", **more)).load()
-    kept: list[Any] = []
-    query = (
-        frame.writeStream.foreachBatch(lambda batch, _: kept.append(batch.select("partition", "offset").collect()))
-        .option("checkpointLocation", str(folder))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    progress = [one for one in query.recentProgress if one["numInputRows"]]
-    places = [one["sources"][0] for one in progress]
-    offsets = [[json.loads(one[key]) if one[key] else None for key in ("startOffset", "endOffset")] for one in places]
-    return sorted(tuple(row) for batch in kept for row in batch), offsets, lag(progress[-1])
-
-
-def test_micro_batches_go_by_the_same_offsets(spark: Any, seen: NodeProcess, tmp_path: Path) -> None:
-    runs = {way: run(spark, way, seen, tmp_path / way, maxOffsetsPerTrigger="15") for way in WAYS}
-    rows, offsets, behind = runs["minikafka"]
-    assert rows == [(partition, offset) for partition in (0, 1) for offset in range(COUNT // 2)]
-    assert offsets[-1][1] == {"seen": {"0": 25, "1": 25}}
-    assert len(offsets) == 4
-    assert behind == (0, 0, 0.0, 0)
-    assert all(one[:2] == (rows, offsets) for one in runs.values())
-
-
-@pytest.mark.skipif(not HAS_JVM_CONNECTOR, reason="no JVM connector beside the checkout")
-def test_a_checkpoint_is_continued_by_the_other_source(spark: Any, node: NodeProcess, tmp_path: Path) -> None:
-    create(node.bootstrap, {"handed": 1})
-    read: list[list[Any]] = []
-    for number, way in enumerate(["minikafka", "kafka", "minikafka"]):
-        produce(node.bootstrap, "handed", [{"value": b"%d" % number}] * 3)
-        read.append(run(spark, way, node, tmp_path / "shared", subscribe="handed")[0])
-    assert read == [[(0, 3 * number + one) for one in range(3)] for number in range(3)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ LOGS = SHARED / "kafka-logs"
 FIRST_TIME = 1_700_000_000_000
 TIMEOUT_S = 30
 TOPICS = {"trio": 3, "times": 2, "codecs": 5}
+DEALS = {"deals": 2}
 
 
 class Broker:
@@ -50,15 +51,20 @@ def golden_topics() -> dict[str, int]:
     return {name: one["log_start_offset"] for name, one in json.loads(path.read_text()).items()}
 
 
-def filled_node(folder: Path) -> NodeProcess:
-    """A minikafka node that serves Kafka's segment files and the topics of `fill`."""
+def filled_node(folder: Path, kafka_logs: Path | None = None) -> NodeProcess:
+    """A minikafka node that serves Kafka's segment files, those of `deal` among them, and the topics of `fill`."""
     node = NodeProcess(folder / "data", settings={"log.retention.ms": -1, "log.cleaner.enable": "false"}).start()
     golden = golden_topics()
-    if golden:
-        create(node.bootstrap, dict.fromkeys(golden, 1))
+    deals = {} if kafka_logs is None else DEALS
+    if golden or deals:
+        create(node.bootstrap, dict.fromkeys(golden, 1) | deals, **{"retention.ms": "-1"})
         node.terminate()
-        adopt(LOGS / "clean", node.data_dir, golden)
+        adopt(LOGS / "clean", node.data_dir, [f"{topic}-0" for topic in golden])
+        if kafka_logs is not None:
+            adopt(kafka_logs, node.data_dir, [f"deals-{number}" for number in range(DEALS["deals"])], only="*.log")
+            (node.data_dir / ".kafka_cleanshutdown").unlink(missing_ok=True)
         node.start()
+    if golden:
         delete_records(node.bootstrap, "records-deleted", golden["records-deleted"])
     fill(node.bootstrap)
     return node
@@ -74,7 +80,43 @@ def filled_kafka(folder: Path) -> Oracle:
                 directory.chmod(0o755)
     kafka.start()
     fill(kafka.bootstrap)
+    deal(kafka.bootstrap)
     return kafka
+
+
+def deal(bootstrap: str) -> None:
+    """The topic `deals`: transactions that overlap, committed and aborted, and one that stays open for 15 minutes.
+
+    Plain records lie between them, and behind the first record of the open one.
+    """
+    create(bootstrap, DEALS, **{"retention.ms": "-1"})
+    one, other, last = (transactional(bootstrap, name) for name in ("one", "other", "last"))
+    for number in range(0, 90, 30):
+        for producer in (one, other):
+            producer.begin_transaction()
+        for place in range(number, number + 20, 5):
+            for producer in (one, other):
+                send_on(producer, range(place, place + 5))
+            produce(bootstrap, "deals", [message(place, 0)])
+        one.commit_transaction(TIMEOUT_S)
+        other.abort_transaction(TIMEOUT_S)
+    last.begin_transaction()
+    send_on(last, range(5))
+    produce(bootstrap, "deals", [message(number, number % 2) for number in range(6)])
+
+
+def transactional(bootstrap: str, name: str) -> confluent_kafka.Producer:
+    options = {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 900_000}
+    producer = confluent_kafka.Producer(options)
+    producer.init_transactions(TIMEOUT_S)
+    return producer
+
+
+def send_on(producer: confluent_kafka.Producer, numbers: Iterable[int]) -> None:
+    """One batch for either partition, on the broker before this returns."""
+    for number in numbers:
+        producer.produce("deals", **message(number, number % 2))
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def create(bootstrap: str, topics: Mapping[str, int], **config: str) -> None:

