@@ -15,7 +15,6 @@ LOOKS = 2
 """So often the same request must be the oldest one."""
 LOOKS_WHERE_BROKERS_WAIT = 6
 """The same for connections of fetches and groups, which brokers hold back on purpose for a while."""
-_ALWAYS_UNTIL = 20
 
 
 class Stalls:
@@ -31,7 +30,7 @@ class Stalls:
     def look(self, connections: Iterable[tuple[str, Connection]]) -> bool:
         """One more look at all open connections, each with its purpose; whether there is reason to ask others.
 
-        Seldom and more seldom where brokers may hold requests back: they are mostly right to.
+        More and more seldom where brokers may hold requests back: they are mostly right to.
         """
         seen: dict[Connection, tuple[int, int]] = {}
         stalled: dict[Connection, None] = {}
@@ -44,13 +43,10 @@ class Stalls:
             limit = LOOKS_WHERE_BROKERS_WAIT if purpose else LOOKS
             if looks >= limit:
                 stalled[connection] = None
-                ask = ask or _is_time_to_ask(looks, limit, often=not purpose)
+                ask = ask or not purpose or _is_power_of_two(looks / limit)
         self._seen, self._stalled = seen, stalled
         return ask
 
 
-def _is_time_to_ask(looks: int, limit: int, *, often: bool) -> bool:
-    if often and looks <= _ALWAYS_UNTIL:
-        return True
-    times, rest = divmod(looks, limit)
-    return not rest and times & (times - 1) == 0
+def _is_power_of_two(number: float) -> bool:
+    return number.is_integer() and int(number) & (int(number) - 1) == 0
