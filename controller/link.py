@@ -153,7 +153,7 @@ class Link:
             self._send({"kind": "ask", "id": number, "what": what, "body": body})
             await ask.done.wait()
         except trio.Cancelled:
-            if self.heard < asked_at:
+            if self.heard <= asked_at:
                 self.close()  # nothing has come since: what opens a new connection may find the other side again
             raise
         finally:
