@@ -8,6 +8,7 @@ handler waits, until the batch is committed, and the answer goes back the way it
 
     main.py log_output.py   the outside world enters: clock, disk, randomness, signals; what is logged
     node.py            where the rooms meet; start and stop, in order
+    roles.py registration.py     alone, one of several, or a mere controller; how a broker joins, is heard, and goes
     server.py          listeners, limits, the reaper of idle connections
     connection.py transport.py dispatch.py context.py     a frame's way in and an answer's way out
     apis/<api>.py      one module for each API

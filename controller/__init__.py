@@ -18,13 +18,29 @@ The life of a CreateTopics::
 Who has a question instead of a change (`DESCRIPTIONS` in `decisions/routing.py`, `describe_configs.py`) reads the
 image and waits for nobody.
 
+In a cluster every node has a `ClusterController` with the same face. It follows the quorum of the metadata log (Raft in
+pull form: whoever is behind fetches) and hands what is to be decided to the *active controller*, where the leader is::
+
+    cluster.py              handle: hand_on.py says what this node answers itself; the rest goes to the leader
+    forwarding.py link.py   a frame: API key, version, the request in Kafka's own encoding
+    active.py term.py       on the leader: decide against an image that runs ahead, append to Raft
+    raft/ quorum.py         synced by a majority: committed, on the leader first, by the next Fetch everywhere
+    applying.py             every node: apply each record, tell the subscribers, move on
+    cluster.py              the reply, as soon as this node's own image has what was decided
+
 The rooms in it::
 
     records.py       the facts, as msgpack maps; an unknown kind or version is refused
     image.py         the cluster as the facts tell it
     snapshots.py     an image as facts again, and as a file
-    metadata_log.py  the seam: MetadataLog (append, commit) and the quorum of one voter
-    controller.py    the one task; starting, registering, snapshots
+    controller.py    a node alone: one task decides, appends, commits, applies, replies
+    metadata_log.py  its log: what is on the one disk is committed
+    cluster.py       a node of several: the same face; starts what follows
+    active.py term.py sessions.py           the active controller: its queue, its timers, who was heard of when
+    applying.py progress.py                 what is committed becomes the image; who waits for that
+    raft/ raft_log.py quorum.py             the quorum: pure core, its log and election state, its driver
+    peers.py link.py frames.py network.py   connections between nodes: hello, questions, answers
+    forwarding.py quorum_settings.py quorum_description.py   small print of the above
     formatting.py    whose the data directories are; there is no format step
     decisions/       one module for each kind of request, all pure; routing.py is their table
     placement.py     where replicas go
@@ -36,15 +52,18 @@ The data on disk::
     <metadata.log.dir>/__cluster_metadata-0/
     ├── 00000000000000000000.log …                       a `storage.Log`; each record is a msgpack map
     ├── 00000000000000000123-0000000002.checkpoint       an image: all below offset 123, of term 2
-    └── .lock                                            held by the process that decides
+    ├── quorum-state                                     epoch and vote; absent where the node is alone
+    └── .lock                                            held by the process that uses it
 
 Caveats:
 
-- A quorum of one voter. `MetadataLog` is all that a Raft quorum (`raft/`) will have to replace; the term
-  (`leader_epoch`) grows with each start that writes.
-- Brokers are fenced and unfenced by records, but nobody sends heartbeats yet: the one broker registers alive.
-- A reassignment that needs new replicas begins (and can be cancelled), but ends only once in-sync replicas are
-  reported, which comes with replication.
+- The voters of a quorum are fixed: those of `controller.quorum.voters`, or the controllers found at
+  `controller.quorum.bootstrap.servers`. Of the latter, nodes that all start again at once need all of them to be there;
+  adding and removing voters (KIP-853) is missing.
+- A voter whose disk was wiped may vote again, as in Kafka with fixed voters: wipe one at a time, and never a majority.
+- A decision that was under way when its leader went may have been carried out or not. It is repeated where that is the
+  same as once; CreateTopics, CreatePartitions, DeleteTopics and UnregisterBroker are answered NOT_CONTROLLER instead.
+- The controller listener is for nodes of minikafka: it speaks msgpack frames, in the clear, to whoever says hello.
 - Quotas and SCRAM credentials are kept and told; nobody obeys them yet.
 - Metadata of Apache Kafka itself is not read: a data directory that Kafka has used is refused.
 - The names and bounds of settings are Kafka's; policies, config providers and other Java classes are not loaded.

@@ -1,4 +1,4 @@
-"""The controller: one queue, one task. Decide, append, commit, apply, reply.
+"""The controller of a node alone: one queue, one task. Decide, append, commit, apply, reply.
 
 A decision is made against what all earlier decisions will have done, committed or not; that image is the
 controller's own. Everybody else reads `image`, which only knows what is committed. So whatever waits in the

@@ -1,14 +1,11 @@
-"""Where records become facts: append, then commit. The seam at which a quorum takes the place of one disk.
+"""Where records become facts, of a node alone: append, then commit, which is: on the device.
 
-`MetadataLog` is all that the controller asks for. `LocalLog` is a quorum of one voter: what is on its own
-device is committed. With several voters (`controller/raft/`) `append` gives the records to Raft and
-`commit` waits until a majority has them; nothing above this file will notice, but that `commit` may then
-fail with another leader.
+`MetadataLog` is all that its controller asks for. A node of several has a `raft_log.StoredLog` instead, which lies in
+the same place in the same form, and commits through the quorum.
 
     <metadata.log.dir>/__cluster_metadata-0/
-        00000000000000000000.log …            a `storage.Log`: batches of msgpack records, one batch a
-        decision 00000000000000000123-0000000002.checkpoint   an image: all records below offset 123 (of
-        leader epoch 2)
+        00000000000000000000.log …            a `storage.Log`: batches of msgpack records, one batch a decision
+        00000000000000000123-0000000002.checkpoint   an image: all records below offset 123, of leader epoch 2
 """
 
 import posixpath
