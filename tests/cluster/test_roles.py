@@ -1,0 +1,75 @@
+"""Nodes of every role, as real processes: found by bootstrap servers, refused in words, started by hand."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from support.clusters import ON_KAFKA, PATIENCE_S, make
+
+from minikafka.cli.cluster_layout import ClusterError
+from minikafka.cli.local_cluster import LocalCluster
+from minikafka.client.blocking import Admin
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(ON_KAFKA, reason="of our nodes' own files and words")]
+
+
+def rewrite(cluster: LocalCluster, node_id: int, pattern: str, replacement: str) -> None:
+    """Change a line of a node's server.properties."""
+    path = cluster.config(node_id)
+    changed, count = re.subn(pattern, replacement, path.read_text())
+    assert count == 1, f"{pattern} is there once"
+    path.write_text(changed)
+
+
+def listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def test_nodes_that_know_bootstrap_servers_alone_are_a_cluster(tmp_path: Path) -> None:
+    cluster = make(tmp_path, brokers=3, controllers=2)
+    servers = ",".join(f"127.0.0.1:{cluster.nodes[node_id].controller_port}" for node_id in (1, 2))
+    for node_id in cluster.node_ids:
+        rewrite(cluster, node_id, "controller.quorum.voters=.*", f"controller.quorum.bootstrap.servers={servers}")
+    for _ in range(2):
+        cluster.start(timeout_s=PATIENCE_S)
+        with Admin(cluster.bootstrap) as admin:
+            quorum = admin.describe_quorum()
+        assert [voter.node_id for voter in quorum.voters] == [1, 2]
+        assert [observer.node_id for observer in quorum.observers] == [3]
+        cluster.stop()
+
+
+def test_a_node_of_another_cluster_or_number_says_why_it_does_not_start(tmp_path: Path) -> None:
+    cluster = make(tmp_path, brokers=2, controllers=1)
+    cluster.start(timeout_s=PATIENCE_S)
+    cluster.stop(2)
+    meta = cluster.data(2) / "meta.properties"
+    as_it_was = meta.read_text()
+    meta.write_text(re.sub("cluster.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAQ", as_it_was))
+    with pytest.raises(ClusterError, match=r"node 2 belongs to cluster AAAAAAAAAAAAAAAAAAAAAQ, node 1 to|to cluster"):
+        cluster.start(2, timeout_s=PATIENCE_S)
+    meta.write_text(re.sub("node.id=.*", "node.id=7", as_it_was))
+    with pytest.raises(ClusterError, match="belongs to node 7"):
+        cluster.start(2, timeout_s=PATIENCE_S)
+    meta.write_text(as_it_was)
+    cluster.start(2, timeout_s=PATIENCE_S)
+    cluster.stop()
+
+
+def test_a_node_without_its_quorum_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    cluster = make(tmp_path, brokers=3, controllers=3)
+    cluster.launch(1)
+    deadline = time.monotonic() + PATIENCE_S
+    while not listens(cluster.nodes[1].controller_port):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert cluster.not_ready(1) == [1]
+    cluster.stop(1, timeout_s=15)
+    assert cluster.exit_code(1) == 0
