@@ -14,7 +14,7 @@ NO_JAVA := "Without Java what needs Spark is left out. Install Java 17 or newer:
 # Tests and demo start many processes: without bytecode each would compile all the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types bench clean help
+.PHONY: demo test quick lint types sim mutants bench clean help
 
 help:  ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,12 @@ lint: $(VENV)/.with-lint  ## Style and the import contract
 
 types: $(VENV)/.with-types build/typing/minikafka  ## Strict type checking
 	$(BIN)/mypy $(foreach room,$(ROOMS),-p minikafka.$(room))
+
+sim: $(VENV)/.with-test  ## A simulated quorum through SEEDS=100000 stories of losses, cuts and crashes
+	PYTHONPATH=tests $(BIN)/python -m simulation.raft --seeds $(or $(SEEDS),100000) --jobs 2
+
+mutants: $(VENV)/.with-test  ## Planted bugs, one after the other: the suite must catch each (MUTANTS=part of a name)
+	PYTHONPATH=tests $(BIN)/python -m mutations.run $(MUTANTS)
 
 bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
 	$(BIN)/python -m bench.run
