@@ -21,6 +21,7 @@ from minikafka.broker.log_output import ROOT, log_to_stderr
 from minikafka.broker.node import Node
 from minikafka.broker.roles import ControllerNode
 from minikafka.controller.records import UnreadableRecord
+from minikafka.protocol.errors import KafkaError
 from minikafka.storage.checkpoint import BrokenCheckpoint
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import RealDisk
@@ -51,7 +52,7 @@ def run(
 
     Raises:
         CannotStart: The settings are wrong (all that is wrong with them is in its text), or the data is another
-            node's, damaged, or of a newer minikafka.
+            node's, damaged, or of a newer minikafka; or the cluster does not take this broker.
         OSError: A port or a directory cannot be had.
     """
     levels = {ROOT: log_level.upper()}
@@ -69,7 +70,10 @@ def run(
     except UNFIT_DATA as error:
         raise CannotStart(str(error)) from error
     except BaseExceptionGroup as group:
-        raise _first_of(group) from group
+        cause = _first_of(group)
+        if isinstance(cause, (*UNFIT_DATA, KafkaError)):
+            raise CannotStart(str(cause)) from group
+        raise cause from group
 
 
 def configure(

@@ -92,9 +92,13 @@ class Term:
         self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
 
     async def run(self) -> None:
-        """Decide until cancelled."""
-        while True:
-            self._decide_waiting(await self._receive.receive())
+        """Decide until the end of the term."""
+        while not self._ended:
+            try:
+                first = await self._receive.receive()
+            except trio.ClosedResourceError:
+                return
+            self._decide_waiting(first)
             while len(self._pending) >= QUEUE_MAX:
                 self._room = trio.Event()
                 await self._room.wait()
