@@ -76,6 +76,7 @@ def test_nobody_is_answered_before_it_is_applied() -> None:
         bench.ask("first", level(1))
         await trio.sleep(1)
         bench.ask("second", level(2))
+        await trio.sleep(1)
         bench.ask("look", look)
         await trio.sleep(1)
         assert bench.told == {}
@@ -132,6 +133,7 @@ def test_at_the_end_of_a_term_it_is_told_what_is_certain() -> None:
         bench.ask("committed", level(1))
         await trio.sleep(1)
         bench.ask("written", level(2))
+        await trio.sleep(1)
         bench.ask("looks", look)
         await trio.sleep(1)
         bench.term.end(high_watermark=11)
