@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from minikafka.broker.waiting import News
 from minikafka.protocol.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -60,7 +61,7 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class Session:
-    """One client's standing question. `epoch` is that of the next request.
+    """One client's standing question. `epoch` is that of the next request; `news` is a follower's.
 
     Invariant: `partitions` keeps the order in which partitions are served; those served last go to the end.
     """
@@ -69,6 +70,7 @@ class Session:
     by_id: bool
     epoch: int
     last_used_ms: int
+    news: News = field(default_factory=News)
     partitions: OrderedDict[SessionKey, CachedPartition] = field(default_factory=lambda: OrderedDict())
 
     def update(self, asked: Iterable[CachedPartition], forgotten: Iterable[SessionKey]) -> None:
@@ -81,6 +83,8 @@ class Session:
                 known.ask_again(partition)
         for key in forgotten:
             self.partitions.pop(key, None)
+            self.news.leave(key)
+            self.news.keys.pop(key, None)
 
 
 class SessionCache:
@@ -125,13 +129,15 @@ class SessionCache:
 
     def close(self, session_id: int) -> None:
         """End a session; an unknown id is no error."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.news.close()
 
     def _evict(self, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None or now_ms - oldest.last_used_ms <= EVICTION_MS:
             return False
-        del self._sessions[oldest.id]
+        self.close(oldest.id)
         return True
 
     def _new_id(self) -> int:

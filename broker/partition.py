@@ -169,8 +169,10 @@ class Partition(Replica):
         return self._write(batch, -1)
 
     def _write(self, batch: Batch, stamped: int) -> Written:
-        appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
         replicas = self.replicas
+        if replicas is not None and replicas.followers:
+            replicas.about_to_append(self.log.end_offset, self._surroundings.steady_ms())
+        appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
         if replicas is not None and replicas.followers:
             self.tail.grew(batch.size_bytes)
             self._advance()

@@ -5,7 +5,7 @@ What a leader and what a follower does besides is in `partition.py`.
 
 from minikafka.broker.reading import EMPTY, NO_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Read, divergence
 from minikafka.broker.validation import rules_of
-from minikafka.broker.waiting import Commits, Growth, Waiter
+from minikafka.broker.waiting import EVERYTHING, Commits, Growth, Waiter
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
@@ -17,7 +17,7 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import FileSlice
 from minikafka.storage.log import Log
 
-WHATEVER = 1 << 62
+WHATEVER = EVERYTHING
 """Bytes: where it is not known how much more can be seen, whoever waits looks for himself."""
 
 

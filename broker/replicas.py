@@ -179,6 +179,12 @@ class Replicas:
                 least = follower.end_offset
         return least
 
+    def about_to_append(self, end_offset: int, now_ms: int) -> None:
+        """Who has everything has caught up as of now: a follower whose fetch is waiting has not said so for a while."""
+        for follower in self.followers.values():
+            if follower.end_offset == end_offset:
+                follower.last_caught_up_ms = now_ms
+
     # -- who is in sync ------------------------------------------------------------------------------------------
 
     def is_stale(self, node_id: int, broker_epoch: int) -> bool:

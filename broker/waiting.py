@@ -4,7 +4,9 @@ A fetch that finds too little registers one `Waiter` with each of its partitions
 partition visible counts its bytes down; an end of leadership or of the topic wakes it outright.
 """
 
-from collections.abc import Awaitable, Sequence
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -51,19 +53,27 @@ async def before(deadline: float, what: Awaitable[None]) -> bool:
     return not scope.cancelled_caught
 
 
+class Listener(Protocol):
+    """Who is told of growth: a `Waiter`, or a `Note`."""
+
+    def grew(self, size_bytes: int) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 class Growth:
     """Who is to be told of the growth of one thing: what consumers may see of a partition, or the end of its log."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[Listener, None] = {}
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: Listener) -> None:
         """Tell `waiter` of every growth from now on."""
         self._waiters[waiter] = None
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: Listener) -> None:
         """No longer; unknown waiters are no error."""
         self._waiters.pop(waiter, None)
 
@@ -76,6 +86,85 @@ class Growth:
         """Everybody must look again."""
         for waiter in self._waiters:
             waiter.wake()
+
+
+class News:
+    """Which of many partitions have grown or changed since they were last looked at.
+
+    A follower has one standing question for all partitions of its leader; thousands of them must not be looked at for
+    each fetch because one has grown. Partitions are followed for as long as the question stands.
+
+    Attributes:
+        keys: Those with news, the oldest first. Whoever has looked takes them out.
+    """
+
+    __slots__ = ("_places", "_sleeper", "keys")
+
+    def __init__(self) -> None:
+        self.keys: dict[Hashable, None] = {}
+        self._places: dict[Hashable, tuple[Growth, Note, Growth, Note]] = {}
+        self._sleeper: Waiter | None = None
+
+    def follow(self, key: Hashable, tail: Growth, visible: Growth, *, wakes_when_visible: bool) -> None:
+        """Hear of a partition; of one that is heard of already nothing changes."""
+        known = self._places.get(key)
+        if known is not None and known[0] is tail:
+            return
+        self.leave(key)
+        of_tail, of_visible = Note(self, key, wakes=True), Note(self, key, wakes=wakes_when_visible)
+        tail.watch(of_tail)
+        visible.watch(of_visible)
+        self._places[key] = tail, of_tail, visible, of_visible
+
+    def leave(self, key: Hashable) -> None:
+        """Hear of it no longer; an unknown one is no error."""
+        known = self._places.pop(key, None)
+        if known is not None:
+            known[0].unwatch(known[1])
+            known[2].unwatch(known[3])
+
+    def close(self) -> None:
+        """Hear of nothing any more."""
+        for key in list(self._places):
+            self.leave(key)
+
+    def watch(self, waiter: Waiter) -> None:
+        """Wake `waiter`, one at a time, when any partition grows."""
+        self._sleeper = waiter
+
+    def unwatch(self, waiter: Waiter) -> None:
+        """No longer."""
+        if self._sleeper is waiter:
+            self._sleeper = None
+
+    def heard(self, key: Hashable, size_bytes: int) -> None:
+        """A partition has news; `size_bytes` of them are worth waking somebody, 0 are not."""
+        self.keys[key] = None
+        if size_bytes and self._sleeper is not None:
+            self._sleeper.grew(size_bytes)
+
+
+class Note:
+    """A partition's entry in somebody's `News`."""
+
+    __slots__ = ("_key", "_news", "_wakes")
+
+    def __init__(self, news: News, key: Hashable, *, wakes: bool) -> None:
+        self._news = news
+        self._key = key
+        self._wakes = wakes
+
+    def grew(self, size_bytes: int) -> None:
+        """See `Waiter`."""
+        self._news.heard(self._key, size_bytes if self._wakes else 0)
+
+    def wake(self) -> None:
+        """See `Waiter`."""
+        self._news.heard(self._key, EVERYTHING)
+
+
+EVERYTHING = 1 << 62
+"""Bytes: more than anybody waits for."""
 
 
 class Commits:

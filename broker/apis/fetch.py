@@ -6,7 +6,7 @@ Consumers and followers ask alike. A follower reads to the end of the log, and i
 a consumer reads what is committed, from version 11 on of any replica.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 import trio
@@ -17,7 +17,7 @@ from minikafka.broker.metadata import current_leader
 from minikafka.broker.partition import Partition
 from minikafka.broker.reading import EMPTY, NOBODY, Read
 from minikafka.broker.replica_selection import preferred_replica
-from minikafka.broker.waiting import Watched, sleep_until_grown
+from minikafka.broker.waiting import News, Watched, deadline_in, sleep_until_grown
 from minikafka.protocol.errors import (
     ErrorCode,
     FencedLeaderEpochError,
@@ -106,7 +106,12 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
         if not session.partitions:  # whoever forgets everything is answered as if there had been no session
             sessions.close(session.id)
             session, wanted = None, asked
-    answers = await _read_enough(request, wanted, context)
+    follows = max(request.replica_id, request.replica_state.replica_id) >= 0
+    if follows and session is not None:
+        session.news.keys.update(dict.fromkeys(cached.key for cached in asked))
+        answers = await _read_news(request, session, context)
+    else:
+        answers = await _read_enough(request, wanted, context)
     response = FetchResponse()
     if session is not None:
         _answer_changes(session, answers, response, by_id)
@@ -114,6 +119,8 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.node.now_ms())
         response.session_id = opened.id if opened else 0
+        if opened and follows:
+            opened.news.keys.update(dict.fromkeys(opened.partitions))
     for cached, answer in answers.partitions:
         _remember(cached, answer)
     response.responses = _by_topic(answers.partitions, by_id)
@@ -166,8 +173,29 @@ async def _read_enough(
         asker.first_look = False
 
 
+async def _read_news(request: FetchRequest, session: Session, context: RequestContext) -> Answers:
+    """As `_read_enough` for a follower's session: it looks only at partitions that have news or are asked for anew."""
+    deadline = deadline_in(request.max_wait_ms)
+    in_time = request.max_wait_ms > 0
+    asker, news = Asker.of(request, context), session.news
+    looked_at: dict[Hashable, None] = {}
+    while True:
+        looked_at.update(news.keys)
+        wanted = [cached for cached in map(session.partitions.get, looked_at) if cached is not None]  # type: ignore[arg-type]
+        answers = _read_all(request, wanted, context, asker, news)
+        missing_bytes = request.min_bytes - answers.size_bytes
+        if missing_bytes <= 0 or answers.urgent or not in_time:
+            return answers
+        in_time = await sleep_until_grown([news], missing_bytes, deadline)
+        asker.first_look = False
+
+
 def _read_all(
-    request: FetchRequest, wanted: Iterable[CachedPartition], context: RequestContext, asker: Asker
+    request: FetchRequest,
+    wanted: Iterable[CachedPartition],
+    context: RequestContext,
+    asker: Asker,
+    news: News | None = None,
 ) -> Answers:
     answers = Answers()
     follows = asker.replica_id >= 0
@@ -187,10 +215,21 @@ def _read_all(
             _fail(answer, error, cached, context)
             continue
         _watch(partition, cached, found, answers, follows, context)
+        if news is not None:
+            _looked_at(news, partition, cached, found, context)
         _fill(answer, found)
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
     return answers
+
+
+def _looked_at(
+    news: News, partition: Partition, cached: CachedPartition, found: Read, context: RequestContext
+) -> None:
+    """It has no news any more, unless there was no room for its records."""
+    news.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.node.rack_aware)
+    if len(found.records) or cached.fetch_offset == partition.log.end_offset:
+        news.keys.pop(cached.key, None)
 
 
 def _read(
