@@ -66,9 +66,11 @@ def stream(spark: SparkSession, bootstrap: str, frame: pd.DataFrame, folder: Pat
     replay(bootstrap, lines[:half], create=True)
     query = start(spark, bootstrap, folder, {})
     stop_at = time.monotonic() + STOP_AFTER_S
-    while processed(query) < min(half // 2, OFFSETS_PER_TRIGGER) and time.monotonic() < stop_at:
+    while processed(query) < min(half // 2, OFFSETS_PER_TRIGGER) and query.isActive and time.monotonic() < stop_at:
         time.sleep(0.1)
     query.stop()
+    if query.exception() is not None:
+        raise SystemExit(f"the query has failed: {query.exception()}")
     console.print(f"Stopped after {processed(query):,} of {len(lines):,} flights; the rest arrives meanwhile")
     last = json.dumps({"origin": "END", "time_hour": LATER, "dep_delay": None, "hour": 0})
     replay(bootstrap, [*lines[half:], *[last] * PARTITIONS])

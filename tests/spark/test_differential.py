@@ -155,6 +155,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def load(spark: Any, way: str, broker: Broker, options: dict[str, str]) -> Any:
     isolation = {"kafka.isolation.level": "read_committed"} if way == "kafka" else {}
     reader = spark.read.format(way).option("kafka.bootstrap.servers", broker.bootstrap)
+    reader = reader.option("kafka.fetch.max.wait.ms", "20")
     return reader.options(**{**isolation, **options}).load()
 
 

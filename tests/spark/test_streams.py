@@ -51,8 +51,12 @@ class Query:
     def __init__(
         self, spark: Any, way: str, broker: Broker, folder: Path, *, until: int | None = None, **options: Any
     ) -> None:
-        isolation = {"kafka.isolation.level": "read_committed", "kafka.bootstrap.servers": broker.bootstrap}
-        frame = spark.readStream.format(way).options(**isolation, startingOffsets="earliest", **options).load()
+        kafka = {
+            "kafka.bootstrap.servers": broker.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "kafka.fetch.max.wait.ms": "20",
+        }
+        frame = spark.readStream.format(way).options(**kafka, startingOffsets="earliest", **options).load()
         self.schema = frame.schema.simpleString()
         self.batches: dict[int, list[Row]] = {}
         self.until = until
