@@ -130,9 +130,11 @@ class ServerProcess:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> tuple[str, int]:
         assert process.stdout is not None
         deadline, said = time.monotonic() + self._start_timeout_s, b""
+        output = select.poll()  # which, other than `select`, takes descriptors above 1,023
+        output.register(process.stdout, select.POLLIN)
         while not said.endswith(b"\n"):
             left = deadline - time.monotonic()
-            readable = left > 0 and select.select([process.stdout], [], [], left)[0]
+            readable = left > 0 and output.poll(left * 1000)
             chunk = os.read(process.stdout.fileno(), 4096) if readable else b""
             if not chunk:
                 why = "said nothing in time" if left <= 0 or not readable else "ended"
