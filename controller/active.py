@@ -148,9 +148,9 @@ class ActiveController:
             if applied_offset > before:
                 self._wake()
 
-    def lost_connection(self, node_id: int) -> None:
-        """A node's connection ended: it may have ended itself."""
-        self.sessions.lost_connection(node_id, _now_ms())
+    def lost_connection(self, node_id: int, lost_at: float) -> None:
+        """A node's connection ended, at a time of trio's clock: it may have ended itself."""
+        self.sessions.lost_connection(node_id, int(lost_at * 1000))
         self._wake()
 
     def _wake(self) -> None:

@@ -52,6 +52,8 @@ __all__ = ["ClusterController"]
 log = structlog.get_logger("minikafka.controller")
 
 RETRY_S = 0.05
+LOST_LATELY_S = 2.0
+"""What broke a connection longer ago does not explain the end of the last leader."""
 GRACE_S = 1.0
 """The active controller keeps to a request's timeout by itself; its answer must still find somebody."""
 FORWARDED_MAX = 1000
@@ -120,7 +122,7 @@ class ClusterController:
         self._leader_changed = trio.Event()
         self._asking: dict[trio.CancelScope, int] = {}
         self._refusing: set[int] = set()
-        self._gone: dict[int, None] = {}
+        self._gone: dict[int, float] = {}
         self._forwarded = 0
         self._nursery: trio.Nursery | None = None
 
@@ -427,8 +429,9 @@ class ClusterController:
                 if not self.image.cluster_id:
                     await active.found(self._cluster_id)
                 await trio.lowlevel.checkpoint()  # the term may be over already
-                for node_id in self._gone:
-                    active.lost_connection(node_id)
+                for node_id, lost_at in self._gone.items():
+                    if lost_at > trio.current_time() - LOST_LATELY_S:
+                        active.lost_connection(node_id, lost_at)
                 self._active = active
                 self._leader_has_changed()
 
@@ -456,11 +459,13 @@ class ClusterController:
             raise WrongDirectory(reason)
 
     def _lost(self, node_id: int) -> None:
-        self._gone[node_id] = None
+        now = trio.current_time()
+        if self._gone.get(node_id, float("-inf")) < now - LOST_LATELY_S:
+            self._gone[node_id] = now
         if self._quorum is not None:
             self._quorum.unreachable(node_id)
         if self._active is not None:
-            self._active.lost_connection(node_id)
+            self._active.lost_connection(node_id, now)
 
 
 async def _then_cancel(wait: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
