@@ -138,7 +138,8 @@ class InSync:
                     why = ErrorCode(answer.error_code).name
                     log.info("in-sync replicas refused", partition=str(partition), error=why)
                     partition.isr_refused(proposal)
-                    settled = False  # A pause, or a follower's next fetch would have it asked again at once.
+                    self._wanted[partition] = None
+                    settled = False  # A pause, before it is looked whether it is still wanted.
                 elif answer.error_code and answer.error_code not in OUTDATED:
                     settled = False
                     continue

@@ -130,8 +130,16 @@ class MetadataFollower:
                     self._configure(record.resource_type, record.resource_name)
                 case BrokerRecord() | BrokerChange():
                     self._copies.broker_changed(record.node_id)
+                    self._reconsider(record.node_id)
                 case _:
                     pass  # nothing that a partition would see
+
+    def _reconsider(self, node_id: int) -> None:
+        """A follower that is caught up may come in now that its broker is alive; it need not say so again."""
+        for partition in self._partitions:
+            replicas = partition.replicas
+            if replicas is not None and node_id in replicas.followers and node_id not in replicas.isr:
+                self._isr_change_wanted(partition)
 
     def _follow(self, topic: Topic, index: int) -> None:
         """Have the replica here as the image says: made, changed in its role, or taken away."""

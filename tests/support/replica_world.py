@@ -227,7 +227,7 @@ class Node:
             fetch_sessions=self.sessions,
             fetch_max_bytes=1 << 20,
             now_ms=self.world.clock,
-            rack_aware=False,
+            rack_aware=self.world.rack_aware,
             addresses=lambda context: [],
         )
         context = RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")  # type: ignore[arg-type]
@@ -313,8 +313,10 @@ class World:
         min_isr: int = 1,
         fetch_bytes: int = 1 << 20,
         unclean: bool = False,
+        rack_aware: bool = False,
     ) -> None:
         self.now_ms = 1_000_000
+        self.rack_aware = rack_aware
         self.random = Random(str(seed))
         self.fetch_bytes = fetch_bytes
         self.config = LogConfig(

@@ -1,0 +1,193 @@
+"""The leader's side of a follower's standing question, and consumers that are sent to a replica in their rack."""
+
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import trio
+import trio.testing
+from support.replica_world import TOPIC_ID, Node, World
+
+from minikafka.broker.apis import fetch
+from minikafka.broker.context import RequestContext
+from minikafka.broker.waiting import Growth, News, sleep_until_grown
+from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+
+WAIT_MS = 500
+
+
+def in_trio(story: Callable[[], Awaitable[None]]) -> None:
+    trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def context_of(node: Node, *, rack_aware: bool = False) -> RequestContext:
+    surroundings: Any = SimpleNamespace(
+        image=node.image,
+        partitions=node.partitions,
+        fetch_sessions=node.sessions,
+        fetch_max_bytes=1 << 20,
+        now_ms=node.world.clock,
+        rack_aware=rack_aware,
+        addresses=lambda context: [],
+    )
+    return RequestContext(surroundings, 18, "follower", "127.0.0.1", "PLAINTEXT")
+
+
+async def ask(node: Node, request: FetchRequest, **options: bool) -> FetchResponse:
+    return await fetch.handle(request, context_of(node, **options))
+
+
+def test_a_waiting_follower_is_answered_as_soon_as_there_is_something() -> None:
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        leader, follower = world.nodes[1], world.nodes[2]
+        await world.replicate(3)
+        asked = follower.ask()
+        assert asked is not None
+        answers: list[FetchResponse] = []
+
+        async def wait() -> None:
+            answers.append(await ask(leader, asked[2]))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            assert asked[2].max_wait_ms == WAIT_MS
+            leader.produce(b"news")
+        assert trio.current_time() == began
+        assert len(answers[0].responses[0].partitions[0].records or b"")
+
+    in_trio(story)
+
+
+def test_without_news_a_follower_waits_its_time_and_hears_of_nothing() -> None:
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        await world.replicate(3)
+        asked = world.nodes[2].ask()
+        assert asked is not None
+        began = trio.current_time()
+        assert (await ask(world.nodes[1], asked[2])).responses == []
+        assert trio.current_time() - began == WAIT_MS / 1000
+
+    in_trio(story)
+
+
+def test_a_moved_high_watermark_is_told_when_the_waiting_is_over_or_at_once_where_followers_serve() -> None:
+    """KAFKA-9731: at once costs a fetch for each record; only who serves consumers needs it."""
+
+    async def story(*, rack_aware: bool) -> None:
+        world = World(rack_aware=rack_aware)
+        leader, two = world.nodes[1], world.nodes[2]
+        await world.replicate(3)
+        leader.produce(b"a")
+        await two.fetch()
+        asked = two.ask()
+        assert asked is not None
+        took: list[float] = []
+
+        async def wait() -> None:
+            began = trio.current_time()
+            response = await ask(leader, asked[2], rack_aware=rack_aware)
+            took.append(trio.current_time() - began)
+            assert response.responses[0].partitions[0].high_watermark == 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await world.replicate(2, 3)
+        assert took == [0 if rack_aware else WAIT_MS / 1000]
+
+    in_trio(lambda: story(rack_aware=False))
+    in_trio(lambda: story(rack_aware=True))
+
+
+def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
+    """KIP-392: and gets no records from the leader then."""
+
+    async def story() -> None:
+        world = World()
+        world.leader.produce(b"a")
+        await world.replicate(3)
+        leader = world.nodes[1]
+        for node_id in (1, 2, 3):
+            record = leader.image.brokers[node_id]
+            leader.image.brokers[node_id] = type(record)(
+                node_id, record.epoch, record.incarnation_id, record.endpoints, f"rack-{node_id}", fenced=False
+            )
+        asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        topic = FetchTopic(topic_id=TOPIC_ID, partitions=[asked])
+        request = FetchRequest(topics=[topic], rack_id="rack-3", max_wait_ms=WAIT_MS, min_bytes=1)
+        answer = (await ask(leader, request, rack_aware=True)).responses[0].partitions[0]
+        assert (answer.preferred_read_replica, answer.records, answer.high_watermark) == (3, b"", 1)
+        answer = (await ask(leader, request, rack_aware=False)).responses[0].partitions[0]
+        assert answer.preferred_read_replica == -1
+        assert len(answer.records or b"")
+        answer = (await ask(world.nodes[3], request, rack_aware=True)).responses[0].partitions[0]
+        assert len(answer.records or b"")
+
+    in_trio(story)
+
+
+def test_deleted_records_are_deleted_everywhere_before_it_is_said() -> None:
+    """KIP-107."""
+
+    async def story() -> None:
+        world = World()
+        leader = world.nodes[1]
+        for value in (b"a", b"b", b"c"):
+            leader.produce(value)
+        await world.replicate(3)
+        done: list[int] = []
+
+        async def delete() -> None:
+            await leader.partition.deleted(leader.partition.delete_records(2))
+            done.append(leader.partition.low_watermark)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(delete)
+            await trio.testing.wait_all_tasks_blocked()
+            await world.replicate(3, 2)
+            await trio.testing.wait_all_tasks_blocked()
+            assert done == []
+            await world.replicate(3, 3)
+        assert done == [2]
+        assert [node.partition.log.start_offset for node in world.nodes.values()] == [2, 2, 2]
+
+    in_trio(story)
+
+
+def test_news_name_what_grew_and_wake_who_sleeps() -> None:
+    async def story() -> None:
+        news, places = News(), {key: (Growth(), Growth()) for key in "ab"}
+        for key, (tail, visible) in places.items():
+            news.follow(key, tail, visible, wakes_when_visible=False)
+        places["b"][1].grew(10)
+        assert list(news.keys) == ["b"]
+        assert not await sleep_until_grown([news], 1, trio.current_time() + 1)
+
+        async def grow() -> None:
+            await trio.sleep(0.5)
+            places["a"][0].grew(10)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(grow)
+            assert await sleep_until_grown([news], 1, trio.current_time() + 1)
+        assert list(news.keys) == ["b", "a"]
+        news.close()
+        news.keys.clear()
+        places["a"][0].wake()
+        assert list(news.keys) == []
+
+    in_trio(story)
+
+
+def test_a_partition_that_was_made_again_is_heard_of_in_the_place_of_the_old_one() -> None:
+    news, old, new = News(), Growth(), Growth()
+    news.follow("a", old, old, wakes_when_visible=False)
+    news.follow("a", new, new, wakes_when_visible=False)
+    old.grew(1)
+    assert list(news.keys) == []
+    new.grew(1)
+    assert list(news.keys) == ["a"]
