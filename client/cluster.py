@@ -120,6 +120,8 @@ class Cluster:
     async def any_connection(self, besides: Container[Connection] = ()) -> Connection:
         """A connection to any broker that is not known to be silent, the one with least to do if several are open.
 
+        A broker that is busy with one connection answers on another one: where none is of use a new one is opened.
+
         Args:
             besides: those that are of no use now, as long as there are others.
 
@@ -131,11 +133,9 @@ class Cluster:
             return min(useful, key=lambda one: one.in_flight)
         silent = {one.address for one in open_now}
         known = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
-        others = [(host, port) for host, port in dict.fromkeys(known) if f"{host}:{port}" not in silent]
-        if open_now and not others:
-            return min(open_now, key=lambda one: one.in_flight)
+        addresses = sorted(dict.fromkeys(known), key=lambda one: f"{one[0]}:{one[1]}" in silent)
         try:
-            found = await self._connect_to_first(others)
+            found = await self._connect_to_first(addresses)
         except NetworkError:
             if not open_now:
                 raise
@@ -236,16 +236,16 @@ class Cluster:
     async def _ask_anyone(self, message: Any) -> Any:
         """The answer of whichever broker gives one; none is waited for long. Raises KafkaError."""
         asked: dict[Connection, None] = {}
-        deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
-        while True:
-            connection = await self.any_connection(asked)
-            last = connection in asked
-            asked[connection] = None
-            left_s = deadline - anyio.current_time()
-            with anyio.move_on_after(left_s if last else min(left_s, _PATIENCE_S)):
-                return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
-            if left_s <= _PATIENCE_S:
-                raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
+        patience_s = _PATIENCE_S
+        with anyio.move_on_after(self._options.request_timeout_ms / 1000):
+            while True:
+                connection = await self.any_connection(asked)
+                if connection in asked:
+                    patience_s, asked = 2 * patience_s, {}
+                asked[connection] = None
+                with anyio.move_on_after(patience_s):
+                    return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
+        raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
 
     def refresh_soon(self) -> None:
         """Have the background task ask for metadata: something that was known has proven wrong."""
