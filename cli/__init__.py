@@ -26,7 +26,7 @@ that says what to do; a traceback is a bug of ours. Exit codes: 0 it worked, 1 i
 Caveats:
     * No shell completion is installed; `click` can generate it.
     * `produce` makes text lines to records: for values with newlines in them use the client.
-    * `cluster` is for one machine: its nodes listen on 127.0.0.1, without security. A node that `kill -9` of the command
-      itself leaves behind goes on alone; the next `cluster` in that directory says which and refuses to start.
+    * `cluster` is for one machine: its nodes listen on 127.0.0.1, without security. Nodes that a `kill -9` of the
+      command itself leaves behind go on; the next `cluster` in that directory says so and does not start.
     * `consume --partition` keeps to those partitions, and commits for no group.
 """

@@ -104,12 +104,15 @@ def signals() -> Iterator[Stopping]:
 
 
 def run(nodes: LocalCluster, stopping: Stopping) -> int:
-    """Until a signal comes, which is returned. No node outlives this, whatever happens. Raises ClusterError."""
+    """Until a signal comes, which is returned. No node outlives this, whatever happens once they are started.
+
+    Raises ClusterError.
+    """
     from minikafka.cli.cluster_view import view
     from minikafka.cli.local_cluster import POLL_S
 
+    nodes.launch()
     try:
-        nodes.launch()
         while not stopping.signal and nodes.not_ready():
             stopping.wait(POLL_S)
         if not stopping.signal:

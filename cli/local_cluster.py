@@ -172,10 +172,11 @@ class LocalCluster:
         return self
 
     def launch(self, *node_ids: int) -> None:
-        """Start nodes without waiting. Raises ClusterError where one runs already."""
+        """Start nodes without waiting. Raises ClusterError, before any is started, where one runs already."""
         for node_id in node_ids or self.node_ids:
             if self.running(node_id):
                 raise ClusterError(f"node {node_id} of {self.directory} runs already, as process {self.pid(node_id)}")
+        for node_id in node_ids or self.node_ids:
             log = self.folder(node_id) / "server.log"
             self._log_starts[node_id] = log.stat().st_size if log.exists() else 0
             with log.open("ab") as output:

@@ -124,6 +124,14 @@ def test_the_command_runs_until_it_is_told_to_end(number: signal.Signals, code: 
         assert cluster.pid(1) == 0
 
 
+@pytest.mark.slow
+def test_a_cluster_that_runs_is_not_touched_by_a_second_one(one: LocalCluster, minikafka: Minikafka) -> None:
+    before = one.pid(1)
+    refused = minikafka("cluster", "--data-dir", str(one.directory))
+    assert (refused.code, "runs already, as process" in refused.err) == (1, True)
+    assert one.pid(1) == before
+
+
 def test_what_cannot_be_is_refused_in_one_line(minikafka: Minikafka, tmp_path: Path) -> None:
     refused = minikafka("cluster", "--brokers", "100", "--data-dir", str(tmp_path / "x"))
     assert (refused.code, refused.lines) == (1, [])
