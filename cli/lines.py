@@ -54,7 +54,9 @@ class LineReader:
 
     def wait(self) -> None:
         """Until something has come. Nothing is taken yet, so whoever gives up the wait loses nothing."""
-        select.select([self._descriptor], [], [])
+        waiting = select.poll()  # select itself takes no descriptor above 1,023
+        waiting.register(self._descriptor, select.POLLIN)
+        waiting.poll()
 
     def read(self) -> list[bytes]:
         """What has come; the lines in it, if it makes any whole. Raises BadLine, OSError."""
