@@ -188,9 +188,10 @@ class Replicas:
     # -- who is in sync ------------------------------------------------------------------------------------------
 
     def is_stale(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether a fetch was sent by an incarnation of a broker that has registered anew since (KIP-903)."""
+        """Whether a fetch was sent by an incarnation of a broker that has registered anew since (KIP-903), or by
+        somebody who does not say: our brokers do, and nobody is believed who merely claims to be one."""
         broker = self._brokers().get(node_id)
-        return broker_epoch != EPOCH_NOT_TOLD and broker is not None and broker_epoch < broker.epoch
+        return broker_epoch == EPOCH_NOT_TOLD or (broker is not None and broker_epoch < broker.epoch)
 
     def wants_in(self, follower: Follower, high_watermark: int) -> bool:
         """Whether a follower may come in: it has all that is committed, and all from before this leadership.
@@ -211,7 +212,7 @@ class Replicas:
         broker = self._brokers().get(follower.node_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
-        return follower.broker_epoch in (EPOCH_NOT_TOLD, broker.epoch)
+        return follower.broker_epoch == broker.epoch
 
     def laggards(self, leader_end_offset: int, now_ms: int) -> list[int]:
         """Those in sync who have not caught up for `replica.lag.time.max.ms`."""

@@ -178,7 +178,7 @@ def test_a_fetch_of_an_older_incarnation_is_stale() -> None:
     assert seen.replicas.is_stale(SECOND, 11)
     assert not seen.replicas.is_stale(SECOND, 12)
     assert not seen.replicas.is_stale(SECOND, 13), "this leader has not heard of its registration yet"
-    assert not seen.replicas.is_stale(SECOND, -1)
+    assert seen.replicas.is_stale(SECOND, -1), "somebody who merely claims to be a broker (CVE-2018-1288)"
 
 
 def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> None:

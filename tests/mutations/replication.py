@@ -90,7 +90,7 @@ MUTATIONS = (
     Mutation(
         "who has rebooted since its fetch comes in",
         _REPLICAS,
-        "return follower.broker_epoch in (EPOCH_NOT_TOLD, broker.epoch)",
+        "return follower.broker_epoch == broker.epoch",
         "return follower.broker_epoch is not None",
         _TESTS,
     ),
