@@ -191,7 +191,7 @@ class Fetcher:
                     async with trio.open_nursery() as nursery:
                         await self._fetch_over_one_connection(nursery)
                         nursery.cancel_scope.cancel()
-                except* (NetworkError, MalformedMessage) as group:
+                except* (KafkaError, MalformedMessage) as group:
                     self._failures += 1
                     if self._failures == 1:
                         self.lost_at = trio.current_time()
