@@ -114,8 +114,9 @@ class Sender:
     async def _run(self) -> None:
         while True:
             self._wake = anyio.Event()
+            now = anyio.current_time()  # of before: what falls due while others are sent must not be passed over
             self.pump()
-            self._sleeps_until = self._accumulator.next_time(anyio.current_time())
+            self._sleeps_until = self._accumulator.next_time(now)
             with anyio.move_on_at(self._sleeps_until):
                 await self._wake.wait()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.cluster import ClusterClient
 from minikafka.client.metadata import Metadata
 from minikafka.client.options import AdminOptions, make
+from minikafka.client.sender import Sender
 from minikafka.client.stalls import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
 from minikafka.protocol.headers import response_parts
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
@@ -255,6 +257,22 @@ async def test_another_broker_is_asked_where_one_says_nothing() -> None:
             await client.cluster.refresh()
         asked = [type(one) for one in brokers.network.brokers[1].requests]
         assert asked == [ApiVersionsRequest, MetadataRequest]
+
+
+async def test_what_falls_due_while_others_are_sent_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    pump = Sender.pump
+
+    def slow(self: Sender) -> None:
+        pump(self)
+        time.sleep(0.03)  # longer than a record lingers
+
+    monkeypatch.setattr(Sender, "pump", slow)
+    brokers = ThreeBrokers()
+    async with brokers.producer(linger_ms=20) as producer:
+        with anyio.fail_after(5):
+            await producer.send_and_wait("t", b"0")
+            await producer.send_and_wait("t", b"1")
+    assert brokers.values == [b"0", b"1"]
 
 
 def test_hints_count_only_when_they_are_news() -> None:
