@@ -14,7 +14,7 @@ NO_JAVA := "Without Java what needs Spark is left out. Install Java 17 or newer:
 # Tests and demo start many processes: without bytecode each would compile all the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types sim mutants bench clean help
+.PHONY: demo test quick lint types sim mutants kills bench clean help
 
 help:  ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -50,6 +50,9 @@ sim: $(VENV)/.with-test  ## A simulated quorum through SEEDS=100000 stories of l
 
 mutants: $(VENV)/.with-test  ## Planted bugs, one after the other: the suite must catch each (MUTANTS=part of a name)
 	PYTHONPATH=tests $(BIN)/python -m mutations.run $(MUTANTS)
+
+kills: $(VENV)/.with-test  ## The leader of three nodes is killed fifty times under load
+	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
 
 bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
 	$(BIN)/python -m bench.run
