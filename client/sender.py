@@ -99,7 +99,7 @@ class Sender:
                     await connection.request(request, timeout_ms=self._options.request_timeout_ms)
 
     def pump(self) -> None:
-        """Send what can be sent."""
+        """Send what can be sent, and see to it that what has to wait for a time is looked at then."""
         now = anyio.current_time()
         self._report(self._accumulator.expire(now))
         if self._options.enable_idempotence and self._accumulator.identity is None:
@@ -110,10 +110,13 @@ class Sender:
                 assert connection is not None, "can_send has looked"
                 self._post(connection, node_id, batches)
         self._room.set()
+        if self._accumulator.next_time(now) < self._sleeps_until:
+            self._wake.set()
 
     async def _run(self) -> None:
         while True:
             self._wake = anyio.Event()
+            self._sleeps_until = 0.0
             now = anyio.current_time()  # of before: what falls due while others are sent must not be passed over
             self.pump()
             self._sleeps_until = self._accumulator.next_time(now)
@@ -146,11 +149,12 @@ class Sender:
             await self._cluster.connection(node_id)
         except KafkaError as error:
             _logger.warning("broker %d cannot be reached: %s", node_id, error)
-            self._cluster.refresh_soon()
         finally:
             del self._connecting[node_id]
         if self._cluster.connected(node_id):
             self.pump()
+        else:  # or no longer
+            self._cluster.refresh_soon()
 
     def _post(self, connection: Connection, node_id: int, batches: list[PendingBatch]) -> None:
         try:

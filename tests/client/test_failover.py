@@ -7,9 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-from support.fake_network import FakeNetwork
+from support.fake_network import FakeBroker, FakeNetwork
 
 from minikafka.client import Admin, Consumer, Producer
+from minikafka.client.batch import Delivery
 from minikafka.client.cluster import ClusterClient
 from minikafka.client.metadata import Metadata
 from minikafka.client.options import AdminOptions, make
@@ -273,6 +274,35 @@ async def test_what_falls_due_while_others_are_sent_is_not_forgotten(monkeypatch
             await producer.send_and_wait("t", b"0")
             await producer.send_and_wait("t", b"1")
     assert brokers.values == [b"0", b"1"]
+
+
+async def test_what_waits_behind_a_batch_that_waited_for_a_connection_is_not_forgotten() -> None:
+    brokers = ThreeBrokers()
+    brokers.hints = True
+    old = brokers.network.brokers[0]
+    async with brokers.producer(retry_backoff_ms=200, retry_backoff_max_ms=200) as producer:
+        await producer.send_and_wait("t", b"0")
+        brokers.silent = [1]
+        deliveries = [await in_flight(producer, old, b"%d" % number) for number in (1, 2)]
+        brokers.silent = []
+        brokers.elect(2)
+        for number in (len(old.requests) - 1, len(old.requests)):  # the first gets news and is not paused
+            answer = brokers.produce(old.requests[number - 1], me=1)
+            old.streams[0].say(b"".join(bytes(part) for part in response_parts(answer, 13, number)))
+        with anyio.fail_after(5):
+            for delivery in deliveries:
+                await delivery.wait()
+    assert brokers.values == [b"0", b"1", b"2"]
+
+
+async def in_flight(producer: Producer, broker: FakeBroker, value: bytes) -> Delivery:
+    """A record in a request of its own, which the broker has."""
+    before = len(broker.requests)
+    delivery = await producer.send("t", value)
+    with anyio.fail_after(5):
+        while len(broker.requests) == before:
+            await anyio.sleep(0.001)
+    return delivery
 
 
 def test_hints_count_only_when_they_are_news() -> None:
