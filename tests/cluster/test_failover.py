@@ -3,6 +3,10 @@
 acks=all, idempotence, replication factor 3, min.insync.replicas 2. Gaps, the longest time without an acknowledgement
 of a partition whose leader went, are printed (`pytest -s`), not judged: a busy machine is slow. `MINIKAFKA_KILLS=50`
 kills the leader fifty times.
+
+librdkafka is spared a leader that steps down and leads again at once: it takes NOT_LEADER_OR_FOLLOWER to mean that
+nothing was written. If its next request but one meets the leader that is back, and with that a gap in the sequence, it
+begins a new epoch and writes all anew, what was there too (its issue #4953).
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ def test_the_leader_is_killed_again_and_again(three: LocalCluster, client: str, 
             ledger.wait_acknowledged(GOES_ON, partition=0)
             gaps.append(ledger.gap_s(0, moment))
             heal(three)
+            if client == "confluent-kafka":
+                ledger.wait_acknowledged(GOES_ON, partition=0)  # by the leader that was elected just now, see above
         return gaps
 
     survive(three, client, name, mistreat)

@@ -35,7 +35,7 @@ READ_TIMEOUT_S = 60
 
 
 class Acknowledged(NamedTuple):
-    """One record that a broker took; `at` in seconds of this process's clock."""
+    """One record that a broker took; `at` in seconds of this process's clock, `offset` -1 where nobody said."""
 
     at: float
     partition: int
@@ -185,10 +185,13 @@ class ConfluentLoad(Load):
         self._producer.flush(SETTLE_S)
 
     def _hear(self, error: Any, message: Any) -> None:
+        """Without an offset where a batch was refused by a leader that stepped down, having written it, and librdkafka
+        concludes from the success of the next one that it is there."""
         if error is not None:
             self.ledger.refused.append(str(error))
         else:
-            self.ledger.hear(message.partition(), message.offset(), message.value())
+            offset = message.offset()
+            self.ledger.hear(message.partition(), -1 if offset is None else offset, message.value())
 
 
 class MinikafkaLoad(Load):
