@@ -1,9 +1,9 @@
 """The benchmark: one table, ours beside Apache Kafka's, measured in one run.
 
-    python -m bench.run [--quick] [--only CASE …]      (or `make bench`; about eight minutes, a minute with --quick)
+    python -m bench.run [--quick] [--only CASE …]      (or `make bench`; about twenty minutes, two with --quick)
 
-Everything shares the machine's cores: the node, and the client that measures it. The whole run is written to
-bench/RESULTS.md with the machine that it was made on; a quick or partial one is only printed.
+Everything shares the machine's cores: the node, and the client that measures it. Each case's table is written to
+bench/RESULTS.md as soon as it is complete, with the machine that it was made on; a quick one is only printed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -37,25 +36,33 @@ WITH_NODES_OF_THEIR_OWN: dict[str, Callable[[type[Node], Path, bool], Iterator[F
     "sizes": measure_log_sizes,
     "cluster": measure_cluster,
 }
+CASES = [*ON_A_NODE, *WITH_NODES_OF_THEIR_OWN]
+HEAD = """# Measured
+
+By `make bench` on {machine}.
+
+Client and nodes share these cores. ✗ marks a goal that is missed; the references are Apache Kafka 4.3.1 on two such
+cores when the goals were set, or a client of this very run, as is the column Apache Kafka. Each table is of one run.
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a minute, with less to measure")
-    cases = [*ON_A_NODE, *WITH_NODES_OF_THEIR_OWN]
-    parser.add_argument("--only", nargs="+", choices=cases, default=cases, metavar="CASE", help=", ".join(cases))
+    parser.add_argument("--quick", action="store_true", help="two minutes, with less to measure")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--nodes", nargs="+", default=[kind.name for kind in kinds()], help="which of them")
     options = parser.parse_args()
     measured = [kind for kind in kinds() if kind.name in options.nodes]
-    began = time.monotonic()
-    figures: dict[tuple[str, str], Figure] = {}
+    complete = not options.quick and len(measured) == len(kinds())
     for case in options.only:
+        figures: dict[tuple[str, str], Figure] = {}
         for kind in measured:
             collect(figures, said(case, kind, options.quick))
-    text = table(list(figures.values()), [kind.name for kind in measured])
-    print(f"\n{text}\n{machine()}; {time.monotonic() - began:.0f} s")
-    if not options.quick and options.only == cases and len(options.nodes) == len(kinds()):
-        write(text)
+        text = table(list(figures.values()), [kind.name for kind in measured])
+        print(f"\n{text}", flush=True)
+        if complete:
+            keep(case, text)
+    print(machine())
 
 
 def said(case: str, kind: type[Node], quick: bool) -> Iterator[Figure]:
@@ -83,14 +90,16 @@ def collect(figures: dict[tuple[str, str], Figure], new: Iterable[Figure]) -> No
         figures.setdefault((figure.subject, figure.unit), figure).values.update(figure.values)
 
 
-def write(text: str) -> None:
-    RESULTS.write_text(
-        "# Measured\n\n"
-        f"By `make bench` on {machine()}.\n\n"
-        "Client and node share these cores. ✗ marks a goal that is missed; the references are Apache Kafka 4.3.1 on\n"
-        "two such cores when the goals were set, or a client of this very run, as is the column Apache Kafka.\n\n"
-        f"{text}"
-    )
+def keep(case: str, text: str) -> None:
+    """Put the table of a case into RESULTS.md, in the place of its older one."""
+    sections: dict[str, str] = {}
+    if RESULTS.exists():
+        for section in RESULTS.read_text().split("\n## ")[1:]:
+            title, _, body = section.partition("\n")
+            sections[title] = body.strip()
+    sections[case] = text.strip()
+    tables = "\n\n".join(f"## {one}\n\n{sections[one]}" for one in CASES if one in sections)
+    RESULTS.write_text(f"{HEAD.format(machine=machine())}\n{tables}\n")
 
 
 if __name__ == "__main__":
