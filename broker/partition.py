@@ -101,6 +101,8 @@ class Partition(Replica):
         if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
             if self.replicas is not None:
                 self.replicas.adopt(state, self._surroundings.steady_ms())
+                if self.replicas.anybody_wants_in(self.high_watermark):
+                    self.isr_change_wanted(self)  # It caught up while another change was pending.
                 self._settle()
             return False
         if self.is_leader and state.leader != self._node_id:

@@ -206,6 +206,11 @@ class Replicas:
             and self._may_join(follower)
         )
 
+    def anybody_wants_in(self, high_watermark: int) -> bool:
+        """Whether any follower may come in: one that caught up while a proposal was pending has no reason
+        to ask again."""
+        return any(self.wants_in(follower, high_watermark) for follower in self.followers.values())
+
     def _may_join(self, follower: Follower) -> bool:
         """Alive, not about to go, and the same incarnation that fetched: one that has rebooted since may have lost
         what it had (KIP-841, KIP-903)."""

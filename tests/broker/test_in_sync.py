@@ -26,6 +26,7 @@ class Controller:
         self.world = world
         self.answers = list(answers)
         self.asked: list[tuple[float, AlterPartitionRequest]] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def __call__(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
         self.asked.append((trio.current_time(), request))
@@ -36,6 +37,9 @@ class Controller:
         if answer in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER):
             response.error_code = answer
             return response
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
         if answer is ErrorCode.NONE:
             proposal = self.world.leader.partition.replicas.pending  # type: ignore[union-attr]
             assert proposal is not None
@@ -76,6 +80,21 @@ def test_who_has_caught_up_is_let_in_at_once() -> None:
     (partition,) = asked.topics[0].partitions
     assert [(one.broker_id, one.broker_epoch) for one in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]
     assert (asked.broker_id, asked.broker_epoch, partition.leader_epoch, partition.partition_epoch) == (1, 1, 0, 0)
+
+
+def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
+    """With no further traffic: its fetch was answered while nothing could be asked for."""
+
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        async def third() -> None:
+            await world.replicate(1, 3)
+
+        controller.meanwhile = third
+        await world.replicate(1, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    play(story, isr=(1,))
 
 
 def test_laggards_are_looked_for_twice_in_their_time() -> None:
