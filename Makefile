@@ -11,10 +11,13 @@ HAS_JAVA := test -n "$$JAVA_HOME" || command -v java >/dev/null
 NO_JAVA := "Without Java what needs Spark is left out. Install Java 17 or newer: apt install openjdk-17-jre-headless," \
 	"dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net"
 
+# Tests that share a node or a JVM stay in one process (tests/conftest.py).
+PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
+
 # Tests and demo start many processes: without bytecode each would compile all the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types sim mutants kills bench clean help
+.PHONY: demo test reference quick lint types sim mutants kills chaos bench clean help
 
 help:  ## What there is to make
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -33,10 +36,13 @@ demo: $(VENV)/.with-demo  ## Real flights through a cluster whose leader is kill
 
 test: $(VENV)/.with-test  ## The whole suite
 	@$(HAS_JAVA) || echo $(NO_JAVA)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL) -m "not reference"
+
+reference: $(VENV)/.with-test  ## What the suite asks of minikafka, asked of an Apache Kafka beside the checkout
+	$(BIN)/python -m pytest $(PARALLEL) -m reference
 
 quick: $(VENV)/.with-test  ## The suite without what is slow
-	$(BIN)/python -m pytest -m "not slow and not oracle"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle"
 
 lint: $(VENV)/.with-lint  ## Style and the import contract
 	$(BIN)/ruff check .
@@ -53,6 +59,9 @@ mutants: $(VENV)/.with-test  ## Planted bugs, one after the other: the suite mus
 
 kills: $(VENV)/.with-test  ## The leader of three nodes is killed fifty times under load
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
+
+chaos: $(VENV)/.with-test  ## A hundred mishaps under load: nodes die, hang, leave and come back (CHAOS=1000, SEED=2)
+	MINIKAFKA_CHAOS=$(or $(CHAOS),100) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
 
 bench: $(VENV)/.with-bench  ## The table of bench/RESULTS.md, measured anew
 	$(BIN)/python -m bench.run

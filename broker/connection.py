@@ -66,10 +66,12 @@ class Connection:
             self.transport.close()
 
     async def _serve(self) -> None:
-        turn_began = self.last_active
+        turn_began, waits = self.last_active, 0
         while frames := await self._receive():
             self.last_active = self._current_time()
-            if self.last_active - turn_began > TURN_S:
+            if self.transport.waits != waits:
+                turn_began, waits = self.last_active, self.transport.waits
+            elif self.last_active - turn_began > TURN_S:
                 await trio.lowlevel.checkpoint()
                 turn_began = self._current_time()
             self.busy = True

@@ -134,6 +134,7 @@ class Dispatcher:
             connection.transport.local_host,
             connection.transport.local_port,
         )
+
     def _unsupported_api_versions(self, header: RequestHeader, route: Route) -> list[Any]:
         """KIP-511: the answer that every client can read, in version 0."""
         response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

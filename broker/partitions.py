@@ -57,14 +57,6 @@ class Partitions:
             raise NotLeaderOrFollowerError(f"{topic}-{partition} is not on this node")
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
 
-    def find_by_id(self, topic_id: bytes, partition: int) -> Partition:
-        """As `find`, by topic id.
-
-        Raises:
-            UnknownTopicIdError: No topic has this id.
-        """
-        return self.find(self.name_of(topic_id), partition)
-
     def name_of(self, topic_id: bytes) -> str:
         """A topic's name.
 

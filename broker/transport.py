@@ -21,11 +21,16 @@ SENDFILE_SIZE_BYTES_MAX = 8 << 20
 
 
 class Transport(Protocol):
-    """One connection's bytes."""
+    """One connection's bytes.
+
+    Attributes:
+        waits: How often a read had to wait, so that others had their turn.
+    """
 
     peer_host: str
     local_host: str
     local_port: int
+    waits: int
 
     async def receive_some(self) -> memoryview:
         """What has come, valid until the next call on any connection of the node; empty at the end.
@@ -56,6 +61,7 @@ class SocketTransport:
     def __init__(self, raw: socket.socket, scratch: memoryview) -> None:
         self._raw = raw
         self._scratch = scratch
+        self.waits = 0
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
@@ -70,6 +76,7 @@ class SocketTransport:
             try:
                 return self._raw.recv_into(target)
             except BlockingIOError:
+                self.waits += 1
                 await trio.lowlevel.wait_readable(self._raw)
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
@@ -132,17 +139,20 @@ class StreamTransport:
 
     def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream
+        self.waits = 0
         self.peer_host = peer_host
         self.local_host = local_host
         self.local_port = local_port
 
     async def receive_some(self) -> memoryview:
+        self.waits += 1
         try:
             return memoryview(await self._stream.receive_some(SCRATCH_SIZE_BYTES))
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
 
     async def receive_into(self, target: memoryview) -> int:
+        self.waits += 1
         try:
             data = await self._stream.receive_some(len(target))
         except trio.BrokenResourceError as error:

@@ -23,7 +23,7 @@ USUAL_CONTROLLERS_MAX = 3
 """A quorum of three survives one loss; more make every decision slower."""
 
 FAST_FAILOVER = {
-    "broker.heartbeat.interval.ms": "200",
+    "broker.heartbeat.interval.ms": "250",
     "broker.session.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "400",
     "controller.quorum.fetch.timeout.ms": "800",

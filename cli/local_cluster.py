@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -51,6 +52,7 @@ STOP_TIMEOUT_S = 30.0
 IN_SYNC_TIMEOUT_S = 60.0
 LOG_TAIL_LINES = 30
 _FREE_PORT_ATTEMPTS = 100
+_PORTS = (15_000, 32_000)
 
 
 class LocalCluster:
@@ -346,13 +348,14 @@ def _texts(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def _free_port(wanted: Callable[[int], list[int]]) -> int:
-    """A first port such that all that are `wanted` with it are free just now."""
+    """A first port such that all that are `wanted` with it are free just now.
+
+    A node that is down must find its port free when it comes back: those that the system gives to outgoing connections
+    are left alone.
+    """
     for _ in range(_FREE_PORT_ATTEMPTS):
         with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as held:
-            probe = held.enter_context(socket.socket())
-            probe.bind((HOST, 0))
-            base: int = probe.getsockname()[1]
-            probe.close()
+            base = random.randrange(*_PORTS)
             for port in wanted(base):
                 held.enter_context(socket.socket()).bind((HOST, port))
             return base

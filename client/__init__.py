@@ -37,6 +37,7 @@ Caveats:
     * Rebalances happen in the background, also while a record is being processed: a partition may move on
       meanwhile, and its last records come to another member once more. Automatic commits never take in the
       record being processed.
+    * A batch that decompresses to more than 256 MiB is refused as damaged.
     * No transactions, no KIP-848 groups, no share groups, no TLS and SASL, no fetch sessions and no rack-aware
       fetching yet. A consumer does not look for truncation after an unclean leader election (KIP-320).
 """

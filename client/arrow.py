@@ -75,7 +75,7 @@ def decode_table(
 ) -> Decoded:
     """The records of a table of batches, many small ones nearly as quickly as few large ones.
 
-    Raises CorruptRecords where any of the batches would, also for records that decompress to more than
+    Raises CorruptRecords where any of the batches would, TooMuchContent for compressed records of more than
     `max_size_bytes` together; but what a record holds behind the last column that is asked for is not looked at.
     Checksums are not looked at either: that is `BatchTable.check_crcs`.
     """
@@ -214,10 +214,16 @@ def record_batch(decoded: Decoded, topic: str, partition: int, columns: Iterable
 
 
 def records_from(
-    batches: Sequence[Batch], start: int, topic: str, partition: int, columns: Sequence[str]
+    batches: Sequence[Batch],
+    start: int,
+    topic: str,
+    partition: int,
+    columns: Sequence[str],
+    *,
+    max_size_bytes: int = MAX_SIZE_BYTES,
 ) -> pa.RecordBatch:
-    """The records of `batches` from offset `start` on. Raises CorruptRecords, TimestampOverflow."""
-    found = decode(batches, columns)
+    """The records of `batches` from offset `start` on. Raises CorruptRecords, TooMuchContent, TimestampOverflow."""
+    found = decode(batches, columns, max_size_bytes=max_size_bytes)
     first = int(np.searchsorted(found.offsets, start))
     return record_batch(found, topic, partition, columns).slice(first)
 

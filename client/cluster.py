@@ -32,7 +32,7 @@ from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 T = TypeVar("T")
-_WATCH_INTERVAL_S = 0.25
+_WATCH_INTERVAL_S = 0.1
 _GROUP_KEY_TYPE = 0
 _NEXT_AFTER_S = 0.25
 """How long one address is tried alone before the next one is tried as well."""

@@ -18,6 +18,7 @@ from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, Fetc
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.columns import decode_columns
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES, TOGETHER_SIZE_BYTES, TooMuchContent
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Headers
 
@@ -105,20 +106,32 @@ class Chunk:
         self._batches = some
         self._records: list[ConsumerRecord] | None = None
 
+    def halves(self) -> tuple[Chunk, Chunk]:
+        """What is too much to be decoded at once; what was taken of it is before the reading's position."""
+        middle = len(self._batches) // 2
+        first, second = self._batches[:middle], self._batches[middle:]
+        return (
+            Chunk(self.reading, first, first[-1].next_offset, self._options, ends_answer=False),
+            Chunk(self.reading, second, self.next_offset, self._options, ends_answer=self.ends_answer),
+        )
+
     @property
     def is_stale(self) -> bool:
         return self.era != self.reading.era
 
     @property
     def records(self) -> list[ConsumerRecord]:
-        """All of them, those before the position that was asked for left out. Raises CorruptMessageError."""
+        """All of them, those before the position that was asked for left out.
+
+        Raises CorruptMessageError, and TooMuchContent where `halves` can be decoded one after the other.
+        """
         if self._records is None:
             self._records = self._materialize()
         return self._records
 
     def _materialize(self) -> list[ConsumerRecord]:
         tp, options = self.reading.tp, self._options
-        columns = self._checked(lambda: decode_columns(self._batches))
+        columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
         keys, values = columns.keys(), columns.values()
         if options.key_deserializer is not None:
             keys = [None if one is None else options.key_deserializer(one) for one in keys]
@@ -137,19 +150,27 @@ class Chunk:
         return records
 
     def arrow(self, columns: Sequence[str]) -> RecordBatch:
-        """What was not handed over of it, as columns of Arrow. Raises CorruptMessageError, TimestampOverflow."""
+        """What was not handed over of it, as columns of Arrow.
+
+        Raises CorruptMessageError, TimestampOverflow, and TooMuchContent as `records`."""
         from minikafka.client.arrow import records_from
 
         start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.reading.position
-        return self._checked(lambda: records_from(self._batches, start or 0, *self.reading.tp, columns))
+        return self._checked(
+            lambda size: records_from(self._batches, start or 0, *self.reading.tp, columns, max_size_bytes=size)
+        )
 
-    def _checked(self, decode: Callable[[], T]) -> T:
+    def _checked(self, decode: Callable[[int], T]) -> T:
+        """Decode into so many bytes at most."""
+        together = len(self._batches) > 1
         try:
             if self._options.check_crcs:
                 for batch in self._batches:
                     batch.check_crc()
-            return decode()
+            return decode(TOGETHER_SIZE_BYTES if together else MAX_SIZE_BYTES)
         except CorruptRecords as error:
+            if together and isinstance(error, TooMuchContent):
+                raise
             raise CorruptMessageError(
                 f"{self.reading.tp}: the records from offset {self.reading.position} on are damaged: {error};"
                 f" seek to {self.next_offset} to go on behind them"
@@ -234,10 +255,25 @@ class Fetcher:
         """The chunk to hand over from: it has records left. Raises CorruptMessageError."""
         while True:
             chunk = self.current = self.current or self._oldest()
-            if chunk is None or chunk.taken < len(chunk.records):
+            if chunk is None:
+                return None
+            try:
+                records = chunk.records
+            except TooMuchContent:
+                self._halve(chunk)
+                continue
+            if chunk.taken < len(records):
                 return chunk
             self.finish(chunk)
             chunk.reading.processed = chunk.reading.position
+
+    def _halve(self, chunk: Chunk) -> None:
+        """Go on with half of the current chunk."""
+        if chunk.taken:
+            chunk.reading.position = chunk.position
+        first, second = chunk.halves()
+        self.current = first
+        self.chunks.appendleft(second)
 
     def _oldest(self) -> Chunk | None:
         """The oldest chunk of a partition that is not paused."""
@@ -252,7 +288,8 @@ class Fetcher:
         self.current = None
         if not chunk.is_stale:
             chunk.reading.buffered -= chunk.ends_answer
-            chunk.reading.position = chunk.next_offset
+            # What was taken before the chunk was halved may reach beyond this half.
+            chunk.reading.position = max(chunk.reading.position or 0, chunk.next_offset)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Hand over up to so many records of one partition; none where none are at hand."""
@@ -271,7 +308,11 @@ class Fetcher:
         """Hand over what is left of a chunk, as columns of Arrow. Raises CorruptMessageError, TimestampOverflow."""
         while (chunk := self.current or self._oldest()) is not None:
             self.current = chunk
-            batch = chunk.arrow(columns)
+            try:
+                batch = chunk.arrow(columns)
+            except TooMuchContent:
+                self._halve(chunk)
+                continue
             self.finish(chunk)
             if batch.num_rows:
                 return batch

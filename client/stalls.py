@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from minikafka.client.connection import Connection
 
-LOOKS = 2
+LOOKS = 5
 """So often the same request must be the oldest one."""
-LOOKS_WHERE_BROKERS_WAIT = 6
+LOOKS_WHERE_BROKERS_WAIT = 15
 """The same for connections of fetches and groups, which brokers hold back on purpose for a while."""
 
 

@@ -10,7 +10,7 @@ The life of a CreateTopics::
     controller.py                 one queue, one task: takes what waits
     decisions/create_topics.py    decide(image, request, context) -> Decision([TopicRecord, …], response)
     metadata_log.py               append: a batch for each decision, all that wait in one write
-                                  commit: on the device (with several voters: on a majority)
+                                  commit: on the device
     image.py                      apply each record
     (subscribers)                 the broker opens the logs of its new partitions
     controller.py                 the reply goes out: the topic can be used
@@ -32,7 +32,8 @@ The rooms in it::
 
     records.py       the facts, as msgpack maps; an unknown kind or version is refused
     image.py         the cluster as the facts tell it
-    snapshots.py     an image as facts again, and as a file
+    snapshots.py     an image as facts again, as bytes; snapshot_files.py keeps the newest
+    inbox.py         who waits for a decision: a queue, decided many at a time
     controller.py    a node alone: one task decides, appends, commits, applies, replies
     metadata_log.py  its log: what is on the one disk is committed
     cluster.py       a node of several: the same face; starts what follows

@@ -15,7 +15,7 @@ import trio
 
 from minikafka.controller.decisions import balancing, fencing
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.register_broker import bootstrap
+from minikafka.controller.decisions.first_records import bootstrap
 from minikafka.controller.decisions.routing import DECISIONS
 from minikafka.controller.formatting import new_cluster_id
 from minikafka.controller.image import Image

@@ -118,7 +118,7 @@ class ClusterController:
         )
         self._quorum: Quorum | None = None
         self._active: ActiveController | None = None
-        self._leading: tuple[trio.CancelScope, Term] | None = None
+        self._scope_of_term = trio.CancelScope()
         self._leader_changed = trio.Event()
         self._asking: dict[trio.CancelScope, int] = {}
         self._refusing: set[int] = set()
@@ -397,8 +397,8 @@ class ClusterController:
 
     def elected(self, epoch: int, end_offset: int) -> None:
         assert self._nursery is not None, "the quorum runs within"
-        self._nursery.start_soon(self._lead, epoch, end_offset, scope := trio.CancelScope())
-        self._scope_of_term = scope
+        self._scope_of_term = trio.CancelScope()
+        self._nursery.start_soon(self._lead, epoch, end_offset, self._scope_of_term)
 
     def deposed(self) -> None:
         self._scope_of_term.cancel()

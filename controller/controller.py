@@ -7,17 +7,17 @@ lost.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 import trio
 
-from minikafka.controller.decisions import producer_ids, register_broker
-from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
+from minikafka.controller.decisions import lone_broker, producer_ids
+from minikafka.controller.decisions.decision import Context
+from minikafka.controller.decisions.first_records import bootstrap
+from minikafka.controller.decisions.lone_broker import Registration
 from minikafka.controller.decisions.producer_ids import ProducerIds
-from minikafka.controller.decisions.register_broker import Registration, bootstrap
 from minikafka.controller.decisions.routing import DECISIONS, DESCRIPTIONS
 from minikafka.controller.formatting import (
     data_directories,
@@ -27,7 +27,8 @@ from minikafka.controller.formatting import (
     new_id,
 )
 from minikafka.controller.image import Image
-from minikafka.controller.metadata_log import LocalLog, MetadataLog, metadata_log_config
+from minikafka.controller.inbox import Asked, Decide, Inbox
+from minikafka.controller.metadata_log import LocalLog, metadata_log_config
 from minikafka.controller.records import Endpoint, Record
 from minikafka.controller.snapshots import encode_snapshot, records_of
 from minikafka.controller.static import StaticSettings
@@ -39,20 +40,8 @@ __all__ = ["Controller"]
 
 log = structlog.get_logger("minikafka.controller")
 
-QUEUE_MAX = 1000
 Reply = TypeVar("Reply")
-Decide = Callable[[Image], Decision[Reply]]
 Subscriber = Callable[[Sequence[Record]], None]
-
-
-@dataclass(slots=True, eq=False)
-class _Request(Generic[Reply]):
-    """Something to be decided, and what became of it."""
-
-    decide: Decide[Reply]
-    done: trio.Event = field(default_factory=trio.Event)
-    decision: Decision[Reply] | None = None
-    error: Exception | None = None
 
 
 class Controller:
@@ -65,7 +54,6 @@ class Controller:
         disk: where the metadata log is kept.
         now_ms: the wall clock.
         random: the source of ids and places.
-        metadata_log: another quorum; by default the log on this node's own disk.
         log_levels: level by logger of this node; changed in place.
         set_log_level: called with logger and level when one is changed.
 
@@ -87,7 +75,6 @@ class Controller:
         disk: Disk,
         now_ms: Callable[[], int],
         random: Random,
-        metadata_log: MetadataLog | None = None,
         log_levels: dict[str, str] | None = None,
         set_log_level: Callable[[str, str], None] = lambda logger, level: None,
     ) -> None:
@@ -99,7 +86,7 @@ class Controller:
         self._set_log_level = set_log_level
         self._decided = Image()
         self._subscribers: list[Subscriber] = []
-        self._log = metadata_log or _local_log(static, disk, now_ms, random)
+        self._log = _local_log(static, disk, now_ms, random)
         for records in self._log.replay():
             self._apply(self._decided, records)
             self._apply(self.image, records)
@@ -107,7 +94,7 @@ class Controller:
         self._check_cluster(known_cluster_id(disk, data_directories(static), static.node_id))
         self._snapshot_bytes = static.number("metadata.log.max.record.bytes.between.snapshots")
         self._bytes_at_failure = 0
-        self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
+        self._inbox = Inbox(_stopped)
 
     @property
     def cluster_id(self) -> str:
@@ -126,26 +113,16 @@ class Controller:
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Decide until cancelled. An exception while applying or committing is fatal: it ends the node."""
-        decided: list[_Request[Any]] = []
+        decided: list[Asked[Any]] = []
         try:
             task_status.started()
             while True:
-                decided = self._decide_waiting(await self._receive.receive())
+                decided = self._inbox.decide(await self._inbox.first(), self._decided)
                 await self._carry_out(decided)
-        finally:
-            self._give_up(decided)
-
-    def _give_up(self, decided: list["_Request[Any]"]) -> None:
-        """Nobody must wait for a controller that has ended. What was decided may last, or not."""
-        request = self._next_waiting()
-        while request is not None:
-            decided.append(request)
-            request = self._next_waiting()
-        self._receive.close()
-        for request in decided:
-            if not request.done.is_set():
-                request.error = NotControllerError("the controller has stopped")
-                request.done.set()
+        finally:  # Nobody must wait for a controller that has ended. What was decided may last, or not.
+            for asked in decided + self._inbox.close():
+                if not asked.done.is_set():
+                    asked.fail(_stopped())
 
     async def submit(self, decide: Decide[Reply]) -> Reply:
         """The reply to a decision, once it is committed and applied.
@@ -155,16 +132,7 @@ class Controller:
         Raises:
             KafkaError: what `decide` raised; NOT_CONTROLLER after the controller has ended.
         """
-        request = _Request(decide)
-        try:
-            await self._send.send(request)
-        except trio.BrokenResourceError:
-            raise NotControllerError("the controller has stopped") from None
-        await request.done.wait()
-        if request.error is not None:
-            raise request.error
-        assert request.decision is not None, "done is either"
-        return request.decision.reply
+        return (await self._inbox.ask(decide)).decided.reply
 
     async def handle(self, request: Any, version: int) -> Any:
         """The response to a request message; one that only asks is answered from the image at once.
@@ -195,7 +163,7 @@ class Controller:
             rack=rack if isinstance(rack, str) else None,
             clean=clean,
         )
-        self.broker_epoch = await self.submit(lambda image: register_broker.decide(image, registration))
+        self.broker_epoch = await self.submit(lambda image: lone_broker.decide(image, registration))
         return self.broker_epoch
 
     async def allocate_producer_ids(self) -> ProducerIds:
@@ -208,59 +176,27 @@ class Controller:
         """Close the log. Everything in it is on the device already."""
         self._log.close()
 
-    def _decide_waiting(self, first: "_Request[Any]") -> list["_Request[Any]"]:
-        """Decide what waits, as far as it fits into one write; returns what was decided."""
-        decided: list[_Request[Any]] = []
-        records_count = 0
-        request: _Request[Any] | None = first
-        while request is not None:
-            self._decide(request)
-            if request.decision is not None:
-                decided.append(request)
-                records_count += len(request.decision.records)
-            request = self._next_waiting() if records_count < RECORDS_MAX else None
-        return decided
-
-    async def _carry_out(self, decided: list["_Request[Any]"]) -> None:
+    async def _carry_out(self, decided: list[Asked[Any]]) -> None:
         """Append, commit, apply, reply."""
-        changes = [_records(request) for request in decided if _records(request)]
+        changes = [asked.records for asked in decided if asked.records]
         if changes:
             end = self._log.append(changes)
             await self._log.commit(end)
             self.offset = end
-        for request in decided:
-            self._finish(request)
+        for asked in decided:
+            self._finish(asked)
         if changes:
             await self._snapshot_if_due()
 
-    def _next_waiting(self) -> "_Request[Any] | None":
-        try:
-            return self._receive.receive_nowait()
-        except trio.WouldBlock:
-            return None
-
-    def _decide(self, request: "_Request[Any]") -> None:
-        """Make a decision, and build on it from now on. What it raises is the requester's to see."""
-        try:
-            decision = request.decide(self._decided)
-        except Exception as error:  # noqa: BLE001 (nothing has changed; whoever asked must know)
-            request.error = error
-            request.done.set()
-            return
-        self._apply(self._decided, decision.records)
-        request.decision = decision
-
-    def _finish(self, request: "_Request[Any]") -> None:
-        records = _records(request)
-        if records:
-            self._apply(self.image, records)
+    def _finish(self, asked: Asked[Any]) -> None:
+        if asked.records:
+            self._apply(self.image, asked.records)
             for subscriber in self._subscribers:
-                subscriber(records)
-        assert request.decision is not None, "only what was decided is finished"
-        for logger, level in request.decision.log_levels.items():
+                subscriber(asked.records)
+        for logger, level in asked.decided.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)
-        request.done.set()
+        asked.done.set()
 
     @staticmethod
     def _apply(image: Image, records: Sequence[Record]) -> None:
@@ -286,9 +222,8 @@ class Controller:
             )
 
 
-def _records(request: "_Request[Any]") -> Sequence[Record]:
-    assert request.decision is not None, "only what was decided has records"
-    return request.decision.records
+def _stopped() -> NotControllerError:
+    return NotControllerError("the controller has stopped")
 
 
 def _local_log(static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random) -> LocalLog:

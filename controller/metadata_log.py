@@ -1,7 +1,7 @@
 """Where records become facts, of a node alone: append, then commit, which is: on the device.
 
-`MetadataLog` is all that its controller asks for. A node of several has a `raft_log.StoredLog` instead, which lies in
-the same place in the same form, and commits through the quorum.
+A node of several has a `raft_log.StoredLog` instead, which lies in the same place in the same form, and commits through
+the quorum.
 
     <metadata.log.dir>/__cluster_metadata-0/
         00000000000000000000.log …            a `storage.Log`: batches of msgpack records, one batch a decision
@@ -9,11 +9,11 @@ the same place in the same form, and commits through the quorum.
 """
 
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
 
+from minikafka.controller.raft.log import SnapshotId
 from minikafka.controller.records import Record, UnreadableRecord, decode_record, encode_record
+from minikafka.controller.snapshot_files import SnapshotFiles
 from minikafka.controller.snapshots import decode_snapshot
 from minikafka.controller.static import StaticSettings
 from minikafka.protocol.names import TopicPartition
@@ -24,17 +24,13 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 
 __all__ = [
-    "METADATA",
-    "METADATA_TOPIC_ID",
-    "SNAPSHOT",
     "LocalLog",
-    "MetadataLog",
+    "claim_directory",
     "encode_decision",
-    "make_durably",
+    "forget_before",
     "metadata_log_config",
+    "open_log",
     "records_in",
-    "snapshot_epoch",
-    "snapshot_offset",
 ]
 
 METADATA = TopicPartition("__cluster_metadata", 0)
@@ -42,57 +38,20 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """As in Kafka."""
 
 READ_SIZE = 1 << 20
-SNAPSHOTS_KEPT = 2
-
-
-class MetadataLog(Protocol):
-    """The order of all decisions. Offsets count records.
-
-    Attributes:
-        leader_epoch: of this term; batches bear it.
-        end_offset: the next record's offset.
-    """
-
-    leader_epoch: int
-
-    @property
-    def end_offset(self) -> int: ...
-
-    def replay(self) -> Iterator[Sequence[Record]]:
-        """Everything committed so far, snapshot first; once, before the first append."""
-        ...
-
-    def append(self, decisions: Sequence[Sequence[Record]]) -> int:
-        """Put the records of decisions into the log, each decision whole or not at all; returns the new end."""
-        ...
-
-    async def commit(self, offset: int) -> None:
-        """Wait until everything before `offset` can no longer be lost.
-
-        Whatever this raises, it is not known whether the records will last: the caller must not go on.
-        """
-        ...
-
-    @property
-    def bytes_since_snapshot(self) -> int: ...
-
-    async def write_snapshot(self, data: bytes, offset: int) -> None:
-        """Keep `data` in place of all records before `offset`, which is committed."""
-        ...
-
-    def close(self) -> None: ...
+NOTHING = SnapshotId(0, 0)
+"""What there is before the first snapshot."""
 
 
 class LocalLog:
     """A quorum of one voter on its own disk. Made by `open`; methods raise KafkaError and OSError."""
 
-    def __init__(self, disk: Disk, log: Log, snapshots: list[str], now_ms: Callable[[], int]) -> None:
-        self._disk = disk
+    def __init__(self, log: Log, snapshots: SnapshotFiles, now_ms: Callable[[], int]) -> None:
         self._log = log
         self._snapshots = snapshots
         self._now_ms = now_ms
         self._size_at_snapshot = 0
-        self.leader_epoch = 1 + max(log.epochs.latest or 0, snapshot_epoch(snapshots[-1]) if snapshots else 0)
+        newest = snapshots.newest or NOTHING
+        self.leader_epoch = 1 + max(log.epochs.latest or 0, newest.epoch)
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "LocalLog":
@@ -103,26 +62,12 @@ class LocalLog:
             BlockingIOError: another process has it open.
             CorruptLog, OSError: as `Log.open`.
         """
-        path = f"{directory}/{METADATA}"
-        make_durably(disk, path)
-        disk.lock(f"{path}/.lock")
-        snapshots = sorted(name for name in disk.list(path) if SNAPSHOT.fullmatch(name))
-        start = snapshot_offset(snapshots[-1]) if snapshots else 0
-        log = Log.open(
-            disk,
-            path,
-            METADATA,
-            config,
-            now_ms=now_ms,
-            clean=False,
-            recovery_point=start,
-            log_start_offset=start,
-            topic_id=METADATA_TOPIC_ID,
-        )
-        if log.report.damage:
-            raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
+        path = claim_directory(disk, directory)
+        snapshots = SnapshotFiles(disk, path)
+        start = (snapshots.newest or NOTHING).offset
+        log = open_log(disk, path, config, now_ms=now_ms, start_offset=start)
         log.flush()  # what is seen from now on must not vanish with the power
-        return cls(disk, log, snapshots, now_ms)
+        return cls(log, snapshots, now_ms)
 
     @property
     def end_offset(self) -> int:
@@ -138,13 +83,14 @@ class LocalLog:
         return self._log.size_bytes - self._size_at_snapshot
 
     def replay(self) -> Iterator[Sequence[Record]]:
-        """See `MetadataLog`.
+        """Everything committed so far, snapshot first; once, before the first append.
 
         Raises:
             UnreadableRecord: a record or the snapshot cannot be read.
         """
-        if self._snapshots:
-            yield decode_snapshot(self._disk.read_bytes(f"{self._log.directory}/{self._snapshots[-1]}"))
+        snapshot = self._snapshots.read_newest()
+        if snapshot is not None:
+            yield decode_snapshot(snapshot)
         offset = self._log.start_offset
         while offset < self._log.end_offset:
             part = self._log.read(offset, max_bytes=READ_SIZE)
@@ -156,7 +102,7 @@ class LocalLog:
                     offset = batch.next_offset
 
     def append(self, decisions: Sequence[Sequence[Record]]) -> int:
-        """See `MetadataLog`. One write for all."""
+        """Put the records of decisions into the log, each decision whole or not at all; returns the new end."""
         now = self._now_ms()
         data = bytearray().join(encode_decision(records, now) for records in decisions if records)
         if data:
@@ -164,7 +110,10 @@ class LocalLog:
         return self._log.end_offset
 
     async def commit(self, offset: int) -> None:
-        """See `MetadataLog`. One voter: committed is what its device has."""
+        """Wait until everything before `offset` can no longer be lost: one voter's device has it.
+
+        Whatever this raises, it is not known whether the records will last: the caller must not go on.
+        """
         if self._log.recovery_point < offset:
             await self._log.flush_async()
         assert self._log.recovery_point >= offset, "the device has it"
@@ -174,33 +123,70 @@ class LocalLog:
         self._log.flush()
 
     async def write_snapshot(self, data: bytes, offset: int) -> None:
-        """See `MetadataLog`. Segments that it makes superfluous go, and all but the last two snapshots."""
+        """Keep `data` in place of all records before `offset`, which is committed.
+
+        Segments that it makes superfluous go, and old snapshots.
+        """
         assert self._log.start_offset <= offset <= self._log.recovery_point, "only what is committed"
-        name = f"{offset:020d}-{self.leader_epoch:010d}.checkpoint"
-        await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{name}", data)
-        self._snapshots.append(name)
+        await self._snapshots.write(SnapshotId(offset, self.leader_epoch), data)
         self._log.roll()
-        self._log.advance_start_offset(offset)
-        self._log.delete_old_segments(offset)
-        self._log.remove_doomed()
+        forget_before(self._log, offset)
         self._size_at_snapshot = self._log.size_bytes
-        for old in self._snapshots[:-SNAPSHOTS_KEPT]:
-            self._disk.remove(f"{self._log.directory}/{old}")
-        del self._snapshots[:-SNAPSHOTS_KEPT]
+        self._snapshots.remove_old()
 
     def close(self) -> None:
         """Close the files."""
         self._log.close(clean=True)
 
 
-def make_durably(disk: Disk, path: str) -> None:
-    """Make a directory and its parents so that their names outlive the power."""
+def claim_directory(disk: Disk, directory: str) -> str:
+    """The metadata log's place in a data directory, made where it is missing and this process's own from now on.
+
+    Raises:
+        BlockingIOError: another process has it open.
+        OSError: it cannot be made.
+    """
+    path = f"{directory}/{METADATA}"
     missing = [path]
     while (parent := posixpath.dirname(missing[-1])) and not disk.exists(parent):
         missing.append(parent)
     disk.make_directory(path)
-    for made in missing:
+    for made in missing:  # their names must outlive the power
         disk.sync_directory(posixpath.dirname(made) or ".")
+    disk.lock(f"{path}/.lock")
+    return path
+
+
+def open_log(
+    disk: Disk, path: str, config: LogConfig, *, now_ms: Callable[[], int], start_offset: int = 0
+) -> Log:
+    """The segments, without a torn end; what was before `start_offset` is passed over.
+
+    Raises:
+        UnreadableRecord: what was synced is damaged.
+        CorruptLog, OSError: as `Log.open`.
+    """
+    log = Log.open(
+        disk,
+        path,
+        METADATA,
+        config,
+        now_ms=now_ms,
+        clean=False,
+        recovery_point=start_offset,
+        log_start_offset=start_offset,
+        topic_id=METADATA_TOPIC_ID,
+    )
+    if log.report.damage:
+        raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
+    return log
+
+
+def forget_before(log: Log, offset: int) -> None:
+    """Let go of segments that a snapshot stands for."""
+    log.advance_start_offset(offset)
+    log.delete_old_segments(offset)
+    log.remove_doomed()
 
 
 def metadata_log_config(static: StaticSettings) -> LogConfig:
@@ -212,20 +198,6 @@ def metadata_log_config(static: StaticSettings) -> LogConfig:
         retention_bytes=-1,
         file_delete_delay_ms=0,
     )
-
-
-SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
-"""A snapshot's name: offset and epoch."""
-
-
-def snapshot_offset(snapshot: str) -> int:
-    """The offset in a snapshot's name."""
-    return int(snapshot[:20])
-
-
-def snapshot_epoch(snapshot: str) -> int:
-    """The epoch in a snapshot's name."""
-    return int(snapshot[21:31])
 
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:

@@ -6,14 +6,7 @@ of several. `Log.open` cuts off a torn end; what was synced and is damaged stops
 
 from collections.abc import Callable, Iterator, Sequence
 
-from minikafka.controller.metadata_log import (
-    METADATA,
-    METADATA_TOPIC_ID,
-    SNAPSHOT,
-    make_durably,
-    snapshot_epoch,
-    snapshot_offset,
-)
+from minikafka.controller.metadata_log import NOTHING, claim_directory, forget_before, open_log
 from minikafka.controller.raft.election_state import (
     FILE_NAME,
     ElectionState,
@@ -23,6 +16,7 @@ from minikafka.controller.raft.election_state import (
 )
 from minikafka.controller.raft.log import EpochEnd, SnapshotId
 from minikafka.controller.records import UnreadableRecord
+from minikafka.controller.snapshot_files import SnapshotFiles
 from minikafka.controller.snapshots import decode_snapshot
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
@@ -33,13 +27,11 @@ from minikafka.storage.log import Log
 
 __all__ = ["StoredLog"]
 
-SNAPSHOTS_KEPT = 2
-
 
 class StoredLog:
     """A `RaftLog`. Made by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
 
-    def __init__(self, disk: Disk, log: Log, snapshots: list[str]) -> None:
+    def __init__(self, disk: Disk, log: Log, snapshots: SnapshotFiles) -> None:
         self._disk = disk
         self._log = log
         self._snapshots = snapshots
@@ -54,23 +46,17 @@ class StoredLog:
             BlockingIOError: another process has it open.
             CorruptLog, OSError: as `Log.open`.
         """
-        path = f"{directory}/{METADATA}"
-        make_durably(disk, path)
-        disk.lock(f"{path}/.lock")
-        snapshots = sorted(name for name in disk.list(path) if SNAPSHOT.fullmatch(name))
+        path = claim_directory(disk, directory)
         if disk.exists(f"{path}/{EPOCHS}"):
             disk.remove(f"{path}/{EPOCHS}")  # of a log that a snapshot has replaced, maybe; the batches are read anyway
-        log = Log.open(disk, path, METADATA, config, now_ms=now_ms, clean=False, topic_id=METADATA_TOPIC_ID)
-        if log.report.damage:
-            raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
-        opened = cls(disk, log, snapshots)
+        opened = cls(disk, open_log(disk, path, config, now_ms=now_ms), SnapshotFiles(disk, path))
         opened._begin_at_snapshot()
-        log.flush()  # what is seen from now on must not vanish with the power
+        opened._log.flush()  # what is seen from now on must not vanish with the power
         return opened
 
     def _begin_at_snapshot(self) -> None:
         """What the newest snapshot stands for is passed over; a log that it was to replace is replaced now."""
-        snapshot, log = self.latest_snapshot() or SnapshotId(0, 0), self._log
+        snapshot, log = self._snapshots.newest or NOTHING, self._log
         if log.start_offset > snapshot.offset:
             raise UnreadableRecord(
                 f"the metadata log in {log.directory} begins at {log.start_offset}, and what was before is gone: "
@@ -79,7 +65,7 @@ class StoredLog:
         if log.end_offset < snapshot.offset or self._disagrees_with(snapshot):
             log.truncate_fully_and_start_at(snapshot.offset)
         elif log.start_offset < snapshot.offset:
-            self._forget_before(snapshot.offset)
+            forget_before(log, snapshot.offset)
 
     def _disagrees_with(self, snapshot: SnapshotId) -> bool:
         """Whether the last record that a snapshot stands for is in this log as one of another epoch."""
@@ -95,7 +81,7 @@ class StoredLog:
 
     @property
     def start_epoch(self) -> int:
-        return snapshot_epoch(self._snapshots[-1]) if self._snapshots else 0
+        return (self._snapshots.newest or NOTHING).epoch
 
     @property
     def end_offset(self) -> int:
@@ -154,30 +140,20 @@ class StoredLog:
 
     def latest_snapshot(self) -> SnapshotId | None:
         """See `RaftLog`."""
-        if not self._snapshots:
-            return None
-        return SnapshotId(snapshot_offset(self._snapshots[-1]), snapshot_epoch(self._snapshots[-1]))
+        return self._snapshots.newest
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
         """See `RaftLog`."""
-        name = _name(snapshot)
-        if name not in self._snapshots:
-            return None
-        file = self._disk.open(f"{self._log.directory}/{name}")
-        try:
-            return file.size_bytes, file.pread(position, size_max)
-        finally:
-            file.close()
+        return self._snapshots.read(snapshot, position, size_max)
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
         """See `RaftLog`. Raises UnreadableRecord for what is no snapshot; nothing has changed then."""
         decode_snapshot(data)
-        self._disk.write_atomically(f"{self._log.directory}/{_name(snapshot)}", data)
-        self._snapshots.append(_name(snapshot))
+        self._snapshots.install(snapshot, data)
         self._log.truncate_fully_and_start_at(snapshot.offset)
         self._log.remove_doomed()
         self._size_at_snapshot = self._log.size_bytes
-        self._remove_old_snapshots()
+        self._snapshots.remove_old()
 
     # -- what the driver and the controller ask ------------------------------------------------------------------
 
@@ -199,31 +175,16 @@ class StoredLog:
 
     def snapshot_data(self) -> bytes | None:
         """The newest snapshot."""
-        return self._disk.read_bytes(f"{self._log.directory}/{self._snapshots[-1]}") if self._snapshots else None
+        return self._snapshots.read_newest()
 
     async def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
         """Keep `data` in place of all committed records before an offset; no effect where there is a newer one."""
-        await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{_name(snapshot)}", data)
-        newest = self.latest_snapshot()
-        if newest is not None and newest.offset >= snapshot.offset:
-            if newest != snapshot:
-                self._disk.remove(f"{self._log.directory}/{_name(snapshot)}")
-            return  # another was installed meanwhile
-        self._snapshots.append(_name(snapshot))
+        if not await self._snapshots.write(snapshot, data):
+            return
         self._log.roll()
-        self._forget_before(snapshot.offset)
+        forget_before(self._log, snapshot.offset)
         self._size_at_snapshot = self._log.size_bytes
-        self._remove_old_snapshots()
-
-    def _forget_before(self, offset: int) -> None:
-        self._log.advance_start_offset(offset)
-        self._log.delete_old_segments(offset)
-        self._log.remove_doomed()
-
-    def _remove_old_snapshots(self) -> None:
-        for old in self._snapshots[:-SNAPSHOTS_KEPT]:
-            self._disk.remove(f"{self._log.directory}/{old}")
-        del self._snapshots[:-SNAPSHOTS_KEPT]
+        self._snapshots.remove_old()
 
     def election_state(self) -> ElectionState:
         """As it was persisted last. A log that a node alone has written is continued in a later epoch than its last.
@@ -248,7 +209,3 @@ class StoredLog:
     def close(self) -> None:
         """Close the files."""
         self._log.close(clean=True)
-
-
-def _name(snapshot: SnapshotId) -> str:
-    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}.checkpoint"

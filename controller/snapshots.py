@@ -1,8 +1,7 @@
 """An image as records, and records as the bytes of a snapshot file.
 
-A snapshot is one file, `<end offset>.snapshot` in twenty digits: a line that names the format, then the
-records of the image, each with its length, then a CRC-32C of all that precedes it. It stands for every
-record below its offset.
+A snapshot is one file (`snapshot_files.py`): a line that names the format, then the records of the image, each with
+its length, then a CRC-32C of all that precedes it. It stands for every record below its offset.
 """
 
 import struct

@@ -7,23 +7,22 @@ applied it; or, when the term ends before that, the news that nobody knows wheth
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import trio
 
-from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
+from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.image import Image, Topic
+from minikafka.controller.inbox import QUEUE_MAX, Asked, Decide, Inbox
 from minikafka.controller.metadata_log import encode_decision
 from minikafka.controller.quorum import NotLeader
 from minikafka.controller.records import Record
 from minikafka.protocol.errors import NotControllerError
 
-__all__ = ["Decide", "Term", "TermEnded", "copied"]
+__all__ = ["Term", "TermEnded", "copied"]
 
-QUEUE_MAX = 1000
 Reply = TypeVar("Reply")
-Decide = Callable[[Image], Decision[Reply]]
 
 
 class TermEnded(NotControllerError):
@@ -36,22 +35,6 @@ class TermEnded(NotControllerError):
     def __init__(self, *, certain: bool) -> None:
         super().__init__("This is not the correct controller for this cluster.")
         self.certain = certain
-
-
-@dataclass(slots=True, eq=False)
-class _Request(Generic[Reply]):
-    """Something to be decided, and what became of it: done once everything before `end_offset` is applied."""
-
-    decide: Decide[Reply]
-    done: trio.Event = field(default_factory=trio.Event)
-    decision: Decision[Reply] | None = None
-    error: Exception | None = None
-    end_offset: int = -1
-
-    def fail(self, error: Exception) -> None:
-        """Have whoever waits see this."""
-        self.error = error
-        self.done.set()
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,20 +68,26 @@ class Term:
         self._end_offset = self._applied = end_offset
         self._append = append
         self._now_ms = now_ms
-        self._pending: deque[_Request[Any]] = deque()
+        self._pending: deque[Asked[Any]] = deque()
         self._room = trio.Event()
         self._own: dict[int, Sequence[Record]] = {}
         self._ended = False
-        self._send, self._receive = trio.open_memory_channel[_Request[Any]](QUEUE_MAX)
+        self._inbox = Inbox(lambda: TermEnded(certain=True))
 
     async def run(self) -> None:
         """Decide until the end of the term."""
         while not self._ended:
             try:
-                first = await self._receive.receive()
+                first = await self._inbox.first()
             except trio.ClosedResourceError:
                 return
-            self._decide_waiting(first)
+            if self._ended:  # since it was handed over, before this task had its turn
+                first.fail(TermEnded(certain=True))
+                return
+            decided = self._inbox.decide(first, self._decided)
+            if self._write(decided):
+                self._pending += decided
+                self.applied(self._applied)  # What wrote nothing, behind what is applied, has nothing to wait for.
             while len(self._pending) >= QUEUE_MAX:
                 self._room = trio.Event()
                 await self._room.wait()
@@ -110,16 +99,8 @@ class Term:
             KafkaError: what `decide` raised.
             TermEnded: see there.
         """
-        request = _Request(decide)
-        try:
-            await self._send.send(request)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise TermEnded(certain=True) from None
-        await request.done.wait()
-        if request.error is not None:
-            raise request.error
-        assert request.decision is not None, "done is either"
-        return Outcome(request.decision, request.end_offset)
+        asked = await self._inbox.ask(decide)
+        return Outcome(asked.decided, asked.end_offset)
 
     def records_at(self, offset: int) -> Sequence[Record] | None:
         """What this term has written at an offset, so that it need not be read again; None if it did not."""
@@ -138,72 +119,35 @@ class Term:
             return
         self._ended = True
         self._own.clear()
-        while (waiting := self._next_waiting()) is not None:
+        for waiting in self._inbox.close():
             waiting.fail(TermEnded(certain=True))
-        self._receive.close()
-        committed = deque(request for request in self._pending if request.end_offset <= high_watermark)
-        for request in self._pending:
-            if request.end_offset > high_watermark:
-                request.fail(TermEnded(certain=not _records(request)))
+        committed = deque(asked for asked in self._pending if asked.end_offset <= high_watermark)
+        for asked in self._pending:
+            if asked.end_offset > high_watermark:
+                asked.fail(TermEnded(certain=not asked.records))
         self._pending = committed
 
-    def _decide_waiting(self, first: "_Request[Any]") -> None:
-        """Decide what waits, as far as it fits into one write, and write it."""
-        decided: list[_Request[Any]] = []
-        request: _Request[Any] | None = first
-        records_count = 0
-        while request is not None:
-            if self._decide(request):
-                decided.append(request)
-                records_count += len(_records(request))
-            request = self._next_waiting() if records_count < RECORDS_MAX else None
-        if self._write(decided):
-            self._pending += decided
-            self.applied(self._applied)  # What wrote nothing, behind what is applied, has nothing to wait for.
-
-    def _decide(self, request: "_Request[Any]") -> bool:
-        """Make a decision, and build on it from now on. What it raises is the requester's to see."""
-        try:
-            request.decision = request.decide(self._decided)
-        except Exception as error:  # noqa: BLE001 (nothing has changed; whoever asked must know)
-            request.fail(error)
-            return False
-        for record in request.decision.records:
-            self._decided.apply(record)
-        return True
-
-    def _write(self, decided: "Sequence[_Request[Any]]") -> bool:
+    def _write(self, decided: Sequence[Asked[Any]]) -> bool:
         """Append the decisions, a batch each. Nothing is waited for: several writes may be on their way.
 
         Where this node leads no more, the end of the term is about to be told, and nothing is written.
         """
         now = self._now_ms()
-        data = b"".join(encode_decision(_records(request), now) for request in decided if _records(request))
-        for request in decided:
-            if _records(request):
-                self._own[self._end_offset] = _records(request)
-            self._end_offset += len(_records(request))
-            request.end_offset = self._end_offset
+        data = b"".join(encode_decision(asked.records, now) for asked in decided if asked.records)
+        for asked in decided:
+            if asked.records:
+                self._own[self._end_offset] = asked.records
+            self._end_offset += len(asked.records)
+            asked.end_offset = self._end_offset
         if data:
             try:
                 end_offset = self._append(data)
             except NotLeader:
-                for request in decided:
-                    request.fail(TermEnded(certain=True))
+                for asked in decided:
+                    asked.fail(TermEnded(certain=True))
                 return False
             assert end_offset == self._end_offset, "nobody else writes during a term"
         return True
-
-    def _next_waiting(self) -> "_Request[Any] | None":
-        try:
-            return self._receive.receive_nowait()
-        except trio.WouldBlock:
-            return None
-
-
-def _records(request: "_Request[Any]") -> Sequence[Record]:
-    assert request.decision is not None, "only what was decided has records"
-    return request.decision.records
 
 
 def copied(image: Image) -> Image:

@@ -163,6 +163,5 @@ def same(one: tuple[float, ...] | None, other: tuple[float, ...] | None) -> bool
     return all(math.isclose(a, b, rel_tol=1e-9) or (math.isnan(a) and math.isnan(b)) for a, b in pairs)
 
 
-
 if __name__ == "__main__":
     sys.exit(main())

@@ -30,10 +30,8 @@ from minikafka.protocol.schema import (
     NEVER,
     REQUIRED,
     Declaration,
-    Field,
     Options,
     Versions,
-    declaration_of,
     default_of,
     fields_of,
     versions_of,
@@ -213,8 +211,3 @@ def _repr(self: Any) -> str:
         if getattr(self, item.name) != default_of(item)
     )
     return f"{type(self).__name__}({', '.join(told)})"
-
-
-def schema_of(cls: Any) -> tuple[Declaration, tuple[Field, ...]]:
-    """A message's or struct's declaration and its fields, for tests and documentation."""
-    return declaration_of(cls), fields_of(cls)

@@ -315,6 +315,7 @@ def _java_double(value: float) -> str:
     sign = "-" if mantissa.startswith("-") else ""
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
 
+
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = SettingType
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 READ_ONLY, PER_BROKER, CLUSTER_WIDE = "read-only", "per-broker", "cluster-wide"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minikafka.client.arrow import decode_table, record_batch
+from minikafka.client.arrow import Decoded, decode_table, record_batch
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     KafkaError,
@@ -28,6 +28,7 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import uuid_text
 from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.compression import TOGETHER_SIZE_BYTES, TooMuchContent
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.protocol.records.tables import BatchTable, read_table
 from minikafka.protocol.records.varints import Array
@@ -58,12 +59,26 @@ def read(options: SourceOptions, wanted: Range, columns: Sequence[str]) -> Itera
     """
     reading = _Reading(options, wanted)
     for visible in reading.answers():
-        for group in _groups(visible):
-            decoded = decode_table(group, columns)
-            low, high = np.searchsorted(decoded.offsets, (reading.floor, wanted.end))
+        for records in (one for group in _groups(visible) for one in decoded(group, columns)):
+            low, high = np.searchsorted(records.offsets, (reading.floor, wanted.end))
             if high > low:
-                batch = record_batch(decoded, wanted.topic, wanted.partition, columns)
+                batch = record_batch(records, wanted.topic, wanted.partition, columns)
                 yield from _slices(batch, int(low), int(high))
+
+
+def decoded(group: BatchTable, columns: Sequence[str]) -> Iterator[Decoded]:
+    """The records of a group: together, or of one half after the other where they are more than expected."""
+    if len(group) == 1:
+        yield decode_table(group, columns)
+        return
+    try:
+        records = decode_table(group, columns, max_size_bytes=TOGETHER_SIZE_BYTES)
+    except TooMuchContent:
+        middle = len(group) // 2
+        yield from decoded(group[:middle], columns)
+        yield from decoded(group[middle:], columns)
+    else:
+        yield records
 
 
 def _slices(batch: pa.RecordBatch, low: int, high: int) -> Iterator[pa.RecordBatch]:

@@ -33,13 +33,17 @@ by scanning headers from there, and answers with a `FileSlice` for sendfile.
 
 Opening (`recovery.py`): after a clean shutdown only the active segment is looked at, however many there are.
 After a crash all past the recovery point is checked and the rest of the files are made anew. A torn end is
-cut; damage to synced data is never cut silently. After one failed write or sync a log is offline until then.
+cut; damage to synced data is never cut silently. After one failed write or sync a log is offline until then. What turns
+out to be rotten when it is read is missing to who asks for it; the rest goes on.
 
 All files go through `disk.py`; `MemoryDisk` is a disk in memory that loses its power when a test says so.
 
 Caveats:
 
 - No log cleaner yet: `compaction.py` comes with its own issue. Compacted logs read and recover as they should.
+- What is rotten stays so: it is not fetched anew from other replicas. With a batch that cannot be walked over, those
+  behind it are missing up to the next index entry (every `index.interval.bytes`). Damage that is met while a log is
+  changed, as when it is cut, takes its data directory offline, as a disk that fails does.
 - A `.txnindex` that vanishes from a segment below the recovery point is not missed (in Kafka neither): nothing says
   that there was one. It is rebuilt where a segment is scanned.
 - A checksum does not cover a batch's base offset and leader epoch (the format's choice): damage to them is seen

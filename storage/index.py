@@ -15,11 +15,13 @@ whoever reads on finds it there.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from minikafka.storage.disk import File
 
 _WINDOW_ENTRIES = 256
+_SCANNED_ENTRIES = 4096
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -122,10 +124,14 @@ class _Index:
             return max(low, last + 1), high
         return max(low, first + 1), min(high, last)
 
-    def _whole(self) -> bytes:
-        """The file, but for a cut entry."""
+    def _every_slot(self) -> Iterator[tuple[int, int]]:
+        """All whole slots of the file, used or not, a piece at a time: megabytes of room may lie behind the entries."""
         size = self.file.size_bytes
-        return self.file.pread(0, size - size % self._layout.size)
+        end, position = size - size % self._layout.size, 0
+        while position < end:
+            piece = self.file.pread(position, min(_SCANNED_ENTRIES * self._layout.size, end - position))
+            yield from self._layout.iter_unpack(piece)
+            position += len(piece)
 
     def truncate_to_count(self, count: int) -> None:
         """Keep the first `count` entries."""
@@ -211,7 +217,7 @@ class OffsetIndex(_Index):
         """How many entries lie before the recovery point, in a file that a crash may have left with room
         (zeros) or torn entries behind them."""
         count, last = 0, (-1, 0)
-        for entry in _OFFSET_ENTRY.iter_unpack(self._whole()):
+        for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[0] < recovery_point - self.base_offset):
                 break
             count, last = count + 1, entry
@@ -264,7 +270,7 @@ class TimeIndex(_Index):
     def trusted_count(self, last_offset: int) -> int:
         """How many entries speak of offsets up to `last_offset`; see `OffsetIndex.trusted_count`."""
         count, last = 0, (-1, -1)
-        for entry in _TIME_ENTRY.iter_unpack(self._whole()):
+        for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[1] <= last_offset - self.base_offset):
                 break
             count, last = count + 1, entry

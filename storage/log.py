@@ -42,6 +42,7 @@ __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "Une
 _ASSIGN = Struct(">qii")
 _Trouble = (OSError, MisplacedBatches, CorruptRecords)
 Result = TypeVar("Result")
+OnTrouble = Callable[["Log", Exception], None]
 
 
 class Log:
@@ -57,14 +58,9 @@ class Log:
     """
 
     def __init__(
-        self,
-        loaded: Loader,
-        clock: Callable[[], int],
-        *,
-        random: Random,
-        on_failure: "Callable[[Log, Exception], None] | None",
-        on_truncation: "Callable[[Log], None] | None",
-    ) -> None:
+        self, loaded: Loader, clock: Callable[[], int], *, random: Random, on_failure: OnTrouble | None,
+        on_damage: OnTrouble | None, on_truncation: "Callable[[Log], None] | None",
+    ) -> None:  # fmt: skip
         self.disk = loaded.disk
         self.directory = loaded.directory
         self.topic_partition = loaded.topic_partition
@@ -87,7 +83,7 @@ class Log:
         self.truncations = 0
         self.now_ms = clock
         self._random = random
-        self._on_failure = on_failure
+        self._on_failure, self._on_damage = on_failure, on_damage
         self._on_truncation = on_truncation
         self._doomed: list[tuple[int, str]] = []
         self._dirty = not loaded.report.clean
@@ -112,7 +108,8 @@ class Log:
         topic_id: bytes | None = None,
         random: Random | None = None,
         producer_expiration_ms: int = 86_400_000,
-        on_failure: "Callable[[Log, Exception], None] | None" = None,
+        on_failure: OnTrouble | None = None,
+        on_damage: OnTrouble | None = None,
         on_truncation: "Callable[[Log], None] | None" = None,
     ) -> "Log":
         """Open the log in a directory, or make a new one there.
@@ -123,6 +120,7 @@ class Log:
             topic_id: written down for a new log; of an old one the file's counts.
             random: spreads the rolling of segments (`segment.jitter.ms`).
             on_failure: called when the log goes offline.
+            on_damage: called whenever somebody asks for what is damaged.
             on_truncation: called before synced data is cut off, with the lowered recovery point set: it must
                 get to the checkpoint first.
 
@@ -137,8 +135,9 @@ class Log:
         )  # fmt: skip
         loader.load(clean=clean)
         return cls(
-            loader, now_ms, random=random or Random(0), on_failure=on_failure, on_truncation=on_truncation
-        )
+            loader, now_ms, random=random or Random(0), on_failure=on_failure, on_damage=on_damage,
+            on_truncation=on_truncation,
+        )  # fmt: skip
 
     @property
     def size_bytes(self) -> int:
@@ -164,12 +163,7 @@ class Log:
         self.producers.high_watermark_advanced(high_watermark)
 
     def append(
-        self,
-        data: bytearray | memoryview,
-        batches: list[Batch],
-        *,
-        leader_epoch: int = -1,
-        assign_offsets: bool = True,
+        self, data: bytearray | memoryview, batches: list[Batch], *, leader_epoch: int = -1, assign_offsets: bool = True
     ) -> Appended:
         """Append batches that were checked before; `data` is all of them, one behind another.
 
@@ -271,12 +265,7 @@ class Log:
         self.active.jitter_ms = self._random.randrange(limit) if limit > 0 else 0
 
     def read(
-        self,
-        offset: int,
-        *,
-        max_bytes: int,
-        limit_offset: int | None = None,
-        min_one_batch: bool = True,
+        self, offset: int, *, max_bytes: int, limit_offset: int | None = None, min_one_batch: bool = True
     ) -> FileSlice | None:
         """The batches from the one that holds `offset`, of one segment, up to `limit_offset` (a batch's
         beginning; by default the log's end). None where there is nothing to read.
@@ -286,7 +275,7 @@ class Log:
 
         Raises:
             OffsetOutOfRange: before the log's start or behind its end.
-            KafkaError: KAFKA_STORAGE_ERROR.
+            KafkaError: KAFKA_STORAGE_ERROR; CORRUPT_MESSAGE where what should be there cannot be read.
         """
         if self.failure is not None:
             raise self.offline()
@@ -296,32 +285,27 @@ class Log:
         limit = end if limit_offset is None or limit_offset > end else limit_offset
         if offset >= limit:
             return None
-        try:
-            return find_slice(self.segments, offset, max_bytes, limit, end, min_one_batch)
-        except _Trouble as error:
-            raise self.fail(error) from error
+        return self._reading(find_slice, self.segments, offset, max_bytes, limit, end, min_one_batch)
 
-    def offset_for_timestamp(
-        self, timestamp: int, limit_offset: int | None = None
-    ) -> tuple[int, int, int] | None:
+    def offset_for_timestamp(self, timestamp: int, limit_offset: int | None = None) -> tuple[int, int, int] | None:
         """(Time, offset, leader epoch) of the first record that is not before `timestamp` (ms); None where
         there is none before `limit_offset`. Raises KafkaError."""
-        found = self._guarded(find_timestamp, self.segments, timestamp, self.start_offset)
+        found = self._reading(find_timestamp, self.segments, timestamp, self.start_offset)
         return found if found is None or limit_offset is None or found[1] < limit_offset else None
 
     def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
         """(Time, offset, leader epoch) of the first of the latest records (KIP-734); None in an empty log."""
-        return self._guarded(find_max_timestamp, self.segments, self.start_offset)
+        return self._reading(find_max_timestamp, self.segments, self.start_offset)
 
     def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
         """An offset behind a read of so many bytes from `offset`: what `aborted_transactions` must reach to
         (Kafka's `fetchUpperBoundOffset`). Raises KafkaError."""
-        return self._guarded(find_upper_bound, self.segments, offset, size_bytes, self.end_offset)
+        return self._reading(find_upper_bound, self.segments, offset, size_bytes, self.end_offset)
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
         """(Producer id, first offset) of each aborted transaction with records in the range, in the order of
         their markers. Raises KafkaError."""
-        found = self._guarded(find_aborted, self.segments, from_offset, to_offset)
+        found = self._reading(find_aborted, self.segments, from_offset, to_offset)
         return [(one.producer_id, one.first_offset) for one in found]
 
     def _guarded(self, function: Callable[..., Result], *args: object) -> Result:
@@ -332,8 +316,20 @@ class Log:
         except _Trouble as error:
             raise self.fail(error) from error
 
+    def _reading(self, function: Callable[..., Result], *args: object) -> Result:
+        """As `_guarded`; but what is damaged is missing to who asks for it alone: the rest of the log goes on."""
+        return self._guarded(self._or_damaged, function, *args)
+
+    def _or_damaged(self, function: Callable[..., Result], *args: object) -> Result:
+        try:
+            return function(*args)
+        except (MisplacedBatches, CorruptRecords) as error:
+            if self._on_damage is not None:
+                self._on_damage(self, error)
+            raise error_for(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
+
     def _producer_history(self, producer: Producer) -> list[BatchMetadata]:
-        return self._guarded(find_batches, self.segments, producer)
+        return self._reading(find_batches, self.segments, producer)
 
     @property
     def flush_wanted(self) -> bool:
@@ -411,7 +407,7 @@ class Log:
 
         Returns how many. Raises KafkaError.
         """
-        return self._guarded(delete_old_segments, self, high_watermark)
+        return self._reading(delete_old_segments, self, high_watermark)
 
     def drop(self, segments: list[Segment]) -> None:
         """Delete segments that were taken out, last first: a crash must not leave a gap."""

@@ -70,6 +70,7 @@ class LogManager:
         self._random = random
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
+        self._damaged: set[TopicPartition] = set()
         self._doomed: list[tuple[int, str]] = []
         self._logger = structlog.get_logger("storage")
 
@@ -133,6 +134,7 @@ class LogManager:
             random=self._random,
             producer_expiration_ms=self.producer_expiration_ms,
             on_failure=lambda log, error: self._offline(directory, error),
+            on_damage=self._tell_damage,
             on_truncation=lambda log: directory.write_recovery_points(),
         )
         directory.logs[key] = self.logs[key] = log
@@ -260,7 +262,7 @@ class LogManager:
                 try:
                     deleted += log.delete_old_segments(high_watermark)
                 except KafkaError:
-                    continue  # As above.
+                    continue  # As above, or `_tell_damage` has.
         self.remove_deleted()
         return deleted
 
@@ -327,6 +329,12 @@ class LogManager:
             except KafkaError:
                 well = False
         return well and all(log.failure is None for log in logs)
+
+    def _tell_damage(self, log: Log, error: Exception) -> None:
+        """Once; whoever asks is told each time."""
+        if log.topic_partition not in self._damaged:
+            self._damaged.add(log.topic_partition)
+            self._logger.critical("a log is damaged", partition=str(log.topic_partition), problem=str(error))
 
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
         """A directory failed: none of its logs is used again."""

@@ -232,7 +232,6 @@ class MemoryFile:
         self._disk.call(kind, self.path)
 
 
-
 class MemoryDisk:
     """See `disk.Disk`: files in memory, with faults.
 

@@ -28,15 +28,10 @@ from minikafka.storage.checkpoint import (
 from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
 from minikafka.storage.epochs import LeaderEpochs
+from minikafka.storage.leftovers import tidy
 from minikafka.storage.producers import ProducerStates
 from minikafka.storage.scan import Header, headers
-from minikafka.storage.segment import (
-    DELETED,
-    OFFSET_DELTA_MAX,
-    SUFFIXES,
-    MisplacedBatches,
-    Segment,
-)
+from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
 from minikafka.storage.segments import Segments
 from minikafka.storage.snapshots import SUFFIX as SNAPSHOT
 from minikafka.storage.snapshots import ProducerSnapshots
@@ -45,7 +40,6 @@ from minikafka.storage.transactions import AbortedTransaction
 DAMAGED = ".damaged"
 _SCAN_SIZE = 1 << 20
 _SEARCH_SIZE = 64 << 20
-_CLEANED, _SWAP, _TEMPORARY = ".cleaned", ".swap", ".tmp"
 
 
 class CorruptLog(Exception):
@@ -73,7 +67,6 @@ class Recovery:
     scanned_bytes: int = 0
     cut_bytes: int = 0
     damage: str = ""
-    rebuilt_epochs: bool = False
 
 
 @dataclass(slots=True)
@@ -107,13 +100,21 @@ class Loader:
     _epoch: int = field(init=False, default=-1)
 
     def load(self, *, clean: bool) -> None:
-        """Raises CorruptLog and OSError."""
+        """Raises CorruptLog and OSError, and then has no file open."""
+        self._look()
+        loaded = False
         try:
             self._load(clean=clean)
+            loaded = True
         except (MisplacedBatches, CorruptRecords) as error:
             raise CorruptLog(self.topic_partition, self.directory, self.end_offset, str(error)) from error
+        finally:
+            if not loaded:
+                for segment in self.segments.opened():
+                    segment.close()
 
-    def _load(self, *, clean: bool) -> None:
+    def _look(self) -> None:
+        """At the names in the directory, or make it."""
         try:
             names = tidy(self.disk, self.directory)
         except FileNotFoundError:
@@ -122,8 +123,10 @@ class Loader:
         bases = sorted(int(text) for text in names.get(".log", ()) if text.isdigit())
         self.segments = Segments(self.disk, self.directory, self.config, bases)
         self.snapshots = ProducerSnapshots(self.disk, self.directory, names.get(SNAPSHOT, []))
+
+    def _load(self, *, clean: bool) -> None:
         self._load_epochs()
-        if not bases:
+        if not self.segments:
             self._create(self.start_offset)
         elif not (clean and self._open_clean()):
             self._recover()
@@ -160,7 +163,6 @@ class Loader:
             self.epochs = LeaderEpochs(self.disk, path, [])
             missing = True
         if missing:
-            self.report.rebuilt_epochs = True
             self._rebuild_epochs()
 
     def _rebuild_epochs(self) -> None:
@@ -439,62 +441,3 @@ def _header_of(batch: Batch, position: int) -> Header:
         position, len(batch.data), batch.base_offset, batch.last_offset, batch.leader_epoch,
         batch.attributes, batch.max_timestamp, batch.producer_id, batch.producer_epoch, batch.base_sequence,
     )  # fmt: skip
-
-
-def _offset_of(name: str) -> int:
-    text = name.partition(".")[0]
-    return int(text) if len(text) == 20 and text.isdigit() else -1
-
-
-def tidy(disk: Disk, directory: str) -> dict[str, list[str]]:
-    """Finish or undo what a crash interrupted; returns the names that are left, by what follows the first 20
-    characters (the offset), which is all that is kept of each.
-
-    `.deleted`, `.cleaned` and `.tmp` files go. `.swap` files are the whole result of a compaction: the segments
-    that they replace go, then they are renamed; but if some `.cleaned` is not above one, then its compaction had
-    not ended and it goes as well (KAFKA-6264). Indexes without a log go.
-    """
-    names = disk.list(directory)
-    found = _by_suffix(names)
-    if any(suffix.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)) for suffix in found):
-        _finish_or_undo(disk, directory, names)
-        found = _by_suffix(disk.list(directory))
-    logs = set(found.get(".log", ()))
-    for suffix in SUFFIXES[1:]:
-        for offset in set(found.get(suffix, ())) - logs:
-            disk.remove(f"{directory}/{offset}{suffix}")
-    return found
-
-
-def _by_suffix(names: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(name[20:], []).append(name[:20])
-    return found
-
-
-def _finish_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
-    cleaned = min((_offset_of(name) for name in names if name.endswith(_CLEANED)), default=1 << 63)
-    swaps: list[str] = []
-    for name in names:
-        if name.endswith(_SWAP) and _offset_of(name) < cleaned:
-            swaps.append(name)
-        elif name.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)):
-            disk.remove(f"{directory}/{name}")
-    if swaps:
-        _swap(disk, directory, names, swaps)
-
-
-def _swap(disk: Disk, directory: str, names: list[str], swaps: list[str]) -> None:
-    logs = sorted(name for name in swaps if name.endswith(".log" + _SWAP))
-    if logs:
-        last = disk.open(f"{directory}/{logs[-1]}")
-        end = _offset_of(logs[-1])
-        for header in headers(last, 0, last.size_bytes):
-            end = header.last_offset + 1
-        last.close()
-        for name in names:
-            if name.endswith(SUFFIXES) and _offset_of(logs[0]) <= _offset_of(name) < end:
-                disk.remove(f"{directory}/{name}")
-    for name in swaps:
-        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(_SWAP)}")

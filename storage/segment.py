@@ -6,6 +6,7 @@ missing or contradicts the log is rebuilt from it, and an index entry is checked
 points to whenever it is used; so the indexes can be lost, or lie, without harm.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -38,6 +39,10 @@ class MisplacedBatches(ValueError):
     """A segment holds batches that do not belong under its name, or none where some should be."""
 
 
+class LyingIndex(MisplacedBatches):
+    """No such batch lies where an index entry says."""
+
+
 def offset_name(offset: int) -> str:
     """The 20 digits that begin the names of a segment's files."""
     return f"{offset:020d}"
@@ -57,9 +62,9 @@ class Segment:
     """
 
     __slots__ = (
-        "_disk", "_indexes", "_latest_known", "_log", "_recent", "base_offset", "bytes_since_entry", "config",
-        "created_ms", "first_timestamp", "is_full", "jitter_ms", "latest_offset", "latest_timestamp",
-        "next_base", "prefix", "size_bytes", "transactions",
+        "_disk", "_indexes", "_is_damaged", "_latest_known", "_log", "_recent", "base_offset",
+        "bytes_since_entry", "config", "created_ms", "first_timestamp", "is_full", "jitter_ms", "latest_offset",
+        "latest_timestamp", "next_base", "prefix", "size_bytes", "transactions",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +73,7 @@ class Segment:
         self._disk = disk
         self._log: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
-        self._latest_known = False
+        self._latest_known = self._is_damaged = False
         self._recent: dict[int, Place] = {}
         self.prefix = f"{directory}/{offset_name(base_offset)}"
         self.base_offset = base_offset
@@ -86,14 +91,7 @@ class Segment:
 
     @classmethod
     def create(
-        cls,
-        disk: Disk,
-        directory: str,
-        base_offset: int,
-        config: LogConfig,
-        *,
-        now_ms: int,
-        in_new: bool = False,
+        cls, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, now_ms: int, in_new: bool = False
     ) -> "Segment":
         """Make the files of a new active segment; left-overs of that name go first, where there can be any."""
         segment = cls(disk, directory, base_offset, config)
@@ -130,14 +128,16 @@ class Segment:
             log = self.open_unchecked()
             first = next(headers(log, 0, log.size_bytes), None)
             if first is not None and not (self.holds(first.base_offset) and self.holds(first.last_offset)):
+                log.close()
                 self._log = None
                 raise MisplacedBatches(f"{log.path} begins with offset {first.base_offset}")
         return self._log or self.open_unchecked()
 
     def open_unchecked(self) -> File:
         """The batches, whatever they are; for recovery, which looks at all of them."""
-        self._log = self._disk.open(self.prefix + ".log")
-        self.size_bytes = self._log.size_bytes
+        if self._log is None:
+            self._log = self._disk.open(self.prefix + ".log")
+            self.size_bytes = self._log.size_bytes
         return self._log
 
     def holds(self, offset: int) -> bool:
@@ -189,30 +189,47 @@ class Segment:
     def _trimmed_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         """The indexes of a segment that was closed well, None where they cannot be right."""
         try:
-            offsets, times = self._index_files(create=False)
+            found = self._index_files(create=False)
         except FileNotFoundError:
             return None
+        right = False
+        try:
+            right = self._trim(*found)
+        finally:
+            if not right:
+                for index in found:
+                    index.file.close()
+        return found if right else None
+
+    def _trim(self, offsets: OffsetIndex, times: TimeIndex) -> bool:
+        """Take all entries of both files; whether they can be right."""
         size = self.log.size_bytes
         if offsets.file.size_bytes % 8 or times.file.size_bytes % 12:
-            return None
+            return False
         offsets.truncate_to_count(offsets.file.size_bytes // 8)
         times.truncate_to_count(times.file.size_bytes // 12)
         if offsets.count and not (0 < offsets.last.position < size and self.holds(offsets.last.offset)):
-            return None
+            return False
         if times.count and not (
             self.holds(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp
         ):
-            return None
+            return False
         first = None if times.count else next(headers(self.log, 0, size), None)
         if first is not None and first.max_timestamp >= 0:
-            return None
+            return False
         self.is_full = offsets.room <= 0 or times.room <= 0
-        return offsets, times
+        return True
 
     def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
-        """The index files, with no entry taken for granted."""
-        suffixes = (".index", ".timeindex")
-        files = [self._disk.open(self.prefix + suffix, create=create) for suffix in suffixes]
+        """The index files, with no entry taken for granted. Raises OSError, and then has neither open."""
+        files: list[File] = []
+        try:
+            for suffix in (".index", ".timeindex"):
+                files.append(self._disk.open(self.prefix + suffix, create=create))
+        except OSError:
+            for file in files:
+                file.close()
+            raise
         capacity = self.config.segment_index_bytes
         return (
             OffsetIndex(files[0], self.base_offset, count=0, capacity_bytes=capacity),
@@ -221,7 +238,7 @@ class Segment:
 
     def clear_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Start with empty indexes."""
-        self._indexes = self._index_files()
+        self._indexes = self._indexes or self._index_files()
         for index in self._indexes:
             index.clear()
         self.set_latest(TimestampOffset(-1, self.base_offset))
@@ -233,6 +250,8 @@ class Segment:
 
         Returns the position up to which they speak; from there the log must be scanned again.
         """
+        for index in self._indexes or ():
+            index.file.close()
         offsets, times = self._indexes = self._index_files()
         offsets.truncate_to_count(offsets.trusted_count(recovery_point))
         last = offsets.last
@@ -348,29 +367,32 @@ class Segment:
         entry = self.offsets.lookup(offset)
         try:
             return self._search(offset, entry)
-        except MisplacedBatches:
-            if not entry.position:
+        except LyingIndex:
+            last = () if self._is_damaged else deque(headers(self.log, 0, self.size_bytes), maxlen=1)
+            self._is_damaged = [one.position + one.size_bytes for one in last] != [self.size_bytes]
+            if self._is_damaged:  # It is the log that is wrong.
                 raise
             self._indexes = self.rebuild_indexes()
             return self._search(offset, self.offsets.lookup(offset))
 
     def _search(self, offset: int, entry: OffsetPosition) -> Place | None:
-        """Scan from an index entry, which must tell the truth, for the batch that holds `offset`."""
+        """Scan from an index entry for the batch that holds `offset`. Raises LyingIndex, MisplacedBatches."""
         log, end, start = self.log, self.size_bytes, entry.position
-        expected = entry.offset if start else -1
+        expected, trouble = (entry.offset, LyingIndex) if start else (-1, MisplacedBatches)
         while start < end:
             chunk = log.pread(start, min(_PROBE_SIZE, end - start))
             at, last = 0, len(chunk) - _PROBE.size
             while at <= last:
                 base, length, _, magic, _, _, delta = _PROBE.unpack_from(chunk, at)
-                if magic != 2 or length < 49 or (expected >= 0 and base + delta != expected):
-                    raise MisplacedBatches(f"{log.path} has no such batch at byte {start + at}")
+                beyond = start + at + length + 12 > end
+                if magic != 2 or length < 49 or beyond or (expected >= 0 and base + delta != expected):
+                    raise trouble(f"{log.path} has no such batch at byte {start + at}")
                 if base + delta >= offset:
                     return Place(start + at, length + 12)
                 at += length + 12
-                expected = -1
+                expected, trouble = -1, MisplacedBatches
             if at == 0:
-                raise MisplacedBatches(f"{log.path} is cut at byte {start}")
+                raise trouble(f"{log.path} is cut at byte {start}")
             start += at
         return None
 

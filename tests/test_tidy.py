@@ -35,6 +35,7 @@ IMPORTS_TRIO = {
     "controller/applying.py",
     "controller/cluster.py",
     "controller/controller.py",
+    "controller/inbox.py",
     "controller/link.py",
     "controller/network.py",
     "controller/peers.py",

@@ -5,9 +5,10 @@ ask have a `describe`. Checks stand in Apache Kafka's order, since that order de
 messages are Kafka's own words. `routing.py` says which module decides what.
 
 What brokers ask of the active controller: `broker_registration.py`, `broker_heartbeat.py`, `alter_partition.py`,
-`allocate_producer_ids.py`. What it sees to by itself when a timer says so: `fencing.py`, `balancing.py`. How a
-partition changes, whoever is the cause, stands in `partition_changes.py` alone. `hand_on.py` is for a node that is not
-the active controller: it decides about its own loggers and hands on the rest.
+`allocate_producer_ids.py`. Where a cluster starts: `first_records.py`, `lone_broker.py`. What it sees to by itself
+when a timer says so: `fencing.py`, `balancing.py`. How a partition changes, whoever is the cause, stands in
+`partition_changes.py` alone. `hand_on.py` is for a node that is not the active controller: it decides about its own
+loggers and hands on the rest.
 
 Caveats:
 

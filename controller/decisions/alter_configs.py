@@ -24,13 +24,5 @@ def decide(image: Image, request: AlterConfigsRequest, context: Context) -> Deci
         for resource in request.resources
     ]
     altered = alter(image, alterations, context)
-    responses = [
-        AlterConfigsResourceResponse(
-            error_code=error.code if error else 0,
-            error_message=error.message if error else None,
-            resource_type=alteration.kind,
-            resource_name=alteration.name,
-        )
-        for alteration, error in zip(alterations, altered.errors, strict=True)
-    ]
+    responses = altered.answers(AlterConfigsResourceResponse, alterations)
     return Decision([] if request.validate_only else altered.records, AlterConfigsResponse(responses=responses))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
 
 from minikafka.controller.decisions import broker_settings, client_metrics_settings, group_settings, log_levels
 from minikafka.controller.decisions.decision import Context, check_size
@@ -24,10 +25,15 @@ from minikafka.protocol.errors import (
     PolicyViolationError,
     UnknownTopicOrPartitionError,
 )
+from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings import GROUP_SETTINGS, NODE_SETTINGS, TOPIC_SETTINGS, Setting, SettingType
 
 __all__ = ["Alteration", "Altered", "Operation", "OperationKind", "alter"]
+
+Answer = TypeVar(
+    "Answer", alter_configs.AlterConfigsResourceResponse, incremental_alter_configs.AlterConfigsResourceResponse
+)
 
 
 class OperationKind(IntEnum):
@@ -69,6 +75,18 @@ class Altered:
     records: list[Record]
     log_levels: dict[str, str]
     errors: list[KafkaError | None]
+
+    def answers(self, kind: type[Answer], alterations: Sequence[Alteration]) -> list[Answer]:
+        """One for each alteration, in either API's class."""
+        return [
+            kind(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                resource_type=alteration.kind,
+                resource_name=alteration.name,
+            )
+            for alteration, error in zip(alterations, self.errors, strict=True)
+        ]
 
 
 def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> Altered:

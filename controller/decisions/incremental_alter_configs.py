@@ -26,15 +26,7 @@ def decide(
         for resource in request.resources
     ]
     altered = alter(image, alterations, context)
-    responses = [
-        AlterConfigsResourceResponse(
-            error_code=error.code if error else 0,
-            error_message=error.message if error else None,
-            resource_type=alteration.kind,
-            resource_name=alteration.name,
-        )
-        for alteration, error in zip(alterations, altered.errors, strict=True)
-    ]
+    responses = altered.answers(AlterConfigsResourceResponse, alterations)
     reply = IncrementalAlterConfigsResponse(responses=responses)
     if request.validate_only:
         return Decision([], reply)

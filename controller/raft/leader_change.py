@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable
 
 from minikafka.protocol.records.control import ControlType, encode_control
+from minikafka.protocol.varint import uvarint
 
 _HEAD = struct.Struct(">hi")
 _VOTER = struct.Struct(">ib")
@@ -22,13 +23,4 @@ def encode_leader_change(leader: int, voters: Iterable[int], granting: Iterable[
 def _compact(voters: Iterable[int]) -> bytes:
     """A compact array of `Voter`; none of ours has tagged fields."""
     encoded = [_VOTER.pack(voter, 0) for voter in voters]
-    return _unsigned_varint(len(encoded) + 1) + b"".join(encoded)
-
-
-def _unsigned_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return uvarint(len(encoded) + 1) + b"".join(encoded)

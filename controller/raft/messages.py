@@ -246,7 +246,6 @@ _CHECKS: dict[str, Check] = {
 """Fields of the same name hold the same in every message, but `FetchAnswer.snapshot` may be None."""
 
 
-
 def _checks_of(kind: type[Message]) -> dict[str, Check]:
     checks = {field.name: _CHECKS[field.name] for field in fields(kind)}
     if kind is FetchAnswer:

@@ -66,8 +66,8 @@ class Columns:
 def decode_columns(batches: Sequence[Batch], *, max_size_bytes: int = MAX_SIZE_BYTES) -> Columns:
     """The records of `batches`, as `Batch.records` would give them one batch after the other.
 
-    Raises CorruptRecords where any of the batches would, also for records of more than `max_size_bytes`
-    together. Checksums are not looked at. """
+    Raises CorruptRecords where any of the batches would, TooMuchContent for compressed records of more than
+    `max_size_bytes` together. Checksums are not looked at."""
     if sum([batch.record_count for batch in batches]) >= DECODE_COUNT_MIN and (vectors := load_vectors()):
         return vectors.decode(batches, max_size_bytes)
     records = [record for batch in batches for record in batch.records(max_size_bytes=max_size_bytes)]
@@ -101,7 +101,7 @@ def encode_columns(
     """The batch that `encode_batch` would make of the same records with consecutive offsets.
 
     `keys` or `headers` of None stand for records that all have none. Raises ValueError for numbers that the
-    format has no room for. """
+    format has no room for."""
     count = len(values)
     if count >= ENCODE_COUNT_MIN and (vectors := load_vectors()):
         payload = vectors.encode(keys, values, timestamps, headers)

@@ -20,6 +20,8 @@ from minikafka.protocol.records.record import CorruptRecords
 
 MAX_SIZE_BYTES = 256 << 20
 """What the records of one batch may come to by default when decompressed."""
+TOGETHER_SIZE_BYTES = 32 << 20
+"""What those of several batches come to at most that are decompressed together by the client and for Spark."""
 _FIRST_BUFFER_BYTES = 16 << 10
 _GROWTH = 8
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -29,6 +31,10 @@ _SNAPPY_RATIO_MAX = 64
 """A snappy element takes at least two bytes and makes 64 at most; what claims more is refused unread."""
 
 Buffer = bytes | bytearray | memoryview
+
+
+class TooMuchContent(CorruptRecords):
+    """Records decompress to more than the caller allows. Of several batches fewer may be decoded at once."""
 
 
 class Codec(IntEnum):
@@ -61,7 +67,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 def decompress(codec: Codec, data: Buffer, max_size_bytes: int = MAX_SIZE_BYTES) -> Buffer:
     """Decompress `data` (returned as it is for `Codec.NONE`).
 
-    Raises CorruptRecords for garbage and for content above `max_size_bytes`.
+    Raises CorruptRecords for garbage and TooMuchContent for content above `max_size_bytes`.
     """
     if codec is Codec.NONE:
         return data
@@ -90,7 +96,7 @@ def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max
             if "whole buffer" not in str(error):
                 raise
         if size >= max_size_bytes:
-            raise _too_much(max_size_bytes)
+            raise too_much(max_size_bytes)
         size = min(size * _GROWTH, max_size_bytes)
 
 
@@ -115,7 +121,7 @@ def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
         parts.append(_decompress_block(data[position : position + length], max_size_bytes))
         left -= len(parts[-1])
         if left < 0:
-            raise _too_much(max_size_bytes)
+            raise too_much(max_size_bytes)
         position += length
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
@@ -123,12 +129,13 @@ def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
 def _decompress_block(block: memoryview, max_size_bytes: int) -> Buffer:
     size = int(cramjam.snappy.decompress_raw_len(block))
     if size > max_size_bytes:
-        raise _too_much(max_size_bytes)
+        raise too_much(max_size_bytes)
     if size > len(block) * _SNAPPY_RATIO_MAX:
         raise CorruptRecords(f"a snappy block of {len(block)} bytes claims {size} bytes of content")
     buffer = bytearray(size)
     return memoryview(buffer)[: cramjam.snappy.decompress_raw_into(block, buffer)]
 
 
-def _too_much(max_size_bytes: int) -> CorruptRecords:
-    return CorruptRecords(f"records that decompress to more than {max_size_bytes} bytes")
+def too_much(max_size_bytes: int) -> TooMuchContent:
+    """What to raise for content above `max_size_bytes`."""
+    return TooMuchContent(f"records that decompress to more than {max_size_bytes} bytes")

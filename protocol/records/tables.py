@@ -18,7 +18,7 @@ import numpy as np
 from crc32c import crc32c
 
 from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
-from minikafka.protocol.records.compression import Buffer, decompress
+from minikafka.protocol.records.compression import Buffer, decompress, too_much
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, read_varint
 from minikafka.protocol.records.varints import Array, read_varints
 
@@ -151,8 +151,8 @@ class Sections(NamedTuple):
 def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
     """Where nothing is compressed nothing is copied.
 
-    Raises CorruptRecords for broken or unknown compression, records that decompress to more than `max_size_bytes`
-    together, and a count that cannot be.
+    Raises CorruptRecords for broken or unknown compression and a count that cannot be, TooMuchContent for records
+    that come to more than `max_size_bytes` together where any is compressed.
     """
     sections = Sections(table.data, table.starts + HEADER_SIZE, table.ends, table.counts)
     if table.is_compressed.any():
@@ -161,6 +161,8 @@ def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
         for batch in map(table.batch, range(len(table))):
             parts.append(decompress(batch.codec, batch.payload, left))
             left -= len(parts[-1])
+            if left < 0:
+                raise too_much(max_size_bytes)
         ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
         sections = Sections(b"".join(parts), np.append(0, ends[:-1]), ends, sections.counts)
     impossible = (sections.counts < 0) | (sections.counts > (sections.ends - sections.starts) // RECORD_SIZE_MIN)

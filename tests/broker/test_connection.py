@@ -1,9 +1,12 @@
 """A connection on a stream in memory: order, coalescing, fairness, and what ends it."""
 
-from collections.abc import AsyncIterator
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
@@ -12,6 +15,41 @@ from minikafka.broker.context import Disconnect
 from minikafka.broker.transport import StreamTransport
 
 WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
+
+
+class Incessant:
+    """A transport whose client has always sent one more request already, or has a read wait for each."""
+
+    peer_host = local_host = "127.0.0.1"
+    local_port = 9092
+
+    def __init__(self, requests: int, *, waits_each: bool) -> None:
+        self.left = requests
+        self.waits = 0
+        self._waits_each = waits_each
+
+    async def receive_some(self) -> memoryview:
+        if self._waits_each:
+            self.waits += 1
+            await trio.lowlevel.checkpoint()
+        self.left -= 1
+        return memoryview(framed(ECHO) if self.left >= 0 else b"")
+
+    async def send(self, parts: Sequence[bytes]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often each task had its turn."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.of[task.name] += 1
 
 
 class Echo:
@@ -101,3 +139,24 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_frame_is_let_go() -> None:
             assert not connection.busy
 
     trio.run(main)
+
+
+@pytest.mark.parametrize(("waits_each", "turns"), [(False, range(33, 51)), (True, range(101, 103))])
+def test_others_have_their_turn_and_no_turn_is_wasted(waits_each: bool, turns: range) -> None:
+    """A hundred requests of a millisecond or more, a turn at most two; where a read waits, that is turn enough."""
+
+    async def main() -> None:
+        times = itertools.count(0, 0.0005)
+        connection = Connection(
+            Incessant(100, waits_each=waits_each),  # type: ignore[arg-type]
+            Echo(),  # type: ignore[arg-type]
+            listener="PLAINTEXT",
+            size_bytes_max=1000,
+            current_time=lambda: next(times),
+        )
+        await connection.serve()
+
+    steps = Steps()
+    trio.run(main, instruments=[steps])
+    (count,) = (count for name, count in steps.of.items() if name.endswith("main"))
+    assert count in turns

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from minikafka.client import Consumer, TopicPartition
+from minikafka.client import fetcher as fetcher_module
 from minikafka.client.blocking import Consumer as BlockingConsumer
 from minikafka.protocol.errors import CorruptMessageError
 
 from .test_consume import NOW, fill
-from .test_fetcher import TP, answer, ask, asked, batch, fetcher
+from .test_fetcher import TP, answer, ask, asked, batch, fetcher, zeros
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("numpy")
@@ -36,6 +37,18 @@ def test_records_that_were_taken_one_by_one_do_not_come_again() -> None:
     assert [record.offset for record in made.take(2)] == [0, 1]
     assert offsets(made) == [2, 3, 4]
     assert made.positions() == {TP: 5}
+
+
+@pytest.mark.parametrize("taken", [0, 2, 150])
+def test_what_decompresses_to_more_than_expected_comes_in_halves(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fetcher((TP, 0))
+    answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
+    assert len(made.take(taken)) == taken
+    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
+    found: list[int] = []
+    while (some := offsets(made)) is not None:
+        found += some
+    assert found == list(range(taken, 600))
 
 
 def test_what_holds_no_records_for_the_user_is_passed_over() -> None:

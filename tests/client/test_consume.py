@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import confluent_kafka
 import pytest
 
 from minikafka.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
@@ -230,3 +231,21 @@ async def test_one_partition_does_not_starve_another(bootstrap: str, topic: str)
             if seen[1] == 100:
                 break
         assert seen[0] < 5900
+
+
+async def test_what_another_client_compressed_a_thousandfold_is_read(bootstrap: str, topic: str) -> None:
+    """300 MB of zeros come in one answer of some kilobytes; they are no bomb, nor ever in memory all at once."""
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.create_topic(topic)
+    count, value = 3000, bytes(100_000)
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "compression.type": "zstd", "linger.ms": 100})
+    for _ in range(count):
+        producer.produce(topic, value)
+    assert producer.flush(60) == 0
+    expected = 0
+    async with reader(bootstrap, topic) as consumer:
+        with anyio.fail_after(60):
+            while expected < count:
+                for record in await consumer.poll(1000):
+                    assert (record.offset, record.value) == (expected, value)
+                    expected += 1

@@ -342,7 +342,7 @@ def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> Non
 
 def test_where_brokers_hold_requests_back_others_are_asked_more_and_more_seldom() -> None:
     stalls, waiting = Stalls(), Waiting(1)
-    looks = [n for n in range(50) if stalls.look([("fetch", waiting)])]  # type: ignore[list-item]
+    looks = [n for n in range(10 * LOOKS_WHERE_BROKERS_WAIT) if stalls.look([("fetch", waiting)])]  # type: ignore[list-item]
     assert looks == [LOOKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
 
 

@@ -14,6 +14,7 @@ from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import AbortedTransaction, PartitionData
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
 
@@ -76,6 +77,29 @@ def test_a_large_answer_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) 
     assert [offset for _ in range(12) for offset in offsets(made)] == list(range(50))
     assert made.positions() == {TP: 50}
     assert made.readings[TP].buffered == 0
+
+
+def test_what_decompresses_to_more_than_expected_is_decoded_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
+    made = fetcher((TP, 7))
+    answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
+    assert [offset for _ in range(6) for offset in offsets(made)] == list(range(7, 600))
+    assert (made.positions(), made.readings[TP].buffered) == ({TP: 600}, 0)
+
+
+def test_one_batch_that_decompresses_to_more_than_it_may_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
+    monkeypatch.setattr(fetcher_module, "MAX_SIZE_BYTES", 1000)
+    made = fetcher((TP, 0))
+    answer(made, ask(made), records=zeros(0) + zeros(100))
+    with pytest.raises(CorruptMessageError, match=r"decompress to more than 1000 bytes; seek to 100 "):
+        made.take(1000)
+
+
+def zeros(first: int, count: int = 100) -> bytes:
+    """Records of 20 bytes that compress well."""
+    records = [Record(first + n, 1000, None, bytes(20)) for n in range(count)]
+    return encode_batch(records, base_offset=first, codec=Codec.ZSTD)
 
 
 def test_records_before_the_position_are_left_out() -> None:

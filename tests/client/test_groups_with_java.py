@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import anyio
 import pytest
-from support.oracle import KAFKA, needs_oracle
+from support.oracle import kafka, needs_oracle
 
 from minikafka.client import Admin, Consumer, KafkaError
 
@@ -29,12 +28,12 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 @contextlib.contextmanager
 def java_member(bootstrap: str, topic: str, strategy: str) -> Iterator[None]:
     """Kafka's console consumer, a member until the end of the block."""
-    command = [
-        *(sys.executable, str(KAFKA), "tool", "console-consumer", "--bootstrap-server", bootstrap),
+    command = kafka(
+        *("tool", "console-consumer", "--bootstrap-server", bootstrap),
         *("--topic", topic, "--group", topic),
         *("--command-property", f"partition.assignment.strategy={JAVA[strategy]}"),
         *("--command-property", "heartbeat.interval.ms=200"),
-    ]
+    )
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield

@@ -33,12 +33,22 @@ NOW = 1_700_000_000_000
 async def read_all(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord]:
     records: list[ConsumerRecord] = []
     async with Consumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        with anyio.fail_after(30):
+        with anyio.move_on_after(30):
             async for record in consumer:
                 records.append(record)
                 if len(records) == count:
                     return records
-    raise AssertionError("not reached")
+        raise AssertionError(f"read {len(records)} of {count} records; {waiting_for(consumer)}")
+
+
+def waiting_for(consumer: Consumer) -> str:
+    """What a consumer that gets nothing waits for."""
+    places = [
+        f"{tp} at {one.fetch_offset}, in flight {one.in_flight}, buffered {one.buffered}, not before {one.not_before}"
+        for tp, one in consumer._fetcher.readings.items()
+    ]
+    asked = [f"{purpose or 'any'}: {one.in_flight} in flight" for purpose, one in consumer.cluster._open()]
+    return f"now {anyio.current_time()}; {'; '.join(places)}; connections: {', '.join(asked)}"
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -11,7 +11,7 @@ CLIENT = Path(__file__).resolve().parents[2] / "client"
 ALLOWED = {
     "seams.py": {"time", "sniffio"},
     "shell_asyncio.py": {"asyncio", "sniffio"},
-    "shell_trio.py": {"trio"},
+    "shell_trio.py": {"trio", "socket"},
     "blocking.py": {"threading"},
 }
 WORLD = {"time", "asyncio", "trio", "sniffio", "threading", "socket", "uuid", "os", "subprocess", "tempfile", "shutil"}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.cluster_load import Acknowledged, Ledger, wrongs
 from support.cuts import Cable
+
+SELECT_TAKES = 1024
+"""Descriptors that `select` can look at: FD_SETSIZE."""
 
 
 def history() -> tuple[Ledger, dict[int, list[bytes]]]:
@@ -69,6 +74,18 @@ def test_a_cable_carries_what_was_said_while_it_was_cut_once_it_is_mended() -> N
             client.settimeout(10)
             cable.mend()
             assert client.recv(100) == b"two"
+
+
+def test_a_cable_carries_where_a_process_has_many_descriptors(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(SELECT_TAKES):
+            stack.enter_context((tmp_path / "open").open("w"))
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        cable = stack.enter_context(Cable(server.getsockname()))
+        threading.Thread(target=echo, args=[server], daemon=True).start()
+        client = stack.enter_context(socket.create_connection(("127.0.0.1", cable.port), timeout=10))
+        client.sendall(b"one")
+        assert client.recv(100) == b"one"
 
 
 def echo(server: socket.socket) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.clusters import ON_KAFKA, Topic
-from support.oracle import KAFKA, needs_oracle, run_tool, tool
+from support.oracle import kafka, needs_oracle, run_tool, tool
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client import TopicPartition
@@ -149,7 +148,7 @@ def test_replica_verification_finds_all_replicas_alike(three: LocalCluster, name
     for n in range(20):
         topic.write(b"%d" % n)
     words = ("--broker-list", three.bootstrap, "--topics-include", name, "--time", -2, "--report-interval-ms", 500)
-    command = [sys.executable, str(KAFKA), "tool", "replica-verification", *map(str, words)]
+    command = kafka("tool", "replica-verification", *words)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         try:
             verdicts = _verdicts(running, 3)

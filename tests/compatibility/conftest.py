@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from support.clients import CLIENTS, Client, connect
 from support.node import NodeProcess, ServerProcess
-from support.oracle import Oracle, needs_oracle
+from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
 
-NODES = ["minikafka", pytest.param("kafka", marks=[pytest.mark.oracle, needs_oracle])]
+NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])]
 
 
 @pytest.fixture(scope="session", params=NODES)

@@ -9,13 +9,13 @@ from support.images import applied, broker, cluster, context, decided, name_of, 
 from minikafka.controller.decisions import (
     elect_leaders,
     list_config_resources,
+    lone_broker,
     producer_ids,
     reassignments,
-    register_broker,
     unregister_broker,
     update_features,
 )
-from minikafka.controller.decisions.register_broker import Registration
+from minikafka.controller.decisions.lone_broker import Registration
 from minikafka.controller.image import Image, PartitionState
 from minikafka.controller.records import BrokerChange, ConfigRecord, PartitionChange
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, StaleBrokerEpochError
@@ -43,7 +43,7 @@ def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
     image = Image()
     epochs: list[int] = []
     for node_id in (1, 2, 1):
-        decision = register_broker.decide(image, registration(node_id))
+        decision = lone_broker.decide(image, registration(node_id))
         applied(decision.records, image)
         epochs.append(decision.reply)
     assert epochs == [0, 1, 2]
@@ -55,7 +55,7 @@ def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
 def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2), (2, 1)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
-    applied(register_broker.decide(image, registration(1)).records, image)
+    applied(lone_broker.decide(image, registration(1)).records, image)
     assert (state(image).leader, state(image).leader_epoch) == (1, 1)
     assert (state(image, index=1).leader, state(image, index=1).leader_epoch) == (2, 0)
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
@@ -64,7 +64,7 @@ def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
 def test_after_a_clean_shutdown_leader_epochs_go_on() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
-    applied(register_broker.decide(image, replace(registration(1), clean=True)).records, image)
+    applied(lone_broker.decide(image, replace(registration(1), clean=True)).records, image)
     assert (state(image).leader, state(image).leader_epoch) == (1, 0)
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
 

@@ -147,6 +147,22 @@ def test_at_the_end_of_a_term_it_is_told_what_is_certain() -> None:
     run(story)
 
 
+def test_the_term_ends_between_a_request_and_its_turn() -> None:
+    """In whichever order trio runs who asks, who decides and who ends the term: a controller that was stopped and goes
+    on finds requests and the news of its successor waiting together, and died of it."""
+
+    async def story(bench: Bench) -> None:
+        await trio.sleep(1)
+        bench.ask("asks", look)
+        await trio.lowlevel.checkpoint()
+        bench.term.end(high_watermark=10)
+        await trio.sleep(1)
+        assert bench.told["asks"] in ("is 0", True)
+
+    for _ in range(50):
+        run(story)
+
+
 def test_what_could_not_be_written_is_certainly_not_carried_out() -> None:
     async def story(bench: Bench) -> None:
         bench.leads = False

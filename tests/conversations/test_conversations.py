@@ -141,6 +141,7 @@ def test_answers_as_kafka_did(path: Path, nodes: Nodes) -> None:
 
 @needs_oracle
 @pytest.mark.oracle
+@pytest.mark.reference
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ONE_OF_EACH_FOLDER, ids=name_of)
 def test_the_player_agrees_with_kafka_itself(path: Path, kafka: Oracle) -> None:
@@ -152,6 +153,7 @@ def test_the_player_agrees_with_kafka_itself(path: Path, kafka: Oracle) -> None:
 
 @needs_oracle
 @pytest.mark.oracle
+@pytest.mark.reference
 @pytest.mark.slow
 @pytest.mark.parametrize("path", OF_CLUSTERS, ids=name_of)
 def test_the_player_agrees_with_a_cluster_of_kafka(path: Path, kafka_cluster: OracleCluster) -> None:

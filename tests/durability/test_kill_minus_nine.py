@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import itertools
 import random
-import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from support.clients import connect, read
 from support.clients_logs import check_indexes, scan, segments
+from support.load import SETTLE_S, Librdkafka, Load
 from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle
 
@@ -28,9 +28,6 @@ from minikafka.storage.log import Log, LogConfig
 
 TOPIC = "ledger"
 PARTITIONS = 3
-RECORDS_A_TICK = 40
-TICK_S = 0.01
-SETTLE_S = 60
 UP_MS_MAX = 900
 SEGMENT_BYTES = 1 << 20
 
@@ -67,64 +64,41 @@ def wrongs(ledger: Ledger, found: dict[int, list[Value]]) -> list[str]:
     return said
 
 
-class Load(ABC):
-    """A producer at work in a thread."""
+class LedgerLoad(Load):
+    """A producer that puts its records into the partitions by turns."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    records_a_tick = 40
+
+    def __init__(self) -> None:
+        super().__init__()
         self.ledger = Ledger()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
     @abstractmethod
-    def send(self, partition: int, value: Value) -> None: ...
+    def send_to(self, partition: int, value: Value) -> None: ...
 
-    @abstractmethod
-    def settle(self) -> None:
-        """Waits until everything is answered."""
-
-    def _run(self) -> None:
-        numbers = itertools.count()
-        while not self._stop.wait(TICK_S):
-            for number in itertools.islice(numbers, RECORDS_A_TICK):
-                value = b"%d " % number * 10
-                self.ledger.sent[number % PARTITIONS].append(value)
-                self.send(number % PARTITIONS, value)
+    def send(self, number: int) -> None:
+        value = b"%d " % number * 10
+        self.ledger.sent[number % PARTITIONS].append(value)
+        self.send_to(number % PARTITIONS, value)
 
     def __enter__(self) -> Ledger:
-        self._thread.start()
+        self.begin()
         return self.ledger
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self.settle()
+        self.end()
 
 
-class ConfluentLoad(Load):
+class ConfluentLoad(LedgerLoad):
     def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
-        confluent_kafka = pytest.importorskip("confluent_kafka")
-        self._producer = confluent_kafka.Producer({
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": 1,
-            "reconnect.backoff.max.ms": 200,
-            "log_level": 0,
-        })
+        super().__init__()
+        self._producer = Librdkafka(bootstrap)
 
-    def send(self, partition: int, value: Value) -> None:
-        while True:
-            try:
-                self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._hear)
-                break
-            except BufferError:  # the node is away for long
-                self._producer.poll(TICK_S)
-        self._producer.poll(0)
+    def send_to(self, partition: int, value: Value) -> None:
+        self._producer.produce(TOPIC, value, partition=partition, on_delivery=self._hear)
 
     def settle(self) -> None:
-        self._producer.flush(SETTLE_S)
+        self._producer.settle()
 
     def _hear(self, error: Any, message: Any) -> None:
         if error is not None:
@@ -133,9 +107,9 @@ class ConfluentLoad(Load):
             self.ledger.acknowledged[message.partition()][message.offset()] = message.value()
 
 
-class KafkaPythonLoad(Load):
+class KafkaPythonLoad(LedgerLoad):
     def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+        super().__init__()
         kafka = pytest.importorskip("kafka")
         self._producer = kafka.KafkaProducer(
             bootstrap_servers=bootstrap,
@@ -145,7 +119,7 @@ class KafkaPythonLoad(Load):
             reconnect_backoff_max_ms=200,
         )
 
-    def send(self, partition: int, value: Value) -> None:
+    def send_to(self, partition: int, value: Value) -> None:
         future = self._producer.send(TOPIC, value, partition=partition)
         future.add_callback(self._hear, value)
         future.add_errback(lambda error: self.ledger.refused.append(repr(error)))
@@ -181,7 +155,7 @@ def read_back(bootstrap: str) -> dict[int, list[Value]]:
     return found
 
 
-def survive(node: ServerProcess, load: type[Load], *, kills: int, seed: int) -> dict[int, list[Value]]:
+def survive(node: ServerProcess, load: Callable[[str], LedgerLoad], *, kills: int, seed: int) -> dict[int, list[Value]]:
     """Returns what is in the topic after all that."""
     with connect("confluent-kafka", node.bootstrap) as client:
         client.create_topic(TOPIC, partitions=PARTITIONS, settings={"segment.bytes": str(SEGMENT_BYTES)})
@@ -219,7 +193,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("load", "kills", "seed"), [(ConfluentLoad, 20, 20), (KafkaPythonLoad, 5, 5)])
 def test_nothing_acknowledged_is_lost_and_nothing_doubled(
-    node: NodeProcess, load: type[Load], kills: int, seed: int
+    node: NodeProcess, load: Callable[[str], LedgerLoad], kills: int, seed: int
 ) -> None:
     found = survive(node, load, kills=kills, seed=seed)
     node.kill()
@@ -229,9 +203,10 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled(
 
 @pytest.mark.slow
 @pytest.mark.oracle
+@pytest.mark.reference
 @needs_oracle
 @pytest.mark.parametrize("load", [ConfluentLoad, KafkaPythonLoad])
-def test_apache_kafka_stands_the_same_test(tmp_path: Path, load: type[Load]) -> None:
+def test_apache_kafka_stands_the_same_test(tmp_path: Path, load: Callable[[str], LedgerLoad]) -> None:
     with Oracle(tmp_path / "data") as kafka:
         survive(kafka, load, kills=1, seed=1)
 

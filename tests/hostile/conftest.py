@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from support.clients_raw import check_served, resident_bytes
 from support.node import NodeProcess, ServerProcess
-from support.oracle import Oracle, needs_oracle
+from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
 
 MIB = 1 << 20
 SETTINGS = {"auto.create.topics.enable": "false"}
-NODES = ["minikafka", pytest.param("kafka", marks=[pytest.mark.oracle, needs_oracle])]
+NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])]
 
 
 @pytest.fixture(scope="session", params=NODES)

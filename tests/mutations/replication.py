@@ -137,4 +137,11 @@ MUTATIONS = (
         "not answer.error_code",
         _TESTS,
     ),
+    Mutation(
+        "who caught up while another was let in is forgotten",
+        _PARTITION,
+        "if self.replicas.anybody_wants_in(self.high_watermark):",
+        "if False:",
+        ("tests/broker/test_in_sync.py",),
+    ),
 )

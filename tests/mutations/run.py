@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,9 +56,28 @@ def run_tests(mutation: Mutation | None, tests: tuple[str, ...]) -> subprocess.C
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "MUTATION_RUN": "1"}
         check_that_it_is_used(Path(directory), environment)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        return run_to_its_end(command, environment, TIMEOUT_S)
+
+
+def run_to_its_end(
+    command: list[str], environment: dict[str, str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run a command; where it takes longer, all that it has started ends with it. Raises TimeoutExpired."""
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def check_that_it_is_used(directory: Path, environment: dict[str, str]) -> None:

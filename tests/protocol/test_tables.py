@@ -17,6 +17,7 @@ from minikafka.protocol.types import NIL_UUID
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the tables are not beside the checkout")
 
+
 @cache
 def tables() -> dict[str, TableMessage]:
     return read_table(FOLDER / "requests.txt") | read_table(FOLDER / "records.txt")

@@ -6,14 +6,15 @@ by 1 to 61 bytes; files deleted; two segments swapped; stale copies of checkpoin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 from support.logs import PARTITION, SMALL, Clock, append, append_marker, check_indexes, read_all
 
-from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.checkpoint import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from minikafka.storage.disk import RealDisk
@@ -71,8 +72,17 @@ class Node:
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path / "data")
+def node(tmp_path: Path) -> Iterator[Node]:
+    """Whatever was found in its files, a node that has stopped has none of them open."""
+    before = descriptors()
+    node = Node(tmp_path / "data")
+    yield node
+    node.stop(clean=False)
+    assert descriptors() == before
+
+
+def descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
 
 
 def flip(path: Path, position: int, bit: int = 3) -> None:
@@ -271,21 +281,47 @@ def test_a_stale_recovery_point_only_costs_time(node: Node) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_two_swapped_segments_are_noticed(node: Node, clean: bool) -> None:
-    node.fill()
+    rows = node.fill()
     node.stop(clean=clean)
     one, other = node.segments[0], node.segments[1]
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)
     other.write_bytes(first)
-    manager = node.start()
+    log = node.start().logs[PARTITION]
     if clean:  # Opening looks at the last segment only; reading tells.
-        with pytest.raises(KafkaStorageError, match="begins with offset"):
-            read_all(manager.logs[PARTITION])
+        with pytest.raises(CorruptMessageError, match="begins with offset"):
+            read_all(log)
+        behind = int(node.segments[2].stem)
+        assert read_all(log, behind) == [row for row in rows if row[0] >= behind]
     else:
-        log = manager.logs[PARTITION]
         assert log.report.damage
         assert read_all(log) == []
         assert len(list(node.log_path.glob("*.damaged"))) >= 2
+
+
+@pytest.mark.parametrize("field", [8, 16])
+def test_a_closed_segment_that_rots_costs_what_lies_there_and_nothing_else(
+    node: Node, field: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A length or a format that cannot be: Kafka has CORRUPT_MESSAGE for who asks for those records."""
+    rows = node.fill()
+    node.stop(clean=True)
+    rotten = node.segments[1]
+    positions = batch_positions(rotten)
+    flip(rotten, positions[len(positions) // 2] + field)
+    manager = node.start()
+    log = manager.logs[PARTITION]
+    base, behind = int(rotten.stem), int(node.segments[2].stem)
+    for _ in range(2):
+        with pytest.raises(CorruptMessageError, match="has no such batch at byte"):
+            log.read(base + len(positions) // 2, max_bytes=1000)
+    assert capfd.readouterr().out.count("a log is damaged") == 1
+    assert log.read(0, max_bytes=1000) is not None
+    assert log.read(behind - 1, max_bytes=1000) is not None, "what an index entry points to is found"
+    assert read_all(log, behind) == [row for row in rows if row[0] >= behind]
+    append(log, b"goes on")
+    assert read_all(log, log.end_offset - 1) == [(log.end_offset - 1, b"goes on")]
+    assert manager.directories[0].failure is None
 
 
 def test_a_missing_segment_in_the_middle_is_told_after_a_crash(node: Node) -> None:

@@ -127,6 +127,15 @@ def test_only_the_whole_growing_beginning_below_the_recovery_point_is_trusted() 
     assert times.trusted_count(BASE + 20) == 7
 
 
+def test_a_long_index_is_trusted_to_its_end_and_the_room_behind_it_is_not_read() -> None:
+    index = offset_index(capacity_bytes=10 << 20)
+    index.append(grown(MANY))
+    disk = index.file._disk  # type: ignore[attr-defined]
+    disk.calls.clear()
+    assert index.trusted_count(BASE + 1_000_000) == len(MANY)
+    assert disk.calls["read"] == 2, "with thousands of partitions 10 MiB of zeros for each took a minute"
+
+
 def test_an_empty_index_points_to_the_beginning() -> None:
     assert offset_index().lookup(BASE + 7) == OffsetPosition(BASE, 0)
     assert time_index().lookup(7) == TimestampOffset(-1, BASE)

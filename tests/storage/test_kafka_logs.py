@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +124,14 @@ def normal(rows: list[list[Any]]) -> list[list[Any]]:
 
 @pytest.mark.parametrize("kind", ["clean", "crashed"])
 def test_a_topic_reads_as_the_manifest_says(kind: str, topic: str, tmp_path: Path) -> None:
-    log = open_copy(copy(kind, topic, tmp_path), topic, clean=kind == "clean")
-    said = MANIFEST[topic]
-    assert (log.start_offset, log.end_offset) == (said["log_start_offset"], said["end_offset"])
-    assert (log.last_stable_offset_unbounded or log.end_offset) == said["last_stable_offset"]
-    assert normal(records(log)) == said["read_uncommitted"]
-    assert committed_offsets(log) == said["read_committed_offsets"]
-    assert log.report.clean is (kind == "clean")
-    assert not log.report.damage
+    with closing(open_copy(copy(kind, topic, tmp_path), topic, clean=kind == "clean")) as log:
+        said = MANIFEST[topic]
+        assert (log.start_offset, log.end_offset) == (said["log_start_offset"], said["end_offset"])
+        assert (log.last_stable_offset_unbounded or log.end_offset) == said["last_stable_offset"]
+        assert normal(records(log)) == said["read_uncommitted"]
+        assert committed_offsets(log) == said["read_committed_offsets"]
+        assert log.report.clean is (kind == "clean")
+        assert not log.report.damage
 
 
 def test_opening_and_closing_a_clean_log_changes_no_byte(topic: str, tmp_path: Path) -> None:
@@ -160,15 +161,15 @@ def test_a_lost_index_of_a_closed_log_is_made_anew_when_it_is_needed(topic: str,
     for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"):
         for path in (root / f"{topic}-0").glob(pattern):
             path.unlink()
-    log = open_copy(root, topic, clean=True)
-    assert normal(records(log)) == MANIFEST[topic]["read_uncommitted"]
-    for path in (LOGS / "clean" / f"{topic}-0").glob("*index"):
-        assert log.segments[0].offsets is not None
-        for index in range(len(log.segments)):
-            _ = log.segments[index].times
-        assert (root / f"{topic}-0" / path.name).read_bytes() == path.read_bytes()
-    epochs = read_epochs(RealDisk(), str(LOGS / "clean" / f"{topic}-0" / "leader-epoch-checkpoint"))
-    assert log.epochs.entries == epochs
+    with closing(open_copy(root, topic, clean=True)) as log:
+        assert normal(records(log)) == MANIFEST[topic]["read_uncommitted"]
+        for path in (LOGS / "clean" / f"{topic}-0").glob("*index"):
+            assert log.segments[0].offsets is not None
+            for index in range(len(log.segments)):
+                _ = log.segments[index].times
+            assert (root / f"{topic}-0" / path.name).read_bytes() == path.read_bytes()
+        epochs = read_epochs(RealDisk(), str(LOGS / "clean" / f"{topic}-0" / "leader-epoch-checkpoint"))
+        assert log.epochs.entries == epochs
 
 
 def test_what_is_appended_to_a_copy_reads_with_the_rest(topic: str, tmp_path: Path) -> None:
@@ -188,19 +189,19 @@ def test_what_is_appended_to_a_copy_reads_with_the_rest(topic: str, tmp_path: Pa
 
 
 def test_times_are_found_as_a_full_scan_finds_them(topic: str, tmp_path: Path) -> None:
-    log = open_copy(copy("clean", topic, tmp_path), topic, clean=True)
-    every = [
-        (record.timestamp, record.offset, batch.leader_epoch)
-        for batch in read_batches(log)
-        for record in batch.records()
-        if record.offset >= log.start_offset
-    ]
-    times = sorted({one[0] for one in every})
-    for timestamp in [times[0] - 1, times[-1] + 1, *times[:: max(1, len(times) // 60)]]:
-        expected = next((one for one in every if one[0] >= timestamp), None)
-        assert log.offset_for_timestamp(timestamp) == expected
-    latest = max(one[0] for one in every)
-    assert log.offset_of_max_timestamp() == next(one for one in every if one[0] == latest)
+    with closing(open_copy(copy("clean", topic, tmp_path), topic, clean=True)) as log:
+        every = [
+            (record.timestamp, record.offset, batch.leader_epoch)
+            for batch in read_batches(log)
+            for record in batch.records()
+            if record.offset >= log.start_offset
+        ]
+        times = sorted({one[0] for one in every})
+        for timestamp in [times[0] - 1, times[-1] + 1, *times[:: max(1, len(times) // 60)]]:
+            expected = next((one for one in every if one[0] >= timestamp), None)
+            assert log.offset_for_timestamp(timestamp) == expected
+        latest = max(one[0] for one in every)
+        assert log.offset_of_max_timestamp() == next(one for one in every if one[0] == latest)
 
 
 def test_every_log_of_the_node_scans_to_its_end() -> None:

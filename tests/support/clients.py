@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import pytest
 
@@ -71,6 +71,12 @@ class Received:
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+    @classmethod
+    def of(cls, record: Any) -> Received:
+        """From the attributes that the Python clients' records share."""
+        place = (record.topic, record.partition, record.offset, record.timestamp)
+        return cls(*place, record.key, record.value, tuple(record.headers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ class AiokafkaReader:
 
     def poll(self, timeout_s: float) -> list[Received]:
         polled = self._loop.run(self._consumer.getmany(timeout_ms=int(timeout_s * 1000)))
-        return [_received(record) for records in polled.values() for record in records]
+        return [Received.of(record) for records in polled.values() for record in records]
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
@@ -248,15 +248,3 @@ def _arguments(record: Outgoing) -> dict[str, Any]:
         "timestamp_ms": record.timestamp_ms,
         "partition": record.partition,
     }
-
-
-def _received(record: Any) -> Received:
-    return Received(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple(record.headers),
-    )

@@ -168,7 +168,7 @@ class KafkaPythonReader:
     def poll(self, timeout_s: float) -> list[Received]:
         with _refusals():
             polled = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
-        return [_received(record) for records in polled.values() for record in records]
+        return [Received.of(record) for records in polled.values() for record in records]
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
@@ -197,15 +197,3 @@ def _arguments(record: Outgoing) -> dict[str, Any]:
         "timestamp_ms": record.timestamp_ms,
         "partition": record.partition,
     }
-
-
-def _received(record: Any) -> Received:
-    return Received(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple(record.headers),
-    )

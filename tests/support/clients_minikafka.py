@@ -144,7 +144,7 @@ class MinikafkaReader:
 
     def poll(self, timeout_s: float) -> list[Received]:
         with _refusals():
-            return [_received(record) for record in self._consumer.poll(timeout_s * 1000)]
+            return [Received.of(record) for record in self._consumer.poll(timeout_s * 1000)]
 
     def assignment(self) -> set[tuple[str, int]]:
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
@@ -172,15 +172,3 @@ def _arguments(record: Outgoing) -> dict[str, Any]:
         "timestamp_ms": record.timestamp_ms,
         "partition": record.partition,
     }
-
-
-def _received(record: Any) -> Received:
-    return Received(
-        record.topic,
-        record.partition,
-        record.offset,
-        record.timestamp,
-        record.key,
-        record.value,
-        tuple(record.headers),
-    )

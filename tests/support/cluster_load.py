@@ -13,23 +13,18 @@ acks=all and idempotence on; values are `key number`, so that loss, doubles and 
 from __future__ import annotations
 
 import itertools
-import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import pytest
-
 from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.protocol.names import TopicPartition
 from support.clients import eventually
+from support.load import SETTLE_S, Librdkafka, Load
 
 KEYS = 12
-RECORDS_A_TICK = 6
-TICK_S = 0.01
-SETTLE_S = 60
 DELIVERY_TIMEOUT_MS = 60_000
 READ_TIMEOUT_S = 60
 
@@ -119,70 +114,45 @@ def read_back(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
     return found
 
 
-class Load(ABC):
-    """A producer at work in a thread for as long as its `with` block lasts, which ends when everything is answered."""
+class ClusterLoad(Load):
+    """A producer whose values are `key number`."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__()
         self.bootstrap = bootstrap
         self.topic = topic
         self.ledger = Ledger()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
     @abstractmethod
-    def send(self, key: bytes, value: bytes) -> None: ...
+    def send_keyed(self, key: bytes, value: bytes) -> None: ...
 
-    @abstractmethod
-    def settle(self) -> None:
-        """Waits until everything is answered."""
-
-    def _run(self) -> None:
-        numbers = itertools.count()
-        while not self._stop.wait(TICK_S):
-            for number in itertools.islice(numbers, RECORDS_A_TICK):
-                key = b"key-%d" % (number % KEYS)
-                self.ledger.sent += 1
-                self.send(key, b"%s %d" % (key, number))
+    def send(self, number: int) -> None:
+        key = b"key-%d" % (number % KEYS)
+        self.ledger.sent += 1
+        self.send_keyed(key, b"%s %d" % (key, number))
 
     def __enter__(self) -> Ledger:
-        self._thread.start()
+        self.begin()
         self.ledger.wait_acknowledged(10)
         return self.ledger
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self.settle()
+        self.end()
 
 
-class ConfluentLoad(Load):
-    """librdkafka, told only what an impatient user would tell it."""
+class ConfluentLoad(ClusterLoad):
+    """librdkafka."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic)
-        confluent_kafka = pytest.importorskip("confluent_kafka")
-        self._producer = confluent_kafka.Producer({
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "acks": "all",
-            "linger.ms": 1,
-            "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
-            "socket.timeout.ms": 2000,
-            "reconnect.backoff.max.ms": 200,
-            "log_level": 0,
-        })
+        patience = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, "socket.timeout.ms": 1000}
+        self._producer = Librdkafka(bootstrap, **patience)
 
-    def send(self, key: bytes, value: bytes) -> None:
-        while True:
-            try:
-                self._producer.produce(self.topic, value, key=key, on_delivery=self._hear)
-                break
-            except BufferError:
-                self._producer.poll(TICK_S)
-        self._producer.poll(0)
+    def send_keyed(self, key: bytes, value: bytes) -> None:
+        self._producer.produce(self.topic, value, key=key, on_delivery=self._hear)
 
     def settle(self) -> None:
-        self._producer.flush(SETTLE_S)
+        self._producer.settle()
 
     def _hear(self, error: Any, message: Any) -> None:
         """Without an offset where a batch was refused by a leader that stepped down, having written it, and librdkafka
@@ -194,18 +164,18 @@ class ConfluentLoad(Load):
             self.ledger.hear(message.partition(), -1 if offset is None else offset, message.value())
 
 
-class MinikafkaLoad(Load):
+class MinikafkaLoad(ClusterLoad):
     """Our own client, as it is."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic)
         self._producer = Producer(bootstrap, linger_ms=1, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
 
-    def __enter__(self) -> Ledger:
+    def begin(self) -> None:
         self._producer.__enter__()
-        return super().__enter__()
+        super().begin()
 
-    def send(self, key: bytes, value: bytes) -> None:
+    def send_keyed(self, key: bytes, value: bytes) -> None:
         self._producer.send(self.topic, value, key=key, on_delivery=_Hearer(self.ledger, value))
 
     def settle(self) -> None:
@@ -227,9 +197,9 @@ class _Hearer:
             self._ledger.hear(metadata.partition, metadata.offset, self._value)
 
 
-LOADS: dict[str, type[Load]] = {"confluent-kafka": ConfluentLoad, "minikafka": MinikafkaLoad}
+LOADS: dict[str, type[ClusterLoad]] = {"confluent-kafka": ConfluentLoad, "minikafka": MinikafkaLoad}
 
 
-def load(client: str, bootstrap: str, topic: str) -> Load:
+def load(client: str, bootstrap: str, topic: str) -> ClusterLoad:
     """A producer of that client."""
     return LOADS[client](bootstrap, topic)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PATIENCE_S = 60.0
 ROUNDS = int(os.environ.get("MINIKAFKA_KILLS", "3"))
 """How often a leader is killed in the test that does so again and again; 50 is a soak."""
 
+ENDED_BY_US = (None, 0, -signal.SIGKILL, -signal.SIGTERM)
+"""Exit codes of nodes that run, or were stopped or killed."""
 COMMON = {"auto.create.topics.enable": "false", "auto.leader.rebalance.enable": "false"}
 
 
@@ -37,9 +40,17 @@ def make(directory: Path, **arguments: Any) -> LocalCluster:
     return LocalCluster(directory, settings=settings, **arguments)
 
 
+def check_nobody_crashed(cluster: LocalCluster) -> None:
+    """What ended, ended because it was told to."""
+    for node_id in cluster.node_ids:
+        code = cluster.exit_code(node_id)
+        assert code in ENDED_BY_US, f"node {node_id} ended with {code}:\n{cluster.log_tail(node_id)}"
+
+
 def heal(cluster: LocalCluster) -> None:
-    """All nodes run, and every partition is as it should be."""
+    """All nodes run, and every partition is as it should be. Fails where a node has ended by itself."""
     cluster.resume()
+    check_nobody_crashed(cluster)
     dead = [node_id for node_id in cluster.node_ids if not cluster.running(node_id)]
     if dead:
         cluster.start(*dead)

@@ -11,7 +11,7 @@ A cut cable loses nothing that was said and resets nothing, as in a network that
 from __future__ import annotations
 
 import contextlib
-import select
+import selectors
 import socket
 import threading
 from typing import Self
@@ -68,11 +68,13 @@ class Cable:
                 self._carry(near, far)
 
     def _carry(self, near: socket.socket, far: socket.socket) -> None:
-        other = {near: far, far: near}
-        while not self._over.is_set():
-            for one in select.select(list(other), [], [], LOOK_INTERVAL_S)[0]:
-                data = one.recv(CHUNK_SIZE_BYTES)
-                self._whole.wait()
-                if not data:
-                    return
-                other[one].sendall(data)
+        with selectors.DefaultSelector() as ready:
+            ready.register(near, selectors.EVENT_READ, far)
+            ready.register(far, selectors.EVENT_READ, near)
+            while not self._over.is_set():
+                for key, _ in ready.select(LOOK_INTERVAL_S):
+                    data = key.fileobj.recv(CHUNK_SIZE_BYTES)
+                    self._whole.wait()
+                    if not data:
+                        return
+                    key.data.sendall(data)

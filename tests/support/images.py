@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.register_broker import bootstrap
+from minikafka.controller.decisions.first_records import bootstrap
 from minikafka.controller.image import Image
 from minikafka.controller.records import BrokerRecord, PartitionRecord, Record, TopicRecord
 from minikafka.controller.static import StaticSettings

@@ -24,10 +24,12 @@ from pathlib import Path
 import pytest
 
 from support.node import ServerProcess
+from support.quick_java import with_classes
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHARED = CHECKOUT.parent / "shared"
 KAFKA = SHARED / "apache-kafka" / "kafka.py"
+PATIENCE_S = 60
 
 
 def java() -> str | None:
@@ -51,8 +53,20 @@ def shared(*parts: str) -> Path:
     return path
 
 
+KAFKA_ITSELF = [pytest.mark.oracle, pytest.mark.reference]
+"""Marks what is asked of Apache Kafka alone: it shows that the same may be asked of minikafka."""
 needs_oracle = pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")
 """Skips a test (besides `@pytest.mark.oracle`, which names it) where Apache Kafka cannot be asked."""
+
+
+def kafka(*words: object) -> list[str]:
+    """A command of kafka.py, as it is started soonest."""
+    return [*with_classes(_run_once), sys.executable, str(KAFKA), *map(str, words)]
+
+
+def _run_once(folder: Path, before: tuple[str, ...]) -> None:
+    with Oracle(folder, before=before) as node:
+        node.terminate(PATIENCE_S)
 
 
 def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60) -> str:
@@ -71,7 +85,7 @@ def run_tool(
     name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60
 ) -> subprocess.CompletedProcess[str]:
     """As `tool`, but returns whatever happened."""
-    command = [sys.executable, str(KAFKA), "tool", name, *map(str, arguments)]
+    command = kafka("tool", name, *arguments)
     return subprocess.run(
         command, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -84,6 +98,7 @@ class Oracle(ServerProcess):
         data_dir: holds `node-1/server.properties`, `node-1/data`, …; kept between starts.
         settings: node settings in Kafka's names; they count at the first start of a folder.
         port: the client port; the controller listens 100 above. 0: that of an old folder, or a free pair.
+        before: words before the command, in place of those that make it quick.
     """
 
     _last_signal = signal.SIGTERM  # on which kafka.py ends its node; SIGKILL would leave the JVM
@@ -95,17 +110,17 @@ class Oracle(ServerProcess):
         settings: Mapping[str, object] | None = None,
         port: int = 0,
         start_timeout_s: float = 110,
+        before: tuple[str, ...] = (),
     ) -> None:
         port = port or _port_of(data_dir) or _free_port()
         super().__init__(data_dir, port=port, start_timeout_s=start_timeout_s)
         self.settings = dict(settings or {})
+        self._before = before
 
     def command(self) -> list[str]:
         settings = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
-        return [
-            *(sys.executable, str(KAFKA), "cluster", "--port", str(self.port)),
-            *("--data-dir", str(self.data_dir), *settings),
-        ]
+        words = ["cluster", "--port", str(self.port), "--data-dir", str(self.data_dir), *settings]
+        return [*self._before, sys.executable, str(KAFKA), *words] if self._before else kafka(*words)
 
     @property
     def logs(self) -> Path:

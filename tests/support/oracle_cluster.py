@@ -6,13 +6,12 @@ A test that passes here proves something about Kafka; only then it may demand th
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from minikafka.cli.local_cluster import LocalCluster
-from support.oracle import KAFKA
+from support.oracle import kafka
 
 UNHURRIED = {
     "broker.heartbeat.interval.ms": "500",
@@ -36,4 +35,4 @@ class OracleCluster(LocalCluster):
         super().__init__(directory, settings={**(settings or {}), **UNHURRIED}, **rest)
 
     def command(self, node_id: int) -> list[str]:
-        return [sys.executable, str(KAFKA), "server", "--config", str(self.config(node_id)), "--heap", "300m"]
+        return kafka("server", "--config", self.config(node_id), "--heap", "300m")

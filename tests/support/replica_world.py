@@ -25,7 +25,7 @@ from minikafka.broker.validation import produced_batch
 from minikafka.controller.decisions import alter_partition, broker_registration, fencing
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.fencing import returning
-from minikafka.controller.decisions.register_broker import bootstrap
+from minikafka.controller.decisions.first_records import bootstrap
 from minikafka.controller.image import Image, PartitionState
 from minikafka.controller.records import (
     BrokerChange,
@@ -89,7 +89,6 @@ class Node:
     applied: int = 0
     image: Image = field(default_factory=Image)
     copyings: dict[int, Copying] = field(default_factory=dict)
-    wants_isr: bool = False
 
     def start(self) -> None:
         """Open the logs, register (fenced at first), catch up with the metadata as far as that, and only then follow
@@ -112,7 +111,6 @@ class Node:
             gone=lambda gone: None,
             copies=self,
             surroundings=Surroundings(self.world.clock, lambda: self.image.brokers, LAG_MS),
-            isr_change_wanted=self._want_isr,
         )
         self.broker_epoch = self.world.register(self.node_id, self.logs.previous_broker_epoch)
         for record in self.world.log:
@@ -271,12 +269,8 @@ class Node:
 
     # -- in-sync replicas ----------------------------------------------------------------------------------------
 
-    def _want_isr(self, partition: Partition) -> None:
-        self.wants_isr = True
-
     def propose(self) -> Proposal | None:
         """What this leader would ask the controller for; pending from now on."""
-        self.wants_isr = False
         return self.partition.propose_isr()
 
     def settle(self, proposal: Proposal, error: ErrorCode) -> None:

@@ -1,41 +1,15 @@
-"""A cluster's first records, and the broker of a node that is the whole cluster. Others: `broker_registration.py`.
+"""The broker of a node that is the whole cluster comes up; nobody is asked. Others: `broker_registration.py`.
 
-Source: `BootstrapMetadata`, `ClusterControlManager.registerBroker`.
+Source: `ClusterControlManager.registerBroker`.
 """
 
 from dataclasses import dataclass
 
-from minikafka.controller.decisions.broker_settings import MIN_ISR
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.decisions.update_features import FEATURES
 from minikafka.controller.image import Image
-from minikafka.controller.in_force import ALL_BROKERS, ResourceType
-from minikafka.controller.records import (
-    BrokerRecord,
-    ClusterRecord,
-    ConfigRecord,
-    Endpoint,
-    FeatureRecord,
-    PartitionChange,
-    Record,
-)
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.records import BrokerRecord, Endpoint, PartitionChange
 
-__all__ = ["Registration", "bootstrap", "decide"]
-
-
-def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
-    """What a new cluster begins with.
-
-    min.insync.replicas is the cluster's own from the start, as it is where eligible leader replicas are on.
-    """
-    levels = [FeatureRecord(name, level) for name, (_, _, level) in sorted(FEATURES.items()) if level]
-    min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
-    return [
-        ClusterRecord(cluster_id),
-        *levels,
-        ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_ISR, min_isr),
-    ]
+__all__ = ["Registration", "decide"]
 
 
 @dataclass(frozen=True, slots=True)

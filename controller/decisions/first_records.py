@@ -1,0 +1,26 @@
+"""What a new cluster's metadata begins with.
+
+Source: `BootstrapMetadata`.
+"""
+
+from minikafka.controller.decisions.broker_settings import MIN_ISR
+from minikafka.controller.decisions.update_features import FEATURES
+from minikafka.controller.in_force import ALL_BROKERS, ResourceType
+from minikafka.controller.records import ClusterRecord, ConfigRecord, FeatureRecord, Record
+from minikafka.controller.static import StaticSettings
+
+__all__ = ["bootstrap"]
+
+
+def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
+    """The cluster's id, its features' levels, and its own settings.
+
+    min.insync.replicas is the cluster's own from the start, as it is where eligible leader replicas are on.
+    """
+    levels = [FeatureRecord(name, level) for name, (_, _, level) in sorted(FEATURES.items()) if level]
+    min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
+    return [
+        ClusterRecord(cluster_id),
+        *levels,
+        ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_ISR, min_isr),
+    ]

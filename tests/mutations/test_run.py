@@ -1,0 +1,42 @@
+"""The runner leaves no process behind: a mutant that does not end must not keep the next ones waiting."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.clients import eventually
+
+from mutations.run import run_to_its_end
+
+SLEEP = "import time; time.sleep(600)"
+WITH_A_CHILD = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+open(sys.argv[1], "w").write(str(child.pid))
+{SLEEP}
+"""
+
+
+def is_gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_what_takes_too_long_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_to_its_end([sys.executable, "-c", WITH_A_CHILD, str(told)], dict(os.environ), 3)
+    eventually(lambda: is_gone(int(told.read_text())))
+
+
+def test_what_ends_says_how() -> None:
+    done = run_to_its_end([sys.executable, "-c", "print('x'); raise SystemExit(3)"], dict(os.environ), 30)
+    assert (done.returncode, done.stdout) == (3, "x\n")
