@@ -19,6 +19,7 @@ handler waits, until the batch is committed, and the answer goes back the way it
     in_sync.py         has the controller change who is in sync
     copying.py following.py             a follower's questions, and what it does with the answers (no socket, no clock)
     replication.py     followers at work: a task for each leader
+    throttle.py        how much a second leaders send and followers take of throttled replicas (pure)
     fetch_sessions.py  what consumers and followers need not say again (pure)
     lifecycle.py       metadata makes and removes partitions; retention, flushes, checkpoints
     coordinator/       consumer groups
@@ -33,9 +34,8 @@ least that an in-sync replica has told; a Produce with acks=all waits for that. 
 the metadata log alone (`lifecycle.py`): `become` is told, and the partition is a leader or a follower from then on. A
 follower appends what comes as it comes, and cuts its log only where the leader's answer says that the two part.
 
-Caveats: one connection to each leader (`num.replica.fetchers` is not acted on), no replication quotas, no moves between
-log directories. A partition whose log cannot be opened stays unserved until an operator looks. No transactions, no
-compaction, no security, no quotas enforced (they are kept and described). Of a large uncompressed batch only the first
-64 records are checked one by one (`validation.py`, DECISIONS.md 1). One Python process serves all connections on one
-core.
+Caveats: one connection to each leader (`num.replica.fetchers` is not acted on), no moves between log directories. A
+partition whose log cannot be opened stays unserved until an operator looks. No transactions, no compaction, no security,
+no client quotas enforced (they are kept and described). Of a large uncompressed batch only the first 64 records are
+checked one by one (`validation.py`, DECISIONS.md 1). One Python process serves all connections on one core.
 """

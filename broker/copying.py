@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 
 from minikafka.broker.partition import Partition
+from minikafka.broker.throttle import UNLIMITED, Throttle
 from minikafka.protocol.errors import ErrorCode, KafkaError, KafkaStorageError, error_for
 from minikafka.protocol.messages.fetch import (
     FetchPartition,
@@ -62,6 +63,7 @@ class Copy:
         key: Topic id and partition number.
         leader_epoch: In which this node follows.
         asked: The last question; None if the session does not have it.
+        behind: Whether it lacks records that are committed, as far as is known.
         ready_ms: Not to be asked for before, on a steady clock.
         pause_ms: The next pause.
     """
@@ -70,6 +72,7 @@ class Copy:
     partition: Partition
     leader_epoch: int
     asked: Question | None = None
+    behind: bool = True
     ready_ms: int = 0
     pause_ms: int = FIRST_PAUSE_MS
 
@@ -106,13 +109,18 @@ class Outcome:
 class Copying:
     """The standing question of one follower to one leader.
 
+    Args:
+        settings: How much, and how long.
+        throttle: Of the node, for what is copied from all leaders.
+
     Attributes:
         copies: By topic id and partition.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, throttle: Throttle = UNLIMITED) -> None:
         self.copies: dict[Key, Copy] = {}
         self._settings = settings
+        self._throttle = throttle
         self._session_id = NO_SESSION
         self._session_epoch = FULL
         self._asked: dict[Key, Question] = {}
@@ -147,6 +155,8 @@ class Copying:
         """How long until there is something to ask for: 0 for at once, None for nothing at all."""
         if not self.copies:
             return None
+        self._resume(now_ms)
+        self._hold_back(now_ms)
         if len(self._paused) < len(self.copies):
             return 0
         return max(0, min(copy.ready_ms for copy in self._paused.values()) - now_ms)
@@ -160,7 +170,9 @@ class Copying:
             for every in self.copies.values():
                 every.asked = None
             self._changed = dict.fromkeys(self.copies)
-        wait_ms = self._resume(now_ms, settings.wait_max_ms)
+        self._resume(now_ms)
+        self._hold_back(now_ms)
+        next_ms = min((copy.ready_ms for copy in self._paused.values()), default=now_ms + settings.wait_max_ms)
         asked: list[tuple[Key, Question]] = []
         for key in self._changed:
             copy = self.copies.get(key)
@@ -175,7 +187,7 @@ class Copying:
         forgotten, self._forgotten = self._forgotten, {}
         return FetchRequest(
             replica_state=ReplicaState(replica_id=settings.node_id, replica_epoch=broker_epoch),
-            max_wait_ms=wait_ms,
+            max_wait_ms=min(settings.wait_max_ms, next_ms - now_ms),
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
             session_id=self._session_id,
@@ -187,15 +199,21 @@ class Copying:
             ],
         )
 
-    def _resume(self, now_ms: int, wait_ms: int) -> int:
-        """Ask again for those whose pause is over; how long the leader may wait, with a view to the next ones."""
-        for copy in list(self._paused.values()):
-            if copy.ready_ms <= now_ms:
-                del self._paused[copy.key]
-                self._changed[copy.key] = None
-            else:
-                wait_ms = min(wait_ms, copy.ready_ms - now_ms)
-        return wait_ms
+    def _resume(self, now_ms: int) -> None:
+        """Ask again for those whose pause is over."""
+        for copy in [copy for copy in self._paused.values() if copy.ready_ms <= now_ms]:
+            del self._paused[copy.key]
+            self._changed[copy.key] = None
+
+    def _hold_back(self, now_ms: int) -> None:
+        """While more is copied than may be, throttled partitions that are behind wait."""
+        wait_ms = self._throttle.wait_ms(now_ms)
+        if not wait_ms:
+            return
+        for copy in self.copies.values():
+            throttled = copy.behind and self._throttle.covers(copy.partition.topic_partition)
+            if throttled and copy.key not in self._paused:
+                self._pause(copy, now_ms + wait_ms)
 
     def disconnected(self) -> None:
         """The connection is gone, and what was asked over it; the leader closes the old session for the new one."""
@@ -237,14 +255,14 @@ class Copying:
         if asked.fetch_offset != copy.partition.log.end_offset:
             return
         try:
-            self._carry_out(copy, answer, outcome)
+            self._carry_out(copy, answer, outcome, now_ms)
         except (KafkaError, CorruptRecords) as error:
             self.pause(copy, now_ms, error)
         else:
             copy.pause_ms = FIRST_PAUSE_MS
             outcome.progress = True
 
-    def _carry_out(self, copy: Copy, answer: PartitionData, outcome: Outcome) -> None:
+    def _carry_out(self, copy: Copy, answer: PartitionData, outcome: Outcome, now_ms: int) -> None:
         """A diverging epoch comes first: until the log is cut, the leader's high watermark means nothing for it
         (KAFKA-14704)."""
         partition, diverging = copy.partition, answer.diverging_epoch
@@ -259,12 +277,15 @@ class Copying:
                 cut_to=partition.log.end_offset,
             )
             return
+        records = answer.records or memoryview(b"")
+        self._throttle.record(partition.topic_partition, len(records), now_ms)
         flush_due = partition.append_fetched(
-            answer.records or memoryview(b""),
+            records,
             leader_epoch=copy.leader_epoch,
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
+        copy.behind = answer.high_watermark > partition.log.end_offset
         if flush_due:
             outcome.flush.append(partition)
 
@@ -281,10 +302,13 @@ class Copying:
             leader_epoch=copy.leader_epoch,
             reason=f"{type(error).__name__}: {error}",
         )
+        self._pause(copy, now_ms + copy.pause_ms)
+        copy.pause_ms = min(copy.pause_ms * 2, max(self._settings.backoff_ms, FIRST_PAUSE_MS))
+
+    def _pause(self, copy: Copy, ready_ms: int) -> None:
         self._forget(copy)
         self._paused[copy.key] = copy
-        copy.ready_ms = now_ms + copy.pause_ms
-        copy.pause_ms = min(copy.pause_ms * 2, max(self._settings.backoff_ms, FIRST_PAUSE_MS))
+        copy.ready_ms = ready_ms
 
 
 def _topics(asked: list[tuple[Key, Question]], max_bytes: int) -> Iterator[FetchTopic]:

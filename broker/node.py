@@ -34,9 +34,11 @@ from minikafka.broker.quorum import Quorum, quorum_of
 from minikafka.broker.registration import Registration
 from minikafka.broker.replica_selection import is_rack_aware
 from minikafka.broker.replicas import Surroundings
-from minikafka.broker.replication import Replication, steady_ms
+from minikafka.broker.replication import Replication
 from minikafka.broker.roles import controller_of
 from minikafka.broker.server import Server
+from minikafka.broker.throttle import FOLLOWER, LEADER, Throttle, throttle_of
+from minikafka.broker.waiting import steady_ms
 from minikafka.client.seams import Seams
 from minikafka.controller.controller import Controller
 from minikafka.controller.formatting import new_id
@@ -122,7 +124,8 @@ class Node:
             lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
         )
         seams = Seams(now_ms=now_ms, random=random)
-        self.replication = Replication(config, self.image, self.broker_epoch, seams)
+        self.leader_throttle = self._throttle(LEADER)
+        self.replication = Replication(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
         self.in_sync = InSync(
             config.node_id,
             self.broker_epoch,
@@ -149,6 +152,11 @@ class Node:
     def log_config(self, topic: str) -> LogConfig:
         """The settings in force for a topic's logs."""
         return LogConfig.from_settings(self.in_force.topic(topic))
+
+    def _throttle(self, side: str) -> Throttle:
+        number = self.config.number
+        samples, sample_s = number("replication.quota.window.num"), number("replication.quota.window.size.seconds")
+        return throttle_of(side, self.config.node_id, self.image, samples, sample_s * 1000)
 
     def addresses(self, context: RequestContext) -> list[Address]:
         """The live nodes as the client of a request can reach them."""

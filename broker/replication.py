@@ -17,6 +17,8 @@ import trio
 from minikafka.broker.config import NodeConfig
 from minikafka.broker.copying import Copy, Copying, Settings
 from minikafka.broker.partition import Partition
+from minikafka.broker.throttle import UNLIMITED, Throttle
+from minikafka.broker.waiting import steady_ms
 from minikafka.client.backoff import Backoff
 from minikafka.client.connection import Connection, open_connection
 from minikafka.client.seams import Seams
@@ -39,11 +41,6 @@ LOST_LATELY_S = 2
 NEVER = float("-inf")
 
 
-def steady_ms() -> int:
-    """Trio's clock in milliseconds: it never jumps."""
-    return int(trio.current_time() * 1000)
-
-
 class Replication:
     """All fetchers of a node.
 
@@ -53,9 +50,17 @@ class Replication:
         broker_epoch: Of this node's registration, -1 before: nothing is fetched until then, since an unnamed
             incarnation would be let into the in-sync replicas unchecked (KIP-903).
         seams: Clock, randomness and network of the connections.
+        throttle: For what all fetchers copy.
     """
 
-    def __init__(self, config: NodeConfig, image: Image, broker_epoch: Callable[[], int], seams: Seams) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        image: Image,
+        broker_epoch: Callable[[], int],
+        seams: Seams,
+        throttle: Throttle = UNLIMITED,
+    ) -> None:
         number = config.number
         self._settings = Settings(
             node_id=config.node_id,
@@ -70,6 +75,7 @@ class Replication:
         self._image = image
         self._broker_epoch = broker_epoch
         self._seams = seams
+        self._throttle = throttle
         self._fetchers: dict[int, Fetcher] = {}
         self._of: dict[Partition, Fetcher] = {}
         self._nursery: trio.Nursery | None = None
@@ -94,8 +100,9 @@ class Replication:
             return
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
+            copying = Copying(self._settings, self._throttle)
             fetcher = Fetcher(
-                leader_id, self._settings, self._endpoint, self._broker_epoch, self._seams, self._timeout_ms
+                leader_id, copying, self._settings, self._endpoint, self._broker_epoch, self._seams, self._timeout_ms
             )
             self._fetchers[leader_id] = fetcher
             if self._nursery is not None:
@@ -149,6 +156,7 @@ class Fetcher:
     def __init__(
         self,
         leader_id: int,
+        copying: Copying,
         settings: Settings,
         endpoint: Callable[[int], tuple[str, int]],
         broker_epoch: Callable[[], int],
@@ -156,7 +164,7 @@ class Fetcher:
         timeout_ms: int,
     ) -> None:
         self.leader_id = leader_id
-        self.copying = Copying(settings)
+        self.copying = copying
         self.scope = trio.CancelScope()
         self._settings = settings
         self._endpoint = endpoint

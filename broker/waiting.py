@@ -41,6 +41,11 @@ class Waiter:
         await self._event.wait()
 
 
+def steady_ms() -> int:
+    """Trio's clock in milliseconds: it never jumps."""
+    return int(trio.current_time() * 1000)
+
+
 def deadline_in(timeout_ms: int) -> float:
     """So long from now, on trio's clock in seconds."""
     return trio.current_time() + max(timeout_ms, 0) / 1000

@@ -25,6 +25,7 @@ from minikafka.protocol.settings import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     NODE_SETTINGS,
+    THROTTLE_SETTINGS,
     TOPIC_SETTINGS,
     Setting,
     listener_base_name,
@@ -176,7 +177,12 @@ def _broker(name: str, in_force: InForce) -> list[Entry]:
     ]
     texts = in_force.node_texts()
     others = sorted(texts.keys() - NODE_SETTINGS.keys())
-    return known + [_other(key, texts[key], synonyms(key)) for key in others]
+    for key in others:
+        setting = THROTTLE_SETTINGS.get(key)
+        known.append(
+            _other(key, texts[key], synonyms(key)) if setting is None else _entry(setting, texts[key], synonyms(key))
+        )
+    return known
 
 
 def _all_brokers(in_force: InForce) -> list[Entry]:
@@ -184,7 +190,7 @@ def _all_brokers(in_force: InForce) -> list[Entry]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     entries: list[Entry] = []
     for key, text in sorted(in_force.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
-        setting = NODE_SETTINGS.get(key)
+        setting = NODE_SETTINGS.get(key) or THROTTLE_SETTINGS.get(key)
         if setting is None:
             entries.append(_other(key, text, [_synonym(key, None if _secret(key) else text, source)]))
         else:
@@ -252,5 +258,5 @@ def _synonyms_of_nodes(in_force: InForce) -> Callable[[str], Synonyms]:
 
 
 def _secret(name: str) -> bool:
-    setting = NODE_SETTINGS.get(listener_base_name(name) or name)
+    setting = NODE_SETTINGS.get(listener_base_name(name) or name) or THROTTLE_SETTINGS.get(name)
     return setting is None or setting.sensitive

@@ -20,7 +20,7 @@ from minikafka.protocol.settings import (
     node_synonyms,
 )
 
-__all__ = ["ConfigSource", "InForce", "ResourceType"]
+__all__ = ["ALL_BROKERS", "ConfigSource", "InForce", "ResourceType"]
 
 
 class ResourceType(IntEnum):

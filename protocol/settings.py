@@ -25,6 +25,7 @@ __all__ = [
     "NODE_SETTINGS",
     "QUOTA_SETTINGS",
     "REQUIRED",
+    "THROTTLE_SETTINGS",
     "TOPIC_SETTINGS",
     "InvalidSetting",
     "Setting",
@@ -56,6 +57,9 @@ GROUP_SETTINGS = _by_name(settings_resources.GROUP_SETTINGS)
 
 QUOTA_SETTINGS = _by_name(settings_resources.QUOTA_SETTINGS)
 """What can be limited for a user or a client id."""
+
+THROTTLE_SETTINGS = _by_name(settings_resources.THROTTLE_SETTINGS)
+"""Settings of a node that no file has: they are set while it runs (KIP-73)."""
 
 CLIENT_METRICS_SETTINGS = _by_name(settings_resources.CLIENT_METRICS_SETTINGS)
 """Settings of a client metrics subscription (KIP-714)."""

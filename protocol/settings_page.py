@@ -8,6 +8,7 @@ from minikafka.protocol.settings import (
     NODE_SETTINGS,
     QUOTA_SETTINGS,
     REQUIRED,
+    THROTTLE_SETTINGS,
     TOPIC_SETTINGS,
     Setting,
     node_synonyms,
@@ -55,6 +56,7 @@ def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
         _section("Node settings", "of a node, in its file", NODE_SETTINGS.values()),
         _section("Topic settings", "of a topic; the default is the node setting behind", TOPIC_SETTINGS.values()),
         _section("Group settings", "of a group; the default is the node setting behind", GROUP_SETTINGS.values()),
+        _section("Replication throttles", "of a node, set while it runs", THROTTLE_SETTINGS.values()),
         _section("Client metrics", "of a client metrics subscription", CLIENT_METRICS_SETTINGS.values()),
         _section("Client quotas", "of a user, a client id, or both together", QUOTA_SETTINGS.values()),
     ]

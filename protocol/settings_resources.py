@@ -1,7 +1,8 @@
-"""Settings of topics, groups, client quotas and client metrics subscriptions."""
+"""Settings of topics, groups, client quotas, replication throttles and client metrics subscriptions."""
 
 from minikafka.protocol.settings_schema import (
     BOOLEAN,
+    CLUSTER_WIDE,
     DOUBLE,
     INT,
     LIST,
@@ -45,12 +46,12 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
     Setting("flush.ms", LONG, LONG_MAX, at_least(0), MEDIUM, "",
             "Longest time that a message stays unflushed.", acted_on=True, synonym="log.flush.interval.ms"),
     Setting("follower.replication.throttled.replicas", LIST, (), THROTTLED, MEDIUM, "",
-            "Replicas whose replication is limited on the follower's side; `*` is all."),
+            "Replicas whose replication is limited on the follower's side; `*` is all.", acted_on=True),
     Setting("index.interval.bytes", INT, 4_096, at_least(0), MEDIUM, "",
             "Bytes of records between two entries of the offset index.",
             acted_on=True, synonym="log.index.interval.bytes"),
     Setting("leader.replication.throttled.replicas", LIST, (), THROTTLED, MEDIUM, "",
-            "Replicas whose replication is limited on the leader's side; `*` is all."),
+            "Replicas whose replication is limited on the leader's side; `*` is all.", acted_on=True),
     Setting("local.retention.bytes", LONG, -2, at_least(-2), MEDIUM, "",
             "Bytes kept on local disk with tiered storage; -2 follows `retention.bytes`.",
             synonym="log.local.retention.bytes"),
@@ -169,6 +170,15 @@ QUOTA_SETTINGS: tuple[Setting, ...] = (
             "Bytes a second that a client may produce."),
     Setting("request_percentage", DOUBLE, 2147483647.0, None, MEDIUM, "",
             "Share of a thread's time that a client's requests may take, in percent."),
+)
+
+THROTTLE_SETTINGS: tuple[Setting, ...] = (
+    Setting("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+            "Bytes a second that a broker takes for throttled replicas that are behind.", acted_on=True),
+    Setting("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+            "Bytes a second that a broker sends to throttled replicas that are not in sync.", acted_on=True),
+    Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+            "Bytes a second that are moved between log directories."),
 )
 
 CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (

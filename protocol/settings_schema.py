@@ -339,12 +339,13 @@ SERVERS = matching(
     "Failed to parse a bootstrap server; each must be of the form host:port",
     each=True,
 )
-THROTTLED = matching(
+_REPLICAS = matching(
     _REPLICA,
-    r"\*|\d+:\d+",
+    r"\d+:\d+",
     f"must be the literal '*' or a list of replicas in the following format: {_REPLICA}",
     each=True,
 )
+THROTTLED = Valid(_REPLICA, lambda value: None if value == ("*",) else _REPLICAS.problem(value))
 OFFSET_RESET = matching(
     "[latest, earliest, by_duration:PnDTnHnMn.nS]",
     f"latest|earliest|by_duration:{_DURATION}",

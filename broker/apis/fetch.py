@@ -17,7 +17,8 @@ from minikafka.broker.metadata import current_leader
 from minikafka.broker.partition import Partition
 from minikafka.broker.reading import EMPTY, NOBODY, Read
 from minikafka.broker.replica_selection import preferred_replica
-from minikafka.broker.waiting import News, Watched, deadline_in, sleep_until_grown
+from minikafka.broker.throttle import Throttle
+from minikafka.broker.waiting import News, Watched, deadline_in, sleep_until_grown, steady_ms
 from minikafka.protocol.errors import (
     ErrorCode,
     FencedLeaderEpochError,
@@ -199,6 +200,8 @@ def _read_all(
 ) -> Answers:
     answers = Answers()
     follows = asker.replica_id >= 0
+    throttle, now_ms = context.node.leader_throttle, steady_ms()
+    held_back = follows and throttle.wait_ms(now_ms) > 0
     budget = min(request.max_bytes, context.node.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
@@ -207,7 +210,10 @@ def _read_all(
         try:
             partition = _find(cached, context)
             if follows:
-                found = _read_for_follower(partition, cached, max_bytes, asker, not answers.size_bytes)
+                waits = held_back and _is_held_back(partition, asker.replica_id, throttle)
+                least = not (answers.size_bytes or waits)
+                found = _read_for_follower(partition, cached, 0 if waits else max_bytes, asker, least)
+                throttle.record(partition.topic_partition, len(found.records), now_ms)
             else:
                 found = _read(partition, cached, max_bytes, asker, request, context, not answers.size_bytes)
         except KafkaError as error:
@@ -274,6 +280,12 @@ def _read_for_follower(
         at_least_one_batch=at_least_one_batch,
         first_look=asker.first_look,
     )
+
+
+def _is_held_back(partition: Partition, node_id: int, throttle: Throttle) -> bool:
+    """Who is in sync is never kept waiting: producers would wait too."""
+    in_sync = partition.replicas is not None and node_id in partition.replicas.isr
+    return not in_sync and throttle.covers(partition.topic_partition)
 
 
 def _watch(

@@ -21,6 +21,7 @@ from minikafka.broker.lifecycle import MetadataFollower
 from minikafka.broker.partition import Partition, Written
 from minikafka.broker.partitions import Partitions
 from minikafka.broker.replicas import Proposal, Surroundings
+from minikafka.broker.throttle import FOLLOWER, LEADER, throttle_of
 from minikafka.broker.validation import produced_batch
 from minikafka.controller.decisions import alter_partition, broker_registration, fencing
 from minikafka.controller.decisions.decision import Context
@@ -112,6 +113,8 @@ class Node:
             copies=self,
             surroundings=Surroundings(self.world.clock, lambda: self.image.brokers, LAG_MS),
         )
+        self.leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
+        self.follower_throttle = throttle_of(FOLLOWER, self.node_id, self.image, 10, 1000)
         self.broker_epoch = self.world.register(self.node_id, self.logs.previous_broker_epoch)
         for record in self.world.log:
             self.image.apply(record)
@@ -172,7 +175,7 @@ class Node:
         self.leave(partition)
         if partition.leader_id >= 0:
             settings = Settings(self.node_id, max_bytes=self.world.fetch_bytes)
-            self.copyings.setdefault(partition.leader_id, Copying(settings)).add(partition)
+            self.copyings.setdefault(partition.leader_id, Copying(settings, self.follower_throttle)).add(partition)
 
     def leave(self, partition: Partition) -> None:
         for copying in self.copyings.values():
@@ -226,6 +229,7 @@ class Node:
             fetch_max_bytes=1 << 20,
             now_ms=self.world.clock,
             rack_aware=self.world.rack_aware,
+            leader_throttle=self.leader_throttle,
             addresses=lambda context: [],
         )
         context = RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")  # type: ignore[arg-type]

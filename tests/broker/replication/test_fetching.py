@@ -28,6 +28,7 @@ def context_of(node: Node, *, rack_aware: bool = False) -> RequestContext:
         fetch_max_bytes=1 << 20,
         now_ms=node.world.clock,
         rack_aware=rack_aware,
+        leader_throttle=node.leader_throttle,
         addresses=lambda context: [],
     )
     return RequestContext(surroundings, 18, "follower", "127.0.0.1", "PLAINTEXT")
