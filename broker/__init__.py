@@ -35,7 +35,8 @@ the metadata log alone (`lifecycle.py`): `become` is told, and the partition is 
 follower appends what comes as it comes, and cuts its log only where the leader's answer says that the two part.
 
 Caveats: one connection to each leader (`num.replica.fetchers` is not acted on), no moves between log directories. A
-partition whose log cannot be opened stays unserved until an operator looks. No transactions, no compaction, no security,
-no client quotas enforced (they are kept and described). Of a large uncompressed batch only the first 64 records are
-checked one by one (`validation.py`, DECISIONS.md 1). One Python process serves all connections on one core.
+partition whose log cannot be opened stays unserved until an operator looks. No transactions, no compaction, no
+security, no client quotas enforced (they are kept and described). Of a large uncompressed batch only the first 64
+records are checked one by one (`validation.py`, DECISIONS.md 1). One Python process serves all connections on one
+core.
 """
