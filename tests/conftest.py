@@ -1,15 +1,24 @@
-"""Who works side by side: `make test` has several processes, and what shares a node, or a JVM, stays in one of them."""
+"""Who works side by side: `make test` has several processes, and what shares a node, or a JVM, stays in one of them.
+
+Every run is the same as far as chance goes: property tests try the same (without a deadline, as the machine may be
+busy), and trio, which runs tasks that are ready in a random order, has the same. `MINIKAFKA_SCHEDULE=2` has another.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+import hypothesis
 import pytest
+from trio._core import _run as trio_scheduler
 
+hypothesis.settings.register_profile("any-machine", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("any-machine")
 SPARK = "tests/spark"
 SLOW = 100
 PROCESSES_MAX = 4
+SCHEDULE = os.environ.get("MINIKAFKA_SCHEDULE", "1")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -28,6 +37,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group(nodeid)
 
     return Groups(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The order of tasks is a matter of the test alone, not of those before it."""
+    trio_scheduler._r.seed(f"{SCHEDULE} {item.nodeid}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from support.clients import Client, connect
-from support.command_line import Minikafka, Ran, Start, command, exit_code, standard_input
+from support.command_line import PATIENT_MS, Minikafka, Ran, Start, exit_code, patient_command, standard_input
 from support.node import NodeProcess
 
 from minikafka.cli.main import main
+from minikafka.protocol.errors import NetworkError, UnknownTopicOrPartitionError
 
 
 @pytest.fixture(scope="session")
@@ -58,11 +59,18 @@ def minikafka(
     return run
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who answers may take long on a busy machine."""
+    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests that wait for what does not exist."""
-    monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", 200)
-    monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", 1_000)
+    """For tests of what does not exist: that it is not there counts when it is first said, however late that is."""
+    monkeypatch.setattr(UnknownTopicOrPartitionError, "retriable", False)
+    monkeypatch.setattr(NetworkError, "retriable", False)
 
 
 @pytest.fixture
@@ -72,7 +80,7 @@ def started(node: NodeProcess) -> Iterator[Start]:
 
     def start(*words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            command(words),
+            patient_command(words),
             env={**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": node.bootstrap},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

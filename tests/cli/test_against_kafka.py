@@ -8,6 +8,8 @@ from support.clients import eventually
 from support.command_line import Minikafka
 from support.oracle import Oracle, needs_oracle
 
+from minikafka.protocol.errors import UnknownTopicOrPartitionError
+
 
 def partitions(listed: str) -> dict[str, int]:
     return {one["name"]: one["partitions"] for one in json.loads(listed)}
@@ -17,7 +19,9 @@ def partitions(listed: str) -> dict[str, int]:
 @pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_every_client_command_against_apache_kafka(minikafka: Minikafka, tmp_path: Path) -> None:
+def test_every_client_command_against_apache_kafka(
+    minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Oracle(tmp_path / "kafka") as kafka:
         there = ("-b", kafka.bootstrap)
         assert minikafka("topics", "create", "t", "--partitions", "2", "--config", "segment.ms=60000", *there).code == 0
@@ -34,4 +38,6 @@ def test_every_client_command_against_apache_kafka(minikafka: Minikafka, tmp_pat
         assert minikafka("perf", "latency", "t", "--records", "10", *there).code == 0
         assert minikafka("perf", "consume", "t", *there).out.startswith("1013 records read")
         assert minikafka("topics", "delete", "t", *there).out == "Deleted topic t.\n"
+        eventually(lambda: partitions(minikafka("topics", "list", "--json", *there).out) == {})
+        monkeypatch.setattr(UnknownTopicOrPartitionError, "retriable", False)
         assert "there is no topic 't'" in minikafka(*read).err

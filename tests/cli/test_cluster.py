@@ -73,7 +73,7 @@ def test_a_node_started_by_hand_belongs_to_the_cluster(one: LocalCluster) -> Non
         assert by_hand.stdout.readline().decode() == f"ready {one.bootstrap}\n"
         assert one.pid(1) == by_hand.pid
         one.stop()
-        assert by_hand.wait(10) == 0
+        assert by_hand.wait(60) == 0
     assert one.pid(1) == 0
 
 
@@ -120,7 +120,7 @@ def test_the_command_runs_until_it_is_told_to_end(number: signal.Signals, code: 
         cluster.start(1)
         assert "node 1 runs again" in running.stderr.readline()
         running.send_signal(number)
-        assert running.wait(20) == code
+        assert running.wait(60) == code
         assert cluster.pid(1) == 0
 
 

@@ -83,10 +83,10 @@ def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
         try:
             assert server.stdout.readline().startswith(b"ready ")
             server.terminate()
-            assert server.wait(40) == 0
+            assert server.wait(90) == 0
         finally:
             server.terminate()  # of a cluster no node must be left
-            server.wait(40)
+            server.wait(90)
 
 
 def test_help_imports_no_command() -> None:

@@ -1,7 +1,9 @@
 """`minikafka produce`: what it sent is read by confluent-kafka."""
 
+import contextlib
 import os
 import pty
+import re
 import signal
 import time
 from pathlib import Path
@@ -104,7 +106,7 @@ def test_what_the_broker_refuses_is_said(minikafka: Minikafka, judge: Client, to
         (["TOPIC", "--key-separator", ""], 2, "it is empty"),
         (["TOPIC", "--key-separator", "\\q"], 2, "unknown escape \\q"),
         (["TOPIC", "-b", "127.0.0.1"], 2, "is not HOST:PORT; write it like 127.0.0.1:9092"),
-        (["TOPIC", "-b", "127.0.0.1:20899"], 1, "cannot connect to 127.0.0.1:20899"),
+        (["TOPIC", "-b", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1"),
         ([], 2, "see `minikafka produce --help`"),
     ],
 )
@@ -132,9 +134,10 @@ def test_ctrl_c_delivers_what_was_read(started: Start, judge: Client, topic: str
     process.stdin.flush()
     assert [one.value for one in judge.consume(topic, 2)] == [b"one", b"two"]
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(60) == 130
     assert process.stderr is not None
-    assert process.stderr.read().startswith(b"2 records to ")
+    *_, last = process.stderr.read().splitlines()  # before it that it is delivering, where an answer is still to come
+    assert last.startswith(b"2 records to ")
     assert judge.offsets(topic) == (0, 2)
 
 
@@ -156,7 +159,7 @@ def test_ctrl_c_once_more_gives_up_what_nobody_takes(
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline().startswith(b"Delivering what was read; Ctrl-C once more gives it up")
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
     finally:
         node.resume()
 
@@ -167,11 +170,12 @@ def test_a_terminal_sees_how_far_it_is(started: Start, topic: str, tmp_path: Pat
     process = started("produce", topic, str(tmp_path / "lines.txt"), stderr=theirs)
     os.close(theirs)
     said = b""
-    while b" in " not in said:
-        said += os.read(ours, 4096)
+    with contextlib.suppress(OSError):  # it has ended
+        while heard := os.read(ours, 4096):
+            said += heard
     os.close(ours)
-    assert process.wait(20) == 0
-    assert b"20,000 records" in said
+    assert process.wait(60) == 0
+    assert re.search(rb"20,000 records to \S+ in ", said)
 
 
 def test_lines_arrive_while_the_pipe_is_open(started: Start, judge: Client, topic: str) -> None:
@@ -182,4 +186,4 @@ def test_lines_arrive_while_the_pipe_is_open(started: Start, judge: Client, topi
         process.stdin.flush()
         eventually(lambda: judge.offsets(topic)[1] >= number)  # noqa: B023 (called at once)
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0

@@ -2,7 +2,7 @@
 
 import json
 
-from support.clients import Client, eventually
+from support.clients import Client, closing, eventually
 from support.command_line import Minikafka
 
 from minikafka.cli.topics import description
@@ -43,8 +43,8 @@ def test_lists_are_aligned_and_can_be_json(minikafka: Minikafka, judge: Client, 
 
 
 def test_internal_topics_are_listed_when_asked_for(minikafka: Minikafka, judge: Client, topic: str) -> None:
-    judge.member("somebody", [topic]).close()
-    eventually(lambda: "__consumer_offsets" in judge.topics())
+    with closing(judge.member("somebody", [topic])) as member:
+        eventually(lambda: member.poll(0.1) or "__consumer_offsets" in judge.topics())
     assert "__consumer_offsets" not in minikafka("topics", "list").out
     assert "__consumer_offsets" in minikafka("topics", "list", "--internal").out
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import hypothesis
 import pytest
 from support.node import NodeProcess
 from support.oracle import Oracle, why_absent
 
-hypothesis.settings.register_profile("any-machine", deadline=None)
-hypothesis.settings.load_profile("any-machine")
 SETTINGS = {"num.partitions": 1, "group.initial.rebalance.delay.ms": 0, "offsets.topic.replication.factor": 1}
 
 

@@ -7,7 +7,7 @@ from support.oracle import needs_oracle, tool
 
 from minikafka.client import Producer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.oracle, pytest.mark.slow, needs_oracle]
+pytestmark = [pytest.mark.anyio, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300), needs_oracle]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -20,6 +20,6 @@ async def test_java_reads_every_codec(bootstrap: str, topic: str, anyio_backend:
                 await producer.send(topic, wanted[-1].encode())
     said = tool(
         "console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
-        "--max-messages", len(wanted), "--timeout-ms", 30_000,
+        "--max-messages", len(wanted), "--timeout-ms", 90_000,
     )  # fmt: skip
     assert said.splitlines() == wanted

@@ -19,7 +19,7 @@ from minikafka.protocol.messages.produce import ProduceRequest
 pytestmark = pytest.mark.anyio
 
 
-async def connect(network: FakeNetwork, timeout_ms: float = 1000) -> Connection:
+async def connect(network: FakeNetwork, timeout_ms: float = 60_000) -> Connection:
     return await open_connection(
         "a", 1, client_id="test", seams=network.seams(), task_group=None, timeout_ms=timeout_ms
     )
@@ -103,11 +103,11 @@ async def test_the_newest_common_version_is_spoken() -> None:
     )
     network.brokers[0].handlers[ApiVersionsRequest] = network.api_versions
     connection = await connect(network)
-    await connection.request(ListGroupsRequest(), timeout_ms=100)
-    await connection.request(ListGroupsRequest(), timeout_ms=100, highest=2)
+    await connection.request(ListGroupsRequest(), timeout_ms=60_000)
+    await connection.request(ListGroupsRequest(), timeout_ms=60_000, highest=2)
     assert seen == [3, 2]
     with pytest.raises(UnsupportedVersionError, match=r"client speaks versions 3 to 13.*does not offer it"):
-        await connection.request(ProduceRequest(), timeout_ms=100)
+        await connection.request(ProduceRequest(), timeout_ms=60_000)
 
 
 async def test_an_old_broker_is_asked_in_the_version_it_knows() -> None:

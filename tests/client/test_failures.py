@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -10,9 +13,9 @@ import pytest
 from support.node import NodeProcess
 
 from minikafka.client import Admin, Consumer, Producer
-from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backend: str) -> None:
@@ -41,7 +44,7 @@ async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backen
                     if len(seen) == 3000:
                         return
 
-        with anyio.fail_after(90):
+        with anyio.fail_after(240):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(produce)
                 tasks.start_soon(consume)
@@ -58,7 +61,8 @@ async def test_a_broker_that_is_gone_for_good_ends_in_an_error(tmp_path: Path, a
     with NodeProcess(tmp_path / "data") as node:
         options = {"delivery_timeout_ms": 1500, "request_timeout_ms": 500, "linger_ms": 0}
         async with Producer(bootstrap_servers=node.bootstrap, **options) as producer:
-            await producer.send_and_wait("t", b"x")
+            with anyio.fail_after(60):
+                await until_it_succeeds(lambda: producer.send_and_wait("t", b"x"))
             node.kill()
             with pytest.raises(RequestTimedOutError, match="within 1500 ms"):
                 await producer.send_and_wait("t", b"y")
@@ -66,11 +70,20 @@ async def test_a_broker_that_is_gone_for_good_ends_in_an_error(tmp_path: Path, a
 
 async def test_a_broker_that_hangs_is_given_up(tmp_path: Path, anyio_backend: str) -> None:
     with NodeProcess(tmp_path / "data") as node:
+        async with Admin(bootstrap_servers=node.bootstrap) as patient:
+            await patient.create_topic("t")
         options = {"request_timeout_ms": 300, "default_api_timeout_ms": 1500}
         async with Admin(bootstrap_servers=node.bootstrap, **options) as admin:
-            await admin.create_topic("t")
             node.pause()
             with pytest.raises(Exception, match=r"did not succeed within 1500 ms"):
                 await admin.list_topics()
             node.resume()
-            assert await admin.list_topics() == ["t"]
+            with anyio.fail_after(60):
+                assert await until_it_succeeds(admin.list_topics) == ["t"]
+
+
+async def until_it_succeeds(ask: Callable[[], Awaitable[Any]]) -> Any:
+    """What an impatient client is told in the end, on a machine that may take longer than it waits."""
+    while True:
+        with contextlib.suppress(KafkaError):
+            return await ask()

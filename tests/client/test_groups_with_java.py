@@ -12,7 +12,7 @@ from support.oracle import kafka, needs_oracle
 
 from minikafka.client import Admin, Consumer, KafkaError
 
-pytestmark = [pytest.mark.anyio, pytest.mark.oracle, pytest.mark.slow, needs_oracle]
+pytestmark = [pytest.mark.anyio, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300), needs_oracle]
 JAVA = {
     "range": "org.apache.kafka.clients.consumer.RangeAssignor",
     "roundrobin": "org.apache.kafka.clients.consumer.RoundRobinAssignor",
@@ -39,13 +39,13 @@ def java_member(bootstrap: str, topic: str, strategy: str) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
 
 async def shares(bootstrap: str, group_id: str, members: int) -> list[int]:
     """Wait until the group is stable with so many members, all of whom have something; the sizes of their shares."""
     async with Admin(bootstrap_servers=bootstrap) as admin:
-        with anyio.fail_after(60):
+        with anyio.fail_after(120):
             while True:
                 with contextlib.suppress(KafkaError):
                     group = await admin.describe_group(group_id)
@@ -53,6 +53,14 @@ async def shares(bootstrap: str, group_id: str, members: int) -> list[int]:
                     if group.state == "Stable" and len(sizes) == members and sum(sizes) == 4 and sizes[0]:
                         return sizes
                 await anyio.sleep(0.1)
+
+
+async def both_have_two(bootstrap: str, group_id: str, consumer: Consumer) -> None:
+    """The broker says so first: a member learns its share with the answer that is on its way then."""
+    assert await shares(bootstrap, group_id, 2) == [2, 2]
+    with anyio.fail_after(60):
+        while len(consumer.assignment()) != 2:
+            await anyio.sleep(0.02)
 
 
 @pytest.mark.parametrize("strategy", JAVA)
@@ -71,11 +79,9 @@ async def test_both_share(kafka_bootstrap: str, topic: str, strategy: str, first
         async with python as consumer:
             await shares(kafka_bootstrap, topic, 1)
             with java_member(kafka_bootstrap, topic, strategy):
-                assert await shares(kafka_bootstrap, topic, 2) == [2, 2]
-                assert len(consumer.assignment()) == 2
+                await both_have_two(kafka_bootstrap, topic, consumer)
     else:
         with java_member(kafka_bootstrap, topic, strategy):
             await shares(kafka_bootstrap, topic, 1)
             async with python as consumer:
-                assert await shares(kafka_bootstrap, topic, 2) == [2, 2]
-                assert len(consumer.assignment()) == 2
+                await both_have_two(kafka_bootstrap, topic, consumer)

@@ -10,13 +10,13 @@ from support.clusters import heal, make
 
 from minikafka.cli.local_cluster import LocalCluster
 
-UNHURRIED = {"broker.session.timeout.ms": "3000"}
-"""Where time does not count, a busy machine must not make a broker look dead."""
+UNHURRIED = {"broker.session.timeout.ms": "5000"}
+"""A busy machine lets processes wait for seconds, which must not make a broker look dead; who is killed does soon."""
 
 
 @pytest.fixture(scope="session")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with make(tmp_path_factory.mktemp("three"), brokers=3) as cluster:
+    with make(tmp_path_factory.mktemp("three"), brokers=3, settings=UNHURRIED) as cluster:
         yield cluster
 
 

@@ -18,13 +18,13 @@ from contextlib import suppress
 import pytest
 from support.clients import closing, connect, eventually, read
 from support.cluster_load import LOADS, Ledger, load, read_back, wrongs
-from support.clusters import ON_KAFKA, PATIENCE_S, ROUNDS, Topic, active_controller, heal
+from support.clusters import PATIENCE_S, ROUNDS, Topic, active_controller, heal
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 from minikafka.protocol.errors import KafkaError, TopicAlreadyExistsError
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout((300 if ON_KAFKA else 60) + 30 * ROUNDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 + 30 * ROUNDS)]
 REPLICAS = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
 GOES_ON = 60
 """So many more acknowledgements of a partition show that all is well again."""
@@ -138,7 +138,7 @@ def test_a_group_reads_on_when_its_coordinator_is_killed(three: LocalCluster, cl
     Topic(three, name, REPLICAS)
     with connect(client, three.bootstrap) as connected, closing(connected.member(name, [name])) as member:
         with load("minikafka", three.bootstrap, name) as ledger:
-            seen = {record.value for record in read(member, 100)}
+            seen = {record.value for record in read(member, 100, timeout_s=PATIENCE_S)}
             member.commit()
             with Admin(three.bootstrap) as admin:
                 coordinator = admin.describe_group(name).coordinator

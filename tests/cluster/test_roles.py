@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-import time
 from pathlib import Path
 
 import pytest
+from support.clients import eventually
 from support.clusters import ON_KAFKA, PATIENCE_S, make
 
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(ON_KAFKA, reason="of our nodes' own files and words")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(ON_KAFKA, reason="of our nodes' own files and words"),
+]
 
 
 def rewrite(cluster: LocalCluster, node_id: int, pattern: str, replacement: str) -> None:
@@ -39,17 +43,16 @@ def test_nodes_that_know_bootstrap_servers_alone_are_a_cluster(tmp_path: Path) -
         rewrite(cluster, node_id, "controller.quorum.voters=.*", f"controller.quorum.bootstrap.servers={servers}")
     for _ in range(2):
         cluster.start(timeout_s=PATIENCE_S)
-        with Admin(cluster.bootstrap) as admin:
-            quorum = admin.describe_quorum()
-        assert [voter.node_id for voter in quorum.voters] == [1, 2]
-        assert [observer.node_id for observer in quorum.observers] == [3]
-        cluster.stop()
+        with Admin(cluster.bootstrap) as admin:  # a leader that was elected just now has yet to hear of observers
+            eventually(lambda: [one.node_id for one in admin.describe_quorum().observers] == [3], timeout_s=PATIENCE_S)
+            assert [voter.node_id for voter in admin.describe_quorum().voters] == [1, 2]
+        cluster.stop(timeout_s=PATIENCE_S)
 
 
 def test_a_node_of_another_cluster_or_number_says_why_it_does_not_start(tmp_path: Path) -> None:
     cluster = make(tmp_path, brokers=2, controllers=1)
     cluster.start(timeout_s=PATIENCE_S)
-    cluster.stop(2)
+    cluster.stop(2, timeout_s=PATIENCE_S)
     meta = cluster.data(2) / "meta.properties"
     as_it_was = meta.read_text()
     meta.write_text(re.sub("cluster.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAQ", as_it_was))
@@ -60,16 +63,13 @@ def test_a_node_of_another_cluster_or_number_says_why_it_does_not_start(tmp_path
         cluster.start(2, timeout_s=PATIENCE_S)
     meta.write_text(as_it_was)
     cluster.start(2, timeout_s=PATIENCE_S)
-    cluster.stop()
+    cluster.stop(timeout_s=PATIENCE_S)
 
 
 def test_a_node_without_its_quorum_ends_when_it_is_told_to(tmp_path: Path) -> None:
     cluster = make(tmp_path, brokers=3, controllers=3)
     cluster.launch(1)
-    deadline = time.monotonic() + PATIENCE_S
-    while not listens(cluster.nodes[1].controller_port):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: listens(cluster.nodes[1].controller_port), timeout_s=PATIENCE_S)
     assert cluster.not_ready(1) == [1]
-    cluster.stop(1, timeout_s=15)
+    cluster.stop(1, timeout_s=PATIENCE_S)
     assert cluster.exit_code(1) == 0

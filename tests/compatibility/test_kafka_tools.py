@@ -17,7 +17,7 @@ import pytest
 from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle, run_tool, tool
 
-pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.slow]
+pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 NODES = ["minikafka", "kafka"] if os.environ.get("PROVE_TOOLS") else ["minikafka"]
@@ -66,7 +66,7 @@ def console_produce(tools: Tools, topic: str, lines: str) -> None:
 
 def console_consume(tools: Tools, topic: str, count: int, *arguments: object) -> list[str]:
     said = tools(
-        *("console-consumer", "--topic", topic, "--max-messages", count, "--timeout-ms", 20_000),
+        *("console-consumer", "--topic", topic, "--max-messages", count, "--timeout-ms", 60_000),
         *("--formatter-property", "print.key=true", *arguments),
     )
     return [line for line in said.splitlines() if "\t" in line]
@@ -77,7 +77,8 @@ def events(said: str) -> list[dict[str, Any]]:
 
 
 def partition_dir(node: ServerProcess, topic: str) -> Path:
-    return next(node.data_dir.rglob(f"{topic}-0"))
+    logs = node.logs if isinstance(node, Oracle) else node.data_dir
+    return logs / f"{topic}-0"
 
 
 def test_topics_creates_lists_describes_alters_and_deletes(tools: Tools, name: str) -> None:
@@ -182,7 +183,7 @@ def test_the_perf_tests_run_through(tools: Tools, name: str) -> None:
         *("--throughput", -1),
     )
     assert "20000 records sent" in produced
-    consumed = tools("consumer-perf-test", "--topic", name, "--num-records", 20_000)
+    consumed = tools("consumer-perf-test", "--topic", name, "--num-records", 20_000, "--timeout", 60_000)
     assert consumed.splitlines()[-1].split(", ")[4] == "20000"
 
 

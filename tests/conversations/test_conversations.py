@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.conversation import Conversation, read
-from support.conversation_player import play, use_up_producer_id_zero
+from support.conversation_player import ANSWER_TIMEOUT_S, play, use_up_producer_id_zero
 from support.node import NodeProcess
 from support.oracle import Oracle, needs_oracle
 from support.oracle_cluster import OracleCluster
@@ -21,10 +21,15 @@ from minikafka.cli.cluster_layout import HOST, ClusterError
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.protocol.apis import APIS
 
+pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
 FILES = sorted([*HERE.glob("*/*/*.txt"), *HERE.glob("cluster/*.txt")])
-UNHURRIED = {"group.initial.rebalance.delay.ms": "0", "broker.session.timeout.ms": "9000"}
-"""A busy machine must not make a broker look dead."""
+UNHURRIED = {
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.session.timeout.ms": "9000",
+    "controller.quorum.fetch.timeout.ms": "9000",
+}
+"""A busy machine must not make a node look dead."""
 OF_CLUSTERS = [path for path in FILES if path.parent.name == "cluster"]
 FOLDERS = sorted({path.parent for path in FILES} - {path.parent for path in OF_CLUSTERS})
 ONE_OF_EACH_FOLDER = [next(iter(sorted(folder.glob("*.txt")))) for folder in FOLDERS]
@@ -78,7 +83,7 @@ class Nodes:
         if cluster in self._broken:
             raise self._broken[cluster]
         try:
-            cluster.start(*dead, timeout_s=30)
+            cluster.start(*dead, timeout_s=60)
         except ClusterError as error:
             cluster.kill()
             self._broken[cluster] = error
@@ -126,7 +131,7 @@ def kafka_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OracleCl
 
 
 def check(conversation: Conversation, nodes: NodeProcess | Oracle | LocalCluster) -> None:
-    patience_s = 2.0 if name_of(conversation.path) in later() else 15.0
+    patience_s = 2.0 if name_of(conversation.path) in later() else ANSWER_TIMEOUT_S
     differences = play(conversation, *addresses(nodes), patience_s=patience_s)
     told = "\n".join(map(str, differences))
     assert not differences, f"{conversation.title}\n{told}\nthe log ends:\n{log_tail(nodes)}"
@@ -165,7 +170,7 @@ def test_the_player_agrees_with_a_cluster_of_kafka(path: Path, kafka_cluster: Or
     [
         ('a< {"brokers": [{"node_id": 77}]}', "77"),
         ("a< closed", "closed"),
-        ("a< silence 300", "silence"),
+        ("a< silence 30000", "silence"),
     ],
 )
 def test_what_is_not_as_expected_is_noticed(expected: str, noticed: str, nodes: Nodes, tmp_path: Path) -> None:

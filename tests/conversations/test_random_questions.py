@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from support.conversation_names import Names
-from support.conversation_player import Connection, use_up_producer_id_zero
+from support.conversation_player import ANSWER_TIMEOUT_S, Connection, use_up_producer_id_zero
 from support.conversation_questions import AREAS, Questions
 from support.conversation_values import comparable, in_one_order, spell_out
 from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle
 
-pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow]
+pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUESTIONS = 30
 SEEDS = range(4)
@@ -45,7 +45,7 @@ class Peer:
         for _ in range(50):
             mark = self.names.mark()
             self._connection.send(api, version, body)
-            received = self._connection.receive(3)
+            received = self._connection.receive(ANSWER_TIMEOUT_S)
             if isinstance(received, str):
                 self._connection.close()
                 self._connection = Connection(self._server.address)
@@ -106,7 +106,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Oracle, 
 
 def ask_both(peers: list[Peer], api: str, version: int, body: dict[str, Any]) -> tuple[Any, Any]:
     expected = answered = None
-    for _ in range(10):
+    for _ in range(100):
         marks = [peer.names.mark() for peer in peers]
         with ThreadPoolExecutor(2) as both:
             expected, answered = both.map(lambda peer: peer.ask(api, version, body), peers)

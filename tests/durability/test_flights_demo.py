@@ -51,6 +51,7 @@ def test_what_came_back_otherwise_is_noticed(demo: ModuleType, got: list[tuple[b
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_demo_runs_through(demo: ModuleType, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(DEMO), "--limit", "20000"],

@@ -31,6 +31,8 @@ PARTITIONS = 3
 UP_MS_MAX = 900
 SEGMENT_BYTES = 1 << 20
 
+READ_TIMEOUT_S = 120
+
 Offset = int
 Value = bytes
 
@@ -148,7 +150,7 @@ def read_back(bootstrap: str) -> dict[int, list[Value]]:
         for partition in range(PARTITIONS):
             earliest, latest = client.offsets(TOPIC, partition)
             reader = client.reader(TOPIC, partition=partition)
-            records = read(reader, latest - earliest)
+            records = read(reader, latest - earliest, timeout_s=READ_TIMEOUT_S)
             reader.close()
             assert [record.offset for record in records] == list(range(latest))
             found[partition] = [record.value or b"" for record in records]
@@ -191,6 +193,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("load", "kills", "seed"), [(ConfluentLoad, 20, 20), (KafkaPythonLoad, 5, 5)])
 def test_nothing_acknowledged_is_lost_and_nothing_doubled(
     node: NodeProcess, load: Callable[[str], LedgerLoad], kills: int, seed: int
@@ -202,6 +205,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.oracle
 @pytest.mark.reference
 @needs_oracle

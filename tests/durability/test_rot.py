@@ -17,6 +17,7 @@ from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
+pytestmark = pytest.mark.timeout(300)
 TOPIC = "rotten"
 BATCHES = 25
 VALUE = bytes(100_000)

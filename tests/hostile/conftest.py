@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from support.clients_raw import check_served, resident_bytes
+from support.clients_raw import check_served, growth_bytes, resident_bytes
 from support.node import NodeProcess, ServerProcess
 from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
 
@@ -35,5 +35,5 @@ def unharmed(node: ServerProcess, growth_bytes_max: int) -> Iterator[None]:
     yield
     check_served(node)
     assert node.pid == pid
-    grown = resident_bytes(pid) - before
+    grown = growth_bytes(pid, before, growth_bytes_max)
     assert grown < growth_bytes_max, f"grew by {grown / MIB:.0f} MiB\n{node.log_tail()}"

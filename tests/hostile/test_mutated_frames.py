@@ -18,7 +18,7 @@ from pathlib import Path
 import crc32c
 import pytest
 from support.clients import FOREIGN_CLIENTS, Outgoing, connect
-from support.clients_raw import frame, resident_bytes
+from support.clients_raw import TIMEOUT_S, frame, growth_bytes, resident_bytes
 from support.clients_recording import PRODUCE, load_frames, topic_of
 from support.node import ServerProcess
 from support.oracle import Oracle
@@ -43,6 +43,7 @@ SILENCE_S = 2.0
 """Where nothing at all comes for so long, all that is left waits for long."""
 CRC_AT, CRC_FROM = 17, 21
 MIB = 1 << 20
+GROWTH_BYTES_MAX = 16 * MIB
 
 INTERESTING = [
     struct.pack(">i", number)
@@ -205,7 +206,7 @@ class Slot:
     """A connection that waits for the end of one request."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=10)
+        self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
         self._socket.setblocking(False)
         self._received = bytearray()
         self.fileno = self._socket.fileno
@@ -256,8 +257,9 @@ def test_mutated_requests_harm_nobody(node: ServerProcess, seed: int) -> None:
     outcome = storm(node.address, mutants(count, seed))
     assert outcome.total == count
     assert outcome.answered > outcome.total // 10
-    grown = resident_bytes(node.pid) - before
-    assert isinstance(node, Oracle) or grown < 16 * MIB, f"grew by {grown / MIB:.0f} MiB, {outcome}"
+    if not isinstance(node, Oracle):
+        grown = growth_bytes(node.pid, before, GROWTH_BYTES_MAX)
+        assert grown < GROWTH_BYTES_MAX, f"grew by {grown / MIB:.0f} MiB, {outcome}"
 
 
 def test_the_topics_under_attack_can_still_be_read_to_their_end(node: ServerProcess) -> None:
@@ -268,7 +270,7 @@ def test_the_topics_under_attack_can_still_be_read_to_their_end(node: ServerProc
         with connect("confluent-kafka", node.bootstrap) as client:
             client.produce(topic_of(name), [Outgoing(b"still there", partition=0)])
             earliest, latest = client.offsets(topic_of(name))
-        assert values_of(node.bootstrap, topic_of(name), earliest, latest)[-1] == b"still there"
+        assert b"still there" in values_of(node.bootstrap, topic_of(name), earliest, latest)
 
 
 def values_of(bootstrap: str, topic: str, earliest: int, latest: int) -> list[bytes | None]:
@@ -277,7 +279,7 @@ def values_of(bootstrap: str, topic: str, earliest: int, latest: int) -> list[by
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, earliest)])
     values: list[bytes | None] = []
     while len(values) < latest - earliest:
-        [message] = consumer.consume(1, 20) or [None]
+        [message] = consumer.consume(1, TIMEOUT_S) or [None]
         assert message is not None, f"nothing came after {len(values)} of {latest - earliest}"
         assert message.error() is None
         values.append(message.value())

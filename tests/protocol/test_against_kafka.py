@@ -22,7 +22,7 @@ from minikafka.protocol.messages.describe_acls import DescribeAclsRequest
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.schema import fresh
 
-pytestmark = [pytest.mark.oracle, needs_oracle]
+pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 
 NEVER_ANSWERED = {"AddPartitionsToTxn", "AlterConfigs", "WriteTxnMarkers"}
 """Kafka 4.3.1 says nothing to some odd requests: no transactions, a resource twice, a marker for no partition."""
@@ -30,7 +30,7 @@ NEVER_ANSWERED = {"AddPartitionsToTxn", "AlterConfigs", "WriteTxnMarkers"}
 
 class Connection:
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
 
     def call(self, frame: bytes) -> bytes:
         self.socket.sendall(frame)

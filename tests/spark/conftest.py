@@ -1,4 +1,4 @@
-"""One Spark for all tests, brokers beside it, and property tests without deadlines."""
+"""One Spark for all tests, and brokers beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 from support.node import NodeProcess
 from support.oracle import java, why_absent
 from support.spark_brokers import Broker, filled_kafka, filled_node
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-
-settings.register_profile("spark", deadline=None)
-settings.load_profile("spark")
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if gateway is not None:
         gateway.shutdown()
         gateway.proc.stdin.close()
-        gateway.proc.wait(30)
+        gateway.proc.wait(120)
     del os.environ["PYTHONPATH"]
 
 

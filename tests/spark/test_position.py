@@ -22,6 +22,7 @@ from minikafka.spark_connector.reader import read
 from minikafka.spark_connector.resolve import UnresolvedOffsets, batch_ranges
 from minikafka.spark_connector.stream import Position
 
+pytestmark = pytest.mark.timeout(300)
 Json = dict[str, Any]
 QUICK = {"partition.metadata.cache.ttl.ms": "0", "fetchOffset.retryIntervalMs": "10", "startingOffsets": "earliest"}
 
@@ -241,7 +242,7 @@ def test_what_a_group_is_told(node: NodeProcess, tmp_path: Path) -> None:
 
     consumer = confluent_kafka.Consumer({"bootstrap.servers": node.bootstrap, "group.id": "spark-lag"})
     wanted = [confluent_kafka.TopicPartition("told", number) for number in (0, 1)]
-    assert [one.offset for one in consumer.committed(wanted, 20)] == [4, 0]
+    assert [one.offset for one in consumer.committed(wanted, 60)] == [4, 0]
     consumer.close()
 
 

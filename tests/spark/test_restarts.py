@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -19,7 +20,10 @@ from support.spark_brokers import create, produce
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 3
 BATCHES_MIN = 100
-RECORDS = 2_800
+BATCHES_A_STAGE = 8
+RECORDS_FIRST, RECORDS_A_STAGE, STAGES = 1_400, 280, 5
+"""Those of a stage are more than so many batches take."""
+RECORDS = RECORDS_FIRST + STAGES * RECORDS_A_STAGE
 PATIENCE_S = 240
 WORKERS = ("pyspark.daemon", "pyspark/daemon")
 SOURCE = ("python_streaming_source_runner",)
@@ -48,10 +52,13 @@ class Keeper:
 
     def kill_python(self, *words: str) -> int:
         """SIGKILL to Spark's Python processes with one of these words in their command line; how many there were."""
-        victims = [pid for pid in _descendants(self._process.pid) if any(word in _command(pid) for word in words)]
-        for pid in victims:
-            os.kill(pid, signal.SIGKILL)
-        return len(victims)
+        killed = 0
+        for pid in _descendants(self._process.pid):
+            if any(word in _command(pid) for word in words):
+                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+        return killed
 
     def batches(self) -> int:
         kept = self.folder / "kept"
@@ -68,8 +75,7 @@ class Keeper:
                 raise AssertionError(f"{why}: {self.batches()} batches; {(self.folder / 'log').read_text()[-3000:]}")
             time.sleep(0.05)
 
-    def wait_for_batches(self, more: int) -> None:
-        wanted = self.batches() + more
+    def wait_for_batches(self, wanted: int) -> None:
         self.wait_for(lambda: self.batches() >= wanted, f"waiting for batch {wanted}")
 
 
@@ -103,21 +109,28 @@ def test_kills_of_everyone_lose_and_double_nothing(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     with NodeProcess(tmp_path / "data") as node:
         create(node.bootstrap, {"restarts": PARTITIONS})
-        send(node, 0, RECORDS // 2)
+        send(node, 0, RECORDS_FIRST)
         keeper = Keeper(node.bootstrap, "restarts", tmp_path)
+        stages = iter(range(STAGES))
+
+        def go_on() -> None:
+            """However far it is, there is something to do for it."""
+            wanted, first = keeper.batches() + BATCHES_A_STAGE, RECORDS_FIRST + next(stages) * RECORDS_A_STAGE
+            send(node, first, first + RECORDS_A_STAGE)
+            keeper.wait_for_batches(wanted)
+
         try:
-            keeper.wait_for_batches(8)
+            go_on()
             keeper.kill()
             keeper.start()
-            keeper.wait_for_batches(8)
-            assert keeper.kill_python(*WORKERS) > 0
-            keeper.wait_for_batches(8)
+            go_on()
+            keeper.wait_for(lambda: keeper.kill_python(*WORKERS) > 0, "waiting for workers")
+            go_on()
             node.kill()
             node.restart()
-            send(node, RECORDS // 2, RECORDS)
-            keeper.wait_for_batches(8)
-            assert keeper.kill_python(*SOURCE) > 0
-            keeper.wait_for_batches(8)
+            go_on()
+            keeper.wait_for(lambda: keeper.kill_python(*SOURCE) > 0, "waiting for the stream's process")
+            go_on()
             keeper.kill()
             keeper.start()
             keeper.wait_for(lambda: len(keeper.rows()) >= RECORDS, "waiting for the last records")

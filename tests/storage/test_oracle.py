@@ -17,7 +17,7 @@ from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.log import Log
 
-pytestmark = [pytest.mark.oracle, needs_oracle]
+pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 NOW_MS = 1_700_000_000_000
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import importlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 import pytest
+
+from minikafka.protocol.errors import RequestTimedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +35,7 @@ ADAPTERS = {
 }
 CLIENTS = tuple(ADAPTERS)
 FOREIGN_CLIENTS = CLIENTS[:3]
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 Closable = TypeVar("Closable", bound="Reader")
 Value = TypeVar("Value")
@@ -165,7 +167,7 @@ class Client(ABC):
 
     @abstractmethod
     def member(
-        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> Member: ...
 
     @abstractmethod
@@ -231,3 +233,10 @@ def eventually(look: Callable[[], Value], *, timeout_s: float = WAIT_S) -> Value
         assert time.monotonic() < deadline, f"still {value!r} after {timeout_s} s"
         time.sleep(0.02)
     return value
+
+
+async def until_answered(ask: Callable[[], Awaitable[Value]]) -> Value:
+    """What a client of ours that waits for a moment only is told, once it was told anything within that moment."""
+    while True:
+        with suppress(RequestTimedOutError):
+            return await ask()

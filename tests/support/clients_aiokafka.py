@@ -109,7 +109,7 @@ class AiokafkaClient(Client):
         return AiokafkaReader(self._loop, self._loop.run(self._assigned(topic, partition, start)))
 
     def member(
-        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> AiokafkaReader:
         settings: dict[str, Any] = {
             "group_id": group,

@@ -105,7 +105,7 @@ class ConfluentClient(Client):
         return ConfluentReader(consumer)
 
     def member(
-        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> ConfluentReader:
         consumer = self._consumer(
             group=group,

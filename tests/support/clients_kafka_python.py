@@ -111,7 +111,7 @@ class KafkaPythonClient(Client):
         return KafkaPythonReader(consumer)
 
     def member(
-        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> KafkaPythonReader:
         consumer = self._consumer(
             group_id=group,

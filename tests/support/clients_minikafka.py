@@ -91,7 +91,7 @@ class MinikafkaClient(Client):
         return MinikafkaReader(consumer)
 
     def member(
-        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 10_000
+        self, group: str, topics: Sequence[str], *, reset: str = "earliest", session_timeout_ms: int = 30_000
     ) -> MinikafkaReader:
         consumer = self._opened(
             *topics,

@@ -15,7 +15,7 @@ from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client import NewTopic
 from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.client.metadata import Partition
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import KafkaError, TopicAlreadyExistsError
 from minikafka.protocol.names import TopicPartition
 from support.clients import eventually
 from support.oracle import KAFKA, why_absent
@@ -48,15 +48,23 @@ def check_nobody_crashed(cluster: LocalCluster) -> None:
 
 
 def heal(cluster: LocalCluster) -> None:
-    """All nodes run, and every partition is as it should be. Fails where a node has ended by itself."""
+    """All nodes run and know it, and every partition is as it should be. Fails where a node has ended by itself."""
     cluster.resume()
     check_nobody_crashed(cluster)
     dead = [node_id for node_id in cluster.node_ids if not cluster.running(node_id)]
     if dead:
         cluster.start(*dead)
+    brokers = cluster.broker_ids
+    eventually(lambda: all(_known(cluster, node_id) == brokers for node_id in brokers), timeout_s=PATIENCE_S)
     cluster.wait_in_sync()
     with Admin(cluster.bootstrap) as admin:
         admin.elect_leaders()
+
+
+def _known(cluster: LocalCluster, node_id: int) -> list[int]:
+    """The brokers that live, as one of them has heard."""
+    with Admin(cluster.address(node_id)) as admin:
+        return sorted(broker.node_id for broker in admin.describe_cluster().brokers)
 
 
 class Topic:
@@ -83,11 +91,12 @@ class Topic:
             assignments = dict(enumerate(replicas))
             new = NewTopic(name, assignments=assignments, configs={"min.insync.replicas": "2", **(configs or {})})
             error = admin.create_topics([new])[name]
-            assert error is None, error
-        self.until(lambda: all(self.in_sync(n) == sorted(some) for n, some in enumerate(replicas)))
+            assert error is None or isinstance(error, TopicAlreadyExistsError), error  # by an attempt without an answer
+        in_sync = [sorted(some) for some in replicas]
+        self.until_told(lambda told: [sorted(one.in_sync_replicas) for one in told] == in_sync)
 
     def state(self, partition: int = 0) -> Partition:
-        """As the brokers that live tell it."""
+        """As one of the brokers that live tells it; others may know more already, or less."""
         with Admin(self.living()) as admin:
             found: Partition = admin.describe_topic(self.name).partitions[partition]
             return found
@@ -111,12 +120,22 @@ class Topic:
 
         eventually(seen, timeout_s=PATIENCE_S)
 
+    def until_told(self, look: Callable[[Sequence[Partition]], bool]) -> None:
+        """The same of what every broker tells: whoever is asked or written to next knows it too."""
+
+        def told(address: str) -> Sequence[Partition]:
+            with Admin(address) as admin:
+                partitions: Sequence[Partition] = admin.describe_topic(self.name).partitions
+                return partitions
+
+        self.until(lambda: all(look(told(address)) for address in self.living().split(",")))
+
     def until_in_sync(self, *node_ids: int) -> None:
-        self.until(lambda: self.in_sync() == sorted(node_ids))
+        self.until_told(lambda told: sorted(told[0].in_sync_replicas) == sorted(node_ids))
 
     def until_led_by(self, *node_ids: int) -> None:
         """One of them; -1 stands for nobody."""
-        self.until(lambda: self.leader() in node_ids)
+        self.until_told(lambda told: told[0].leader in node_ids)
 
     def write(self, value: bytes, **options: Any) -> int:
         """Writes to partition 0 with acks=all; the offset. Raises the KafkaError of the first attempt by default."""

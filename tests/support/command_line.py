@@ -31,6 +31,12 @@ Minikafka = Callable[..., Ran]
 """`minikafka("topics", "list", stdin=b"…")` runs in this process."""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 """`started("consume", "t")` is a process of its own with pipes."""
+PATIENT_MS = 60_000
+"""How long tests let a broker take that answers, instead of the two or three seconds that a user is asked to wait."""
+PATIENTLY = (
+    "import sys; from minikafka.cli import main, options; "
+    f"options.CONNECT_TIMEOUT_MS = options.FIND_TOPIC_TIMEOUT_MS = {PATIENT_MS}; main.main(sys.argv[1:])"
+)
 
 
 def exit_code(code: object) -> int:
@@ -55,6 +61,11 @@ def standard_input(path: Path, data: bytes) -> Iterator[None]:
 
 def command(words: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "minikafka.cli.main", *words]
+
+
+def patient_command(words: Sequence[str]) -> list[str]:
+    """The same, which gives up a broker that does not answer only after a minute."""
+    return [sys.executable, "-c", PATIENTLY, *words]
 
 
 def waiting_bytes(descriptor: int) -> int:

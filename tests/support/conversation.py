@@ -10,10 +10,10 @@ One step a line; a line that begins with a blank continues the one before:
                                             FindCoordinator named, `o@other` to another one
     a< {"topics": […]}                      and this is the answer to its oldest open request
     retry a> FindCoordinator v4 {…}         sent again, up to 15 s, until the answer is the expected one
-    a< silence 300                          no answer within 300 ms
+    a< silence 300                          no answer within 300 ms of the last request
     a< closed                               the node hung up
     a close                                 the client hangs up
-    wait 200                                milliseconds
+    wait 200                                milliseconds, or as long as it takes: see `conversation_player.play`
     a* 00000003…                            raw bytes in hex; `a* ApiVersions v0 0000…`: a whole request
 
 `~x` is a name of this run alone; `$topic_id.1` stands for a value that differs from run to run, bound where it first

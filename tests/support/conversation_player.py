@@ -6,6 +6,7 @@ Answers are compared as values: both in the form of `conversation_values`, with 
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 import uuid
@@ -19,10 +20,13 @@ from support.conversation_names import Names
 from support.conversation_values import API_BY_NAME, comparable, in_one_order, spell_out, to_message
 
 CLIENT_ID = "conversation"
-ANSWER_TIMEOUT_S = 15.0
+ANSWER_TIMEOUT_S = 30.0
 RETRY_PAUSE_S = 0.05
+PINGS = 3
 
 _LISTS = {"ListGroups": ("groups", "group_id"), "ListTransactions": ("transaction_states", "transactional_id")}
+
+_READS = re.compile("Metadata|Describe|List|OffsetFetch|OffsetForLeaderEpoch|Fetch")
 
 CLOSED = "closed"
 NOTHING = "nothing in time"
@@ -52,25 +56,32 @@ class _Open:
 
 
 class Connection:
-    """One client connection that knows which answers are still open."""
+    """One client connection that knows which answers are still open.
+
+    Attributes:
+        unread: whether its node may not have read yet what was sent last.
+    """
 
     def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, timeout=5)
+        self.address = address
+        self.unread = False
+        self._socket = socket.create_connection(address, timeout=ANSWER_TIMEOUT_S)
         self._open: list[_Open] = []
         self._buffer = b""
         self._next_id = 1
+        self._sent_at = time.monotonic()
 
     def send(self, api: str, version: int, body: dict[str, Any]) -> None:
         """Sends a request; raises ValueError for a body that the API does not have."""
         message = to_message(API_BY_NAME[api].request, version, body)
-        self._socket.sendall(encode_request(message, version, self._next_id, CLIENT_ID))
+        self._send(encode_request(message, version, self._next_id, CLIENT_ID))
         if api != "Produce" or body.get("acks"):  # with acks 0 there is no answer
             self._open.append(_Open(api, version, self._next_id, _of_all_topics(api, version, body)))
         self._next_id += 1
 
     def send_raw(self, data: bytes, api: str | None, version: int) -> None:
         """Sends bytes as they are; with an API they are a whole request that will be answered."""
-        self._socket.sendall(data)
+        self._send(data)
         if api:
             self._open.append(_Open(api, version, int.from_bytes(data[8:12], "big"), of_everything=False))
 
@@ -80,14 +91,40 @@ class Connection:
         if isinstance(frame, str):
             return frame
         asked = self._open.pop(0)
+        self.unread = False
         correlation_id, message = decode_response(API_BY_NAME[asked.api].response, asked.version, frame)
         assert correlation_id == asked.correlation_id, f"answer to {correlation_id}, {asked} was next"
         return asked, message
 
+    def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
+        """Request and answer; None where none came in time."""
+        self.send(api, version, body)
+        received = self.receive(ANSWER_TIMEOUT_S)
+        return None if isinstance(received, str) else received[1]
+
+    def is_silent(self, time_s: float) -> bool:
+        """Whether nothing comes so soon after the last request. What is seen later only may have come later."""
+        deadline = self._sent_at + time_s
+        return self._read(deadline) == NOTHING or time.monotonic() > deadline
+
     def close(self) -> None:
         self._socket.close()
 
+    def _send(self, data: bytes) -> None:
+        self._sent_at = time.monotonic()
+        self.unread = True
+        self._socket.sendall(data)
+
     def _frame(self, deadline: float) -> bytes | str:
+        failed = self._read(deadline)
+        if failed:
+            return failed
+        end = 4 + int.from_bytes(self._buffer[:4], "big")
+        frame, self._buffer = self._buffer[4:end], self._buffer[end:]
+        return frame
+
+    def _read(self, deadline: float) -> str:
+        """Until a whole frame is there; what came in its place, or ""."""
         while len(self._buffer) < 4 or len(self._buffer) < 4 + int.from_bytes(self._buffer[:4], "big"):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -102,15 +139,16 @@ class Connection:
             if not data:
                 return CLOSED
             self._buffer += data
-        end = 4 + int.from_bytes(self._buffer[:4], "big")
-        frame, self._buffer = self._buffer[4:end], self._buffer[end:]
-        return frame
+        return ""
 
 
 def play(
     conversation: Conversation, *addresses: tuple[str, int], patience_s: float = ANSWER_TIMEOUT_S
 ) -> list[Difference]:
     """Plays all steps, whatever the nodes answer; the differences in order.
+
+    A pause in a conversation stands for what takes its time. On a busy machine that may be longer: what only reads is
+    asked again behind a pause until the answer is right, and several nodes have to agree before it goes on.
 
     Args:
         addresses: of the nodes, by id from 1.
@@ -132,7 +170,9 @@ class _Player:
         self._patience_s = patience_s
         self._names = Names(f"c{uuid.uuid4().hex[:8]}-", several_nodes=conversation.nodes > 1)
         self._connections: dict[str, Connection] = {}
+        self._observers: dict[tuple[str, int], Connection] = {}
         self._last_request: dict[str, Request] = {}
+        self._behind_a_pause = False
         self._differences: list[Difference] = []
 
     def play(self) -> list[Difference]:
@@ -145,12 +185,14 @@ class _Player:
         return self._differences
 
     def close(self) -> None:
-        for connection in self._connections.values():
+        for connection in (*self._connections.values(), *self._observers.values()):
             connection.close()
 
     def _play(self, line: int, step: Step) -> None:
         match step:
             case Request():
+                self._behind_a_pause = self._behind_a_pause and _only_reads(step)
+                self._let_be_read(step.connection)
                 self._send(step)
                 self._last_request[step.connection] = step
             case RawBytes():
@@ -159,13 +201,15 @@ class _Player:
             case Answer() | Closed():
                 self._expect_answer(line, step)
             case Silence():
-                answer = self._answer(step.connection, step.time_ms / 1000)
-                if answer != NOTHING:
+                if not self._on(step.connection).is_silent(step.time_ms / 1000):
+                    answer = self._answer(step.connection, self._patience_s)
                     self._differ(line, step, f"silence for {step.time_ms} ms", answer)
             case HangUp():
                 self._connections.pop(step.connection).close()
             case Wait():
                 time.sleep(step.time_ms / 1000)
+                self._behind_a_pause = True
+                self._let_agree()
 
     def _expect_answer(self, line: int, step: Answer | Closed) -> None:
         request = self._last_request.get(step.connection)
@@ -177,11 +221,55 @@ class _Player:
             if in_one_order(answer) == in_one_order(expected):
                 return
             final = isinstance(answer, str) or time.monotonic() > deadline
-            if final or request is None or not request.retried:
+            if final or request is None or not self._may_be_repeated(request):
                 return self._differ(line, step, expected, answer)
             self._names.reset(mark)
             time.sleep(RETRY_PAUSE_S)
             self._send(request)
+
+    def _may_be_repeated(self, request: Request) -> bool:
+        return request.retried or (self._behind_a_pause and _only_reads(request))
+
+    def _let_be_read(self, speaker: str) -> None:
+        """Before one connection says more, the nodes read what the others have sent: a node that has answered others
+        in between has looked at all that had come before."""
+        for name, connection in self._connections.items():
+            if name != speaker and connection.unread:
+                for _ in range(PINGS):
+                    self._observer(connection.address).ask("ApiVersions", 0, {})
+                connection.unread = False
+
+    def _let_agree(self) -> None:
+        """Several nodes know the same of this run's topics, whose replicas are all in sync and do not move."""
+        deadline = time.monotonic() + self._patience_s
+        while len(self._addresses) > 1 and time.monotonic() < deadline:
+            told = [self._told_at(address) for address in self._addresses]
+            if told[0] is not None and all(one == told[0] for one in told):
+                return
+            time.sleep(RETRY_PAUSE_S)
+
+    def _told_at(self, address: tuple[str, int]) -> dict[tuple[str, int], tuple[int, int, list[int]]] | None:
+        """Leader, its epoch and replicas of each partition of this run; None while any of them is not at rest."""
+        observer = self._observer(address)
+        moving = observer.ask("ListPartitionReassignments", 0, {"timeout_ms": 10_000, "topics": None})
+        metadata = observer.ask("Metadata", 12, {"topics": None, "allow_auto_topic_creation": False})
+        if moving is None or metadata is None or any(self._names.run in topic.name for topic in moving.topics):
+            return None
+        partitions = {
+            (topic.name, one.partition_index): one
+            for topic in metadata.topics
+            for one in topic.partitions
+            if self._names.run in topic.name
+        }
+        if any(sorted(one.isr_nodes) != sorted(one.replica_nodes) for one in partitions.values()):
+            return None
+        return {place: (one.leader_id, one.leader_epoch, one.replica_nodes) for place, one in partitions.items()}
+
+    def _observer(self, address: tuple[str, int]) -> Connection:
+        """A connection of the player's own."""
+        if address not in self._observers:
+            self._observers[address] = Connection(address)
+        return self._observers[address]
 
     def _send(self, request: Request) -> None:
         self._on(request.connection).send(request.api, request.version, self._names.outward(request.body))
@@ -219,6 +307,11 @@ class _Player:
         request = self._last_request.get(getattr(step, "connection", ""))
         asked = f"{request.api} v{request.version} {json.dumps(request.body)}" if request else "raw bytes"
         self._differences.append(Difference(line, asked, json.dumps(expected), json.dumps(answer)))
+
+
+def _only_reads(request: Request) -> bool:
+    """Whether it can be asked again; a fetch that goes on with a session cannot."""
+    return bool(_READS.match(request.api)) and not request.body.get("session_id")
 
 
 def _of_all_topics(api: str, version: int, body: dict[str, Any]) -> bool:

@@ -61,9 +61,10 @@ class Cable:
         self._whole.wait()
         with near:
             try:
-                far = socket.create_connection(self._target, timeout=5)
+                far = socket.create_connection(self._target, timeout=60)
             except OSError:
                 return
+            far.settimeout(None)  # who is stopped takes nothing for a while, which ends no connection
             with far, contextlib.suppress(OSError):
                 self._carry(near, far)
 

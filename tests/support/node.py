@@ -15,6 +15,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -40,6 +41,7 @@ class ServerProcess:
         self.address: tuple[str, int] = ("127.0.0.1", port)
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._held: socket.socket | None = None
 
     def command(self) -> list[str]:
         """The command line; `self.port` is what to listen on."""
@@ -76,13 +78,14 @@ class ServerProcess:
             self.kill()
             raise
         self.port = self.address[1]
+        self._release_port()
         return self
 
     def kill(self) -> None:
         """SIGKILL: what a crash or a power cut leaves."""
-        self._end(signal.SIGKILL, timeout_s=10)
+        self._end(signal.SIGKILL, timeout_s=60)
 
-    def terminate(self, timeout_s: float = 30) -> int:
+    def terminate(self, timeout_s: float = 60) -> int:
         """SIGTERM, waits for a clean end, returns the exit code; kills and fails when it takes too long."""
         return self._end(signal.SIGTERM, timeout_s=timeout_s)
 
@@ -111,6 +114,7 @@ class ServerProcess:
     def __exit__(self, *_: object) -> None:
         if self.running:
             self.kill()
+        self._release_port()
 
     def _end(self, number: signal.Signals, *, timeout_s: float) -> int:
         if self._process is None:
@@ -126,6 +130,20 @@ class ServerProcess:
             raise AssertionError(why) from None
         finally:
             _reap(self._process, self._last_signal)
+            self._hold_port()
+
+    def _hold_port(self) -> None:
+        """While the server is down its port is given to nobody who asks for any; who connects is refused."""
+        self._release_port()
+        with contextlib.suppress(OSError):  # where it cannot be held it is as free as any
+            self._held = socket.socket()
+            self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._held.bind(self.address)
+
+    def _release_port(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> tuple[str, int]:
         assert process.stdout is not None

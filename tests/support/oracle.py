@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -29,7 +30,9 @@ from support.quick_java import with_classes
 CHECKOUT = Path(__file__).resolve().parents[2]
 SHARED = CHECKOUT.parent / "shared"
 KAFKA = SHARED / "apache-kafka" / "kafka.py"
-PATIENCE_S = 60
+PATIENCE_S = 100
+PORTS = (15_000, 32_000)
+"""Below those that the system gives to connections and to whoever asks for any: a JVM takes seconds to bind one."""
 
 
 def java() -> str | None:
@@ -69,7 +72,7 @@ def _run_once(folder: Path, before: tuple[str, ...]) -> None:
         node.terminate(PATIENCE_S)
 
 
-def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60) -> str:
+def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: float = PATIENCE_S) -> str:
     """Runs one of Kafka's command line tools and returns its stdout; fails the test when the tool does.
 
     Args:
@@ -82,7 +85,7 @@ def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: flo
 
 
 def run_tool(
-    name: str, *arguments: object, stdin: str | None = None, timeout_s: float = 60
+    name: str, *arguments: object, stdin: str | None = None, timeout_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
     """As `tool`, but returns whatever happened."""
     command = kafka("tool", name, *arguments)
@@ -141,7 +144,7 @@ class Oracle(ServerProcess):
             os.kill(self.pid, signal.SIGKILL)
         self._end_wrapper()
 
-    def terminate(self, timeout_s: float = 30) -> int:
+    def terminate(self, timeout_s: float = PATIENCE_S) -> int:
         with contextlib.suppress(ProcessLookupError):
             self.resume()
         return self._end_wrapper(timeout_s)
@@ -151,7 +154,7 @@ class Oracle(ServerProcess):
         server = path.read_text(errors="replace").splitlines()[-lines:] if path.exists() else []
         return "\n".join([super().log_tail(lines), *server])
 
-    def _end_wrapper(self, timeout_s: float = 30) -> int:
+    def _end_wrapper(self, timeout_s: float = PATIENCE_S) -> int:
         if self._process is None:
             return 0
         self._process.terminate()
@@ -169,8 +172,8 @@ def _free_port() -> int:
     """A port such that the one for the controller is free as well."""
     for _ in range(100):
         with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as controller:
-            client.bind(("127.0.0.1", 0))
-            port: int = client.getsockname()[1]
+            port = random.randrange(*PORTS)
+            client.bind(("127.0.0.1", port))
             controller.bind(("127.0.0.1", port + 100))
             return port
 

@@ -17,7 +17,9 @@ from support.spark_logs import PlainLog, adopt, read_log
 
 LOGS = SHARED / "kafka-logs"
 FIRST_TIME = 1_700_000_000_000
-TIMEOUT_S = 30
+TIMEOUT_S = 120
+OPEN_MS = 3_600_000
+"""How long a transaction may stay open: longer than all tests take."""
 TOPICS = {"trio": 3, "times": 2, "codecs": 5}
 DEALS = {"deals": 2}
 
@@ -72,7 +74,7 @@ def filled_node(folder: Path, kafka_logs: Path | None = None) -> NodeProcess:
 
 def filled_kafka(folder: Path) -> Oracle:
     """An Apache Kafka that serves the same."""
-    kafka = Oracle(folder / "kafka")
+    kafka = Oracle(folder / "kafka", settings={"transaction.max.timeout.ms": OPEN_MS})
     if golden_topics():
         shutil.copytree(LOGS / "clean", kafka.logs, copy_function=shutil.copyfile)
         for directory in (kafka.logs, *kafka.logs.iterdir()):
@@ -85,7 +87,7 @@ def filled_kafka(folder: Path) -> Oracle:
 
 
 def deal(bootstrap: str) -> None:
-    """The topic `deals`: transactions that overlap, committed and aborted, and one that stays open for 15 minutes.
+    """The topic `deals`: transactions that overlap, committed and aborted, and one that stays open.
 
     Plain records lie between them, and behind the first record of the open one.
     """
@@ -106,7 +108,7 @@ def deal(bootstrap: str) -> None:
 
 
 def transactional(bootstrap: str, name: str) -> confluent_kafka.Producer:
-    options = {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": 900_000}
+    options = {"bootstrap.servers": bootstrap, "transactional.id": name, "transaction.timeout.ms": OPEN_MS}
     producer = confluent_kafka.Producer(options)
     producer.init_transactions(TIMEOUT_S)
     return producer
