@@ -3,7 +3,8 @@
     throttled.rate of the node, throttled.replicas of the topic ──► Throttle ──asked by──► `copying.py`, `apis/fetch.py`
 
 Both sides have a limit of their own: a leader of what it sends to followers that are not in sync, a follower of what
-it takes while it is behind. Only replicas that their topic names count. No clock: the time is handed in.
+it takes while it is behind. Only replicas that their topic names count, and of an answer only the records (Kafka counts
+its headers too). No clock: the time is handed in.
 
 Source: Kafka's `ReplicationQuotaManager`, `SimpleRate`.
 """
