@@ -3,6 +3,7 @@
 from mutations import Mutation
 
 _TESTS = ("tests/broker/replication/test_traps.py", "tests/broker/replication", "tests/broker/test_replicas.py")
+_THROTTLES = ("tests/broker/replication/test_throttle.py",)
 _COPYING = "broker/copying.py"
 _FOLLOWING = "broker/following.py"
 _PARTITION = "broker/partition.py"
@@ -143,5 +144,33 @@ MUTATIONS = (
         "if self.replicas.anybody_wants_in(self.high_watermark):",
         "if False:",
         ("tests/broker/test_in_sync.py",),
+    ),
+    Mutation(
+        "a throttle keeps those waiting who are in sync",
+        "broker/apis/fetch.py",
+        "return not in_sync and throttle.covers(partition.topic_partition)",
+        "return throttle.covers(partition.topic_partition)",
+        _THROTTLES,
+    ),
+    Mutation(
+        "a throttled follower takes no notice of what it took",
+        _COPYING,
+        "        self._throttle.record(partition.topic_partition, len(records), now_ms)\n",
+        "",
+        _THROTTLES,
+    ),
+    Mutation(
+        "a throttle holds what it once held",
+        _COPYING,
+        "copy.behind = answer.high_watermark > partition.log.end_offset",
+        "copy.behind = True",
+        _THROTTLES,
+    ),
+    Mutation(
+        "replicas of other nodes are throttled too",
+        "broker/throttle.py",
+        "for partition, node in pairs if int(node) == node_id",
+        "for partition, node in pairs",
+        _THROTTLES,
     ),
 )
