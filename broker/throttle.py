@@ -19,6 +19,7 @@ from math import ceil
 from minikafka.controller.image import Image
 from minikafka.controller.in_force import ALL_BROKERS, ResourceType
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.settings import THROTTLE_SETTINGS, TOPIC_SETTINGS, InvalidSetting
 
 FOLLOWER, LEADER = "follower", "leader"
 EVERY_REPLICA = "*"
@@ -109,19 +110,37 @@ def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: 
         text = image.config(ResourceType.BROKER, str(node_id)).get(rate)
         if text is None:
             text = image.config(ResourceType.BROKER, ALL_BROKERS).get(rate)
-        return None if text is None else int(text)
+        return None if text is None else _rate_of(rate, text)
 
     def covers(partition: TopicPartition) -> bool:
         text = image.config(ResourceType.TOPIC, partition.topic).get(replicas)
         if text is None:
             return False
-        return text.strip() == EVERY_REPLICA or partition.partition in _partitions_of(text, node_id)
+        partitions = _partitions_of(replicas, text, node_id)
+        return partitions is None or partition.partition in partitions
 
     return Throttle(limit, covers, samples, sample_ms)
 
 
 @lru_cache
-def _partitions_of(text: str, node_id: int) -> frozenset[int]:
-    """The partitions whose replicas on a node are named in `partition:node, …`."""
-    pairs = (entry.split(":") for entry in text.split(",") if entry.strip())
+def _rate_of(name: str, text: str) -> int | None:
+    """A value that nobody checked, since it was set before minikafka knew the setting, limits nothing."""
+    try:
+        value = THROTTLE_SETTINGS[name].parse(text)
+    except InvalidSetting:
+        return None
+    return value if isinstance(value, int) else None
+
+
+@lru_cache
+def _partitions_of(name: str, text: str, node_id: int) -> frozenset[int] | None:
+    """The partitions whose replicas on a node are named in `partition:node, …`; None for all. See `_rate_of`."""
+    try:
+        named = TOPIC_SETTINGS[name].parse(text)
+    except InvalidSetting:
+        return frozenset()
+    entries = named if isinstance(named, tuple) else ()
+    if entries == (EVERY_REPLICA,):
+        return None
+    pairs = (entry.split(":") for entry in entries)
     return frozenset(int(partition) for partition, node in pairs if int(node) == node_id)

@@ -63,7 +63,9 @@ Caveats:
   adding and removing voters (KIP-853) is missing.
 - A voter whose disk was wiped may vote again, as in Kafka with fixed voters: wipe one at a time, and never a majority.
 - A decision that was under way when its leader went may have been carried out or not. It is repeated where that is the
-  same as once; CreateTopics, CreatePartitions, DeleteTopics and UnregisterBroker are answered NOT_CONTROLLER instead.
+  same as once. UnregisterBroker is answered NOT_CONTROLLER instead; of CreateTopics, CreatePartitions and DeleteTopics,
+  whose answers have no room for that, the connection is closed: who sends it again may meet what it has done itself
+  (TOPIC_ALREADY_EXISTS).
 - The controller listener is for nodes of minikafka: it speaks msgpack frames, in the clear, to whoever says hello.
 - Quotas and SCRAM credentials are kept and told; nobody obeys them yet.
 - Metadata of Apache Kafka itself is not read: a data directory that Kafka has used is refused.

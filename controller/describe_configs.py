@@ -22,6 +22,7 @@ from minikafka.protocol.messages.describe_configs import (
 )
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings import (
+    BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     NODE_SETTINGS,
@@ -190,7 +191,7 @@ def _all_brokers(in_force: InForce) -> list[Entry]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     entries: list[Entry] = []
     for key, text in sorted(in_force.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
-        setting = NODE_SETTINGS.get(key) or THROTTLE_SETTINGS.get(key)
+        setting = BROKER_SETTINGS.get(key)
         if setting is None:
             entries.append(_other(key, text, [_synonym(key, None if _secret(key) else text, source)]))
         else:
@@ -201,7 +202,7 @@ def _all_brokers(in_force: InForce) -> list[Entry]:
 
 def _other(name: str, value: str | None, synonyms: Synonyms) -> Entry:
     """A listener's own setting, or one that nobody knows and that might be a secret."""
-    base = NODE_SETTINGS.get(listener_base_name(name) or "")
+    base = BROKER_SETTINGS.get(listener_base_name(name) or "")
     hidden = base is None or base.sensitive
     return Entry(
         name=name,
@@ -258,5 +259,5 @@ def _synonyms_of_nodes(in_force: InForce) -> Callable[[str], Synonyms]:
 
 
 def _secret(name: str) -> bool:
-    setting = NODE_SETTINGS.get(listener_base_name(name) or name) or THROTTLE_SETTINGS.get(name)
+    setting = BROKER_SETTINGS.get(listener_base_name(name) or name)
     return setting is None or setting.sensitive

@@ -20,6 +20,7 @@ from minikafka.protocol import (
 from minikafka.protocol.settings_schema import REQUIRED, InvalidSetting, Setting, SettingType, SettingValue
 
 __all__ = [
+    "BROKER_SETTINGS",
     "CLIENT_METRICS_SETTINGS",
     "GROUP_SETTINGS",
     "NODE_SETTINGS",
@@ -60,6 +61,9 @@ QUOTA_SETTINGS = _by_name(settings_resources.QUOTA_SETTINGS)
 
 THROTTLE_SETTINGS = _by_name(settings_resources.THROTTLE_SETTINGS)
 """Settings of a node that no file has: they are set while it runs (KIP-73)."""
+
+BROKER_SETTINGS = NODE_SETTINGS | THROTTLE_SETTINGS
+"""What a node may have, from its file or while it runs."""
 
 CLIENT_METRICS_SETTINGS = _by_name(settings_resources.CLIENT_METRICS_SETTINGS)
 """Settings of a client metrics subscription (KIP-714)."""

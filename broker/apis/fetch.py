@@ -37,6 +37,7 @@ from minikafka.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from minikafka.protocol.names import TopicPartition
 
 REQUEST = FetchRequest
 VERSIONS = "4-18"
@@ -113,6 +114,8 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
         answers = await _read_news(request, session, context)
     else:
         answers = await _read_enough(request, wanted, context)
+    if follows:
+        _count(answers, context)
     response = FetchResponse()
     if session is not None:
         _answer_changes(session, answers, response, by_id)
@@ -200,8 +203,8 @@ def _read_all(
 ) -> Answers:
     answers = Answers()
     follows = asker.replica_id >= 0
-    throttle, now_ms = context.node.leader_throttle, steady_ms()
-    held_back = follows and throttle.wait_ms(now_ms) > 0
+    throttle = context.node.leader_throttle
+    held_back = follows and throttle.wait_ms(steady_ms()) > 0
     budget = min(request.max_bytes, context.node.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
@@ -213,7 +216,6 @@ def _read_all(
                 waits = held_back and _is_held_back(partition, asker.replica_id, throttle)
                 least = not (answers.size_bytes or waits)
                 found = _read_for_follower(partition, cached, 0 if waits else max_bytes, asker, least)
-                throttle.record(partition.topic_partition, len(found.records), now_ms)
             else:
                 found = _read(partition, cached, max_bytes, asker, request, context, not answers.size_bytes)
         except KafkaError as error:
@@ -280,6 +282,14 @@ def _read_for_follower(
         at_least_one_batch=at_least_one_batch,
         first_look=asker.first_look,
     )
+
+
+def _count(answers: Answers, context: RequestContext) -> None:
+    """What leaves for a follower counts for the throttle; what was looked at and found too little does not."""
+    now_ms = steady_ms()
+    for cached, answer in answers.partitions:
+        partition = TopicPartition(cached.topic, cached.partition)
+        context.node.leader_throttle.record(partition, len(answer.records or b""), now_ms)
 
 
 def _is_held_back(partition: Partition, node_id: int, throttle: Throttle) -> bool:

@@ -6,7 +6,7 @@ Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 from collections.abc import Collection, Mapping
 
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
-from minikafka.protocol.settings import NODE_SETTINGS, THROTTLE_SETTINGS, InvalidSetting, listener_base_name
+from minikafka.protocol.settings import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
 from minikafka.protocol.settings_schema import PER_BROKER
 
 __all__ = ["check", "check_min_isr", "check_node_id"]
@@ -37,7 +37,7 @@ def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
         InvalidRequestError: with the names, or the first wrong value.
     """
     bases = {name: listener_base_name(name) or name for name in wanted}
-    known = {name: _SETTINGS[base] for name, base in bases.items() if base in _SETTINGS}
+    known = {name: BROKER_SETTINGS[base] for name, base in bases.items() if base in BROKER_SETTINGS}
     _refuse("Cannot update these configs dynamically", [name for name in wanted if _is_fixed(name)])
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
@@ -62,7 +62,6 @@ def _is_fixed(name: str) -> bool:
     return name in NODE_SETTINGS and NODE_SETTINGS[name].read_only
 
 
-_SETTINGS = {**NODE_SETTINGS, **THROTTLE_SETTINGS}
 _OF_LISTENERS = frozenset(
     name
     for name in NODE_SETTINGS

@@ -219,22 +219,25 @@ class Node:
         leader = self.world.nodes[self.partition.leader_id]
         return leader, copying, copying.request(self.world.now_ms, self.broker_epoch)
 
-    async def answer(self, request: FetchRequest) -> FetchResponse:
-        """What this node, as a leader, says to a fetch."""
-        request.max_wait_ms = 0
-        node = SimpleNamespace(
+    def context(self, *, rack_aware: bool = False) -> RequestContext:
+        """What a fetch from this node sees of it."""
+        node: Any = SimpleNamespace(
             image=self.image,
             partitions=self.partitions,
             fetch_sessions=self.sessions,
             fetch_max_bytes=1 << 20,
             now_ms=self.world.clock,
-            rack_aware=self.world.rack_aware,
+            rack_aware=rack_aware,
             leader_throttle=self.leader_throttle,
             addresses=lambda context: [],
         )
-        context = RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")  # type: ignore[arg-type]
+        return RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")
+
+    async def answer(self, request: FetchRequest) -> FetchResponse:
+        """What this node, as a leader, says to a fetch."""
+        request.max_wait_ms = 0
         try:
-            response = await fetch.handle(request, context)
+            response = await fetch.handle(request, self.context(rack_aware=self.world.rack_aware))
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
         for topic in response.responses:

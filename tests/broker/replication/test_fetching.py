@@ -1,15 +1,12 @@
 """The leader's side of a follower's standing question, and consumers that are sent to a replica in their rack."""
 
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any
 
 import trio
 import trio.testing
 from support.replica_world import TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.context import RequestContext
 from minikafka.broker.waiting import Growth, News, sleep_until_grown
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
@@ -20,22 +17,8 @@ def in_trio(story: Callable[[], Awaitable[None]]) -> None:
     trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def context_of(node: Node, *, rack_aware: bool = False) -> RequestContext:
-    surroundings: Any = SimpleNamespace(
-        image=node.image,
-        partitions=node.partitions,
-        fetch_sessions=node.sessions,
-        fetch_max_bytes=1 << 20,
-        now_ms=node.world.clock,
-        rack_aware=rack_aware,
-        leader_throttle=node.leader_throttle,
-        addresses=lambda context: [],
-    )
-    return RequestContext(surroundings, 18, "follower", "127.0.0.1", "PLAINTEXT")
-
-
 async def ask(node: Node, request: FetchRequest, **options: bool) -> FetchResponse:
-    return await fetch.handle(request, context_of(node, **options))
+    return await fetch.handle(request, node.context(**options))
 
 
 def test_a_waiting_follower_is_answered_as_soon_as_there_is_something() -> None:

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 from support.replica_world import TOPIC, World
 
+from minikafka.broker.apis import fetch
 from minikafka.broker.throttle import FOLLOWER, LEADER, WAIT_MS_MAX, Rate, throttle_of
 from minikafka.controller.image import Image
 from minikafka.controller.records import ConfigRecord
@@ -132,3 +133,39 @@ def test_a_brokers_own_limit_counts_before_that_of_all() -> None:
     assert throttle.wait_ms(0) == WAIT_MS_MAX
     image.apply(ConfigRecord(BROKER_RESOURCE, "1", "leader.replication.throttled.rate", "100"))
     assert throttle.wait_ms(0) == 0
+
+
+@pytest.mark.parametrize(("rate", "replicas"), [("fast", "*"), ("-1", "*"), ("1", "*,0:1"), ("1", "0:x"), ("1", "")])
+def test_values_from_before_they_were_checked_limit_nothing(rate: str, replicas: str) -> None:
+    image, partition = Image(), TopicPartition("t", 0)
+    throttle = throttle_of(LEADER, 1, image, 1, 1000)
+    image.apply(ConfigRecord(TOPIC_RESOURCE, "t", "leader.replication.throttled.replicas", replicas))
+    image.apply(ConfigRecord(BROKER_RESOURCE, "", "leader.replication.throttled.rate", rate))
+    throttle.record(partition, 100, 0)
+    assert throttle.wait_ms(0) == 0
+
+
+def test_a_leader_counts_what_it_sends_however_often_it_looked() -> None:
+    async def story() -> None:
+        world = World(isr=(1, 2))
+        limited(world, LEADER, 4000)
+        leader, asked = world.nodes[1], world.nodes[3].ask()
+        assert asked is not None
+        request = asked[2]
+        request.min_bytes, request.max_wait_ms = 3 * len(VALUE), 60_000
+        sent: list[int] = []
+
+        async def wait() -> None:
+            response = await fetch.handle(request, leader.context())
+            sent.append(len(response.responses[0].partitions[0].records or b""))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for _ in range(3):
+                await trio.testing.wait_all_tasks_blocked()
+                leader.produce(VALUE, acks=1)
+                leader.partition.tail.wake()  # makes the fetch look, whether there is enough or not
+        assert 3 * len(VALUE) <= sent[0] < 4000
+        assert leader.leader_throttle.wait_ms(int(trio.current_time() * 1000)) == 0
+
+    in_trio(story)
