@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from bench.cluster import measure_cluster
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
 from bench.results import Figure, machine, table
 from bench.spark import measure_spark
 from bench.startup import measure_log_sizes, measure_start
+from bench.three_nodes import measure_cluster
 from bench.throughput import measure_clients, measure_confluent
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -31,11 +31,11 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers, Record
 from minikafka.spark_connector import register
-from minikafka.spark_connector.cluster import cluster_for
+from minikafka.spark_connector.micro_batches import Position
+from minikafka.spark_connector.offset_reader import cluster_for
+from minikafka.spark_connector.offset_resolution import batch_ranges
 from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.reader import read
-from minikafka.spark_connector.resolve import batch_ranges
-from minikafka.spark_connector.stream import Position
+from minikafka.spark_connector.partition_reader import read
 
 JARS = CHECKOUT.parent / "shared" / "apache-kafka" / "spark-jars"
 PRODUCE_VERSION = 9

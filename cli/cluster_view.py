@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minikafka.cli.local_cluster import LocalCluster
     from minikafka.client import QuorumDescription
     from minikafka.client.blocking import Admin
-    from minikafka.client.metadata import Topic
+    from minikafka.client.connections.cluster_metadata import Topic
 
 RENEW_INTERVAL_S = 1.0
 NAMED_PARTITIONS_MAX = 5

@@ -16,7 +16,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
-from minikafka.storage.producers import CorruptSnapshot, ProducerStates
+from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
 
 OFFSET_ENTRY, TIME_ENTRY, TRANSACTION_ENTRY = struct.Struct(">ii"), struct.Struct(">qi"), struct.Struct(">hqqqq")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")

@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from minikafka.broker.config_properties import read_properties
+from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.cluster_layout import (
     HOST,
     ClusterError,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from minikafka.client.consumer import Consumer
+    from minikafka.client.consumer.consumer import Consumer
     from minikafka.client.options import ClientOptions
-    from minikafka.client.producer import Producer
+    from minikafka.client.producer.producer import Producer
 
     PairType = click.ParamType[tuple[str, str]]
     BytesType = click.ParamType[bytes]

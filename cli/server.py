@@ -47,7 +47,7 @@ def server(
       minikafka server --config server.properties --set log.retention.ms=3600000
     """
     with quick_imports():
-        from minikafka.broker.main import CannotStart, run
+        from minikafka.broker.node.main import CannotStart, run
 
     take_over(config)
     try:

@@ -14,7 +14,7 @@ from minikafka.cli.tables import counted, numbers, table
 
 if TYPE_CHECKING:
     from minikafka.client import Admin, ConfigEntry, KafkaError
-    from minikafka.client.metadata import Partition, Topic
+    from minikafka.client.connections.cluster_metadata import Partition, Topic
 
 SET_BY = {1: "topic", 2: "broker", 3: "cluster", 4: "server file", 5: "default"}
 """Where a setting comes from, by its number in Kafka's protocol (`ConfigSource`)."""

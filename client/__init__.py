@@ -42,8 +42,8 @@ Caveats:
       fetching yet. A consumer does not look for truncation after an unclean leader election (KIP-320).
 """
 
-from minikafka.client.admin import Admin
-from minikafka.client.admin_types import (
+from minikafka.client.admin.admin import Admin
+from minikafka.client.admin.admin_types import (
     ClusterDescription,
     ConfigEntry,
     GroupDescription,
@@ -54,13 +54,13 @@ from minikafka.client.admin_types import (
     QuorumReplica,
     Reassignment,
 )
-from minikafka.client.batch import Delivery, RecordMetadata
-from minikafka.client.consumer import Consumer, RecordBatch
-from minikafka.client.fetcher import ConsumerRecord
-from minikafka.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.admin.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.consumer.consumer import Consumer, RecordBatch
+from minikafka.client.consumer.fetch_state import ConsumerRecord
+from minikafka.client.consumer.subscription import Listener
 from minikafka.client.options import InvalidOption
-from minikafka.client.producer import Producer
-from minikafka.client.subscription import Listener
+from minikafka.client.producer.producer import Producer
+from minikafka.client.producer.producer_batch import Delivery, RecordMetadata
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from minikafka.client import admin as asynchronous_admin
-from minikafka.client import consumer as asynchronous_consumer
-from minikafka.client import producer as asynchronous_producer
-from minikafka.client.batch import Delivery, OnDelivery, RecordMetadata
-from minikafka.client.cluster import ClusterClient
-from minikafka.client.fetcher import ConsumerRecord
+from minikafka.client.admin import admin as asynchronous_admin
+from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.consumer import consumer as asynchronous_consumer
+from minikafka.client.consumer.fetch_state import ConsumerRecord
 from minikafka.client.options import ConsumerOptions, make
+from minikafka.client.producer import producer as asynchronous_producer
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers

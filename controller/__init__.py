@@ -18,7 +18,7 @@ The life of a CreateTopics::
 Who has a question instead of a change (`DESCRIPTIONS` in `decisions/routing.py`, `describe_configs.py`) reads the
 image and waits for nobody.
 
-In a cluster every node has a `ClusterController` with the same face. It follows the quorum of the metadata log (Raft in
+In a cluster every node has a `QuorumController` with the same face. It follows the quorum of the metadata log (Raft in
 pull form: whoever is behind fetches) and hands what is to be decided to the *active controller*, where the leader is::
 
     cluster.py              handle: hand_on.py says what this node answers itself; the rest goes to the leader

@@ -10,7 +10,7 @@ applied by whoever shall see what was decided::
 from collections.abc import Mapping
 from typing import Any
 
-from minikafka.controller.term import TermEnded
+from minikafka.controller.active.leadership_term import TermEnded
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, UnknownServerError, error_for

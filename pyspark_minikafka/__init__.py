@@ -3,7 +3,7 @@
 Where it was not found (an editable install hides it from Spark's search), `register(spark)` does the same.
 """
 
-from minikafka.spark_connector.source import MinikafkaDataSource, register
+from minikafka.spark_connector.data_source import MinikafkaDataSource, register
 
 __all__ = ["DefaultSource", "register"]
 

@@ -13,7 +13,7 @@ The life of a query. Spark makes a `source.MinikafkaDataSource` from the options
 process of Spark's resolves where to begin and to end (`resolve`, on the wire by `cluster` and `wire`) and cuts the
 ranges into input partitions (`planner`); a stream does so batch after batch in a process of its own (`stream`,
 `offsets`). Executors read one range each (`reader`): whole fetch answers become Arrow columns
-(`minikafka.client.arrow`) that Spark takes over as they are. `lag` reads a stream's progress.
+(`minikafka.client.consumer.arrow_batches`) that Spark takes over as they are. `lag` reads a stream's progress.
 
 Caveats:
     * Only PLAINTEXT: no TLS and SASL yet. No sink yet: it comes with transactions.
@@ -28,15 +28,15 @@ Caveats:
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minikafka.spark_connector.data_source import register
     from minikafka.spark_connector.progress import lag
-    from minikafka.spark_connector.source import register
 
 __all__ = ["lag", "register"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "register":
-        from minikafka.spark_connector.source import register
+        from minikafka.spark_connector.data_source import register
 
         return register
     if name == "lag":

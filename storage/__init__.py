@@ -53,13 +53,13 @@ Caveats:
 - Only format v2 (Kafka 0.11 and newer) is read, like in Kafka 4. No tiered storage, no log directories moves.
 """
 
-from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk, File, FileSlice, MemoryDisk, RealDisk
 from minikafka.storage.log import Log
-from minikafka.storage.logs import LogManager
-from minikafka.storage.producers import Duplicate, Origin, ProducerStates
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_manager import LogManager
+from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
+from minikafka.storage.producer_state import Duplicate, Origin, ProducerStates
 from minikafka.storage.recovery import CorruptLog
-from minikafka.storage.results import Appended, OffsetOutOfRange, UnexpectedOffset
 
 __all__ = [
     "Appended",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from minikafka.protocol.names import TopicPartition, uuid_text
-from minikafka.storage import checkpoint
-from minikafka.storage.checkpoint import BrokenCheckpoint
+from minikafka.storage import checkpoint_files
+from minikafka.storage.checkpoint_files import BrokenCheckpoint
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 
@@ -58,7 +58,7 @@ class DataDirectory:
         """
         self._disk.make_directory(self.path)
         self._disk.lock(f"{self.path}/.lock")
-        found = checkpoint.read_properties(self._disk, self._at(checkpoint.META_PROPERTIES))
+        found = checkpoint_files.read_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES))
         if found is None:
             # The first byte keeps the text from beginning with '-'; the bits are those of a version 4 UUID.
             raw = bytearray(random.randbytes(16))
@@ -67,7 +67,7 @@ class DataDirectory:
             found = {"directory.id": uuid_text(bytes(raw)), "version": "1"}
             if node_id is not None and cluster_id is not None:
                 found = {"node.id": str(node_id), **found, "cluster.id": cluster_id}
-                checkpoint.write_properties(self._disk, self._at(checkpoint.META_PROPERTIES), found)
+                checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), found)
         self.directory_id = found.get("directory.id", "")
         self._compare("node.id", found, None if node_id is None else str(node_id))
         self._compare("cluster.id", found, cluster_id)
@@ -78,8 +78,8 @@ class DataDirectory:
 
     def take_marker(self) -> None:
         """See whether the last shutdown was clean, and take the marker away before anything is opened."""
-        path = self._at(checkpoint.CLEAN_SHUTDOWN)
-        epoch = checkpoint.read_clean_shutdown(self._disk, path)
+        path = self._at(checkpoint_files.CLEAN_SHUTDOWN)
+        epoch = checkpoint_files.read_clean_shutdown(self._disk, path)
         self.clean = epoch is not None
         if epoch is not None:
             self.broker_epoch = epoch
@@ -88,18 +88,18 @@ class DataDirectory:
 
     def write_marker(self, broker_epoch: int) -> None:
         """The very last thing of a clean shutdown."""
-        checkpoint.write_clean_shutdown(self._disk, self._at(checkpoint.CLEAN_SHUTDOWN), broker_epoch)
+        checkpoint_files.write_clean_shutdown(self._disk, self._at(checkpoint_files.CLEAN_SHUTDOWN), broker_epoch)
 
     def read_checkpoints(self) -> list[str]:
         """Read all; one that cannot be read counts as empty, which is always safe. Returns what was wrong."""
         warnings: list[str] = []
         for name, offsets in (
-            (checkpoint.RECOVERY_POINTS, self.recovery_points),
-            (checkpoint.LOG_START_OFFSETS, self.start_offsets),
-            (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
+            (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
+            (checkpoint_files.LOG_START_OFFSETS, self.start_offsets),
+            (checkpoint_files.HIGH_WATERMARKS, self.high_watermarks),
         ):
             try:
-                offsets.update(checkpoint.read_offsets(self._disk, self._at(name)))
+                offsets.update(checkpoint_files.read_offsets(self._disk, self._at(name)))
                 self._written[name] = dict(offsets)
             except BrokenCheckpoint as error:
                 warnings.append(str(error))
@@ -109,14 +109,14 @@ class DataDirectory:
         """A new log begins under this name: what was written down for an older one must not be believed."""
         for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks):
             offsets.pop(key, None)
-        if key in self._written.get(checkpoint.RECOVERY_POINTS, {}):
+        if key in self._written.get(checkpoint_files.RECOVERY_POINTS, {}):
             self.write_recovery_points()
-        if key in self._written.get(checkpoint.LOG_START_OFFSETS, {}):
+        if key in self._written.get(checkpoint_files.LOG_START_OFFSETS, {}):
             self.write_start_offsets()
 
     def write_recovery_points(self) -> None:
         found = {key: log.recovery_point for key, log in self.logs.items()}
-        self._write(checkpoint.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
+        self._write(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
 
     def write_start_offsets(self) -> None:
         """Only of logs whose start was moved: the others begin where their first segment does."""
@@ -125,14 +125,14 @@ class DataDirectory:
             for key, log in self.logs.items()
             if log.start_offset > log.segments.bases[0]
         }
-        self._write(checkpoint.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
+        self._write(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
 
     def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """What writes them, for a worker thread."""
         known = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
         self.high_watermarks.update(known)
         found = {**self._closed(self.high_watermarks), **known}
-        return lambda: self._write(checkpoint.HIGH_WATERMARKS, found)
+        return lambda: self._write(checkpoint_files.HIGH_WATERMARKS, found)
 
     def _closed(self, offsets: Offsets) -> Offsets:
         """The lines of logs that are there but not open (corrupt ones): they stay as they are."""
@@ -144,7 +144,7 @@ class DataDirectory:
 
     def _write(self, name: str, offsets: Offsets) -> None:
         if self._written.get(name) != offsets:
-            checkpoint.write_offsets(self._disk, self._at(name), offsets)
+            checkpoint_files.write_offsets(self._disk, self._at(name), offsets)
             self._written[name] = offsets
 
     def _at(self, name: str) -> str:

@@ -18,11 +18,11 @@ from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.checkpoint import EPOCHS
-from minikafka.storage.config import LogConfig
+from minikafka.storage.checkpoint_files import EPOCHS
 from minikafka.storage.disk import Disk, FileSlice
 from minikafka.storage.flush import Flush
-from minikafka.storage.lookup import (
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_lookup import (
     find_aborted,
     find_batches,
     find_max_timestamp,
@@ -30,9 +30,9 @@ from minikafka.storage.lookup import (
     find_timestamp,
     find_upper_bound,
 )
-from minikafka.storage.producers import BatchMetadata, Producer, ProducerStates
+from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
+from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, take_in_producer
-from minikafka.storage.results import Appended, OffsetOutOfRange, UnexpectedOffset
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
 from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
 from minikafka.storage.truncation import truncate_fully, truncate_to

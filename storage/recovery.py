@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.checkpoint import (
+from minikafka.storage.batch_scan import Header, headers
+from minikafka.storage.checkpoint_files import (
     EPOCHS,
     PARTITION_METADATA,
     BrokenCheckpoint,
@@ -25,17 +26,16 @@ from minikafka.storage.checkpoint import (
     read_topic_id,
     write_topic_id,
 )
-from minikafka.storage.config import LogConfig
+from minikafka.storage.crash_leftovers import tidy
 from minikafka.storage.disk import Disk
-from minikafka.storage.epochs import LeaderEpochs
-from minikafka.storage.leftovers import tidy
-from minikafka.storage.producers import ProducerStates
-from minikafka.storage.scan import Header, headers
+from minikafka.storage.leader_epochs import LeaderEpochs
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.producer_snapshots import SUFFIX as SNAPSHOT
+from minikafka.storage.producer_snapshots import ProducerSnapshots
+from minikafka.storage.producer_state import ProducerStates
 from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
 from minikafka.storage.segments import Segments
-from minikafka.storage.snapshots import SUFFIX as SNAPSHOT
-from minikafka.storage.snapshots import ProducerSnapshots
-from minikafka.storage.transactions import AbortedTransaction
+from minikafka.storage.transaction_index import AbortedTransaction
 
 DAMAGED = ".damaged"
 _SCAN_SIZE = 1 << 20

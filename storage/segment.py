@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
-from minikafka.storage.config import LogConfig
+from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import Buffer, Disk, File
 from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, last_entry
-from minikafka.storage.scan import Header, headers
-from minikafka.storage.transactions import TransactionIndex
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.transaction_index import TransactionIndex
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 DELETED = ".deleted"

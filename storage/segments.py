@@ -2,8 +2,8 @@
 
 from bisect import bisect_left, bisect_right
 
-from minikafka.storage.config import LogConfig
 from minikafka.storage.disk import Disk
+from minikafka.storage.log_config import LogConfig
 from minikafka.storage.segment import Segment
 
 

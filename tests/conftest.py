@@ -7,6 +7,7 @@ busy), and trio, which runs tasks that are ready in a random order, has the same
 from __future__ import annotations
 
 import os
+from collections import Counter
 from typing import Any
 
 import hypothesis
@@ -63,3 +64,13 @@ def group(nodeid: str) -> str:
 def weight(tests: list[pytest.Item]) -> int:
     """A guess at how long they take."""
     return sum(SLOW if test.get_closest_marker("slow") or SPARK in test.nodeid else 1 for test in tests)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The skipped tests, counted by reason: what this machine lacks, in a few lines."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    if reasons:
+        terminalreporter.section("skipped, by reason")
+    for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):
+        terminalreporter.line(f"{count:5d}  {reason}")

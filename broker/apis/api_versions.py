@@ -2,7 +2,7 @@
 
 import re
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.decisions.update_features import FEATURES
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.api_versions import (

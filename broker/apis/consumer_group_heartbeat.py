@@ -5,7 +5,7 @@ A client that asks nevertheless is told as by an Apache Kafka with
 but first to whom the group belongs.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

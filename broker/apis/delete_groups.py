@@ -1,6 +1,6 @@
 """DeleteGroups: groups without members go, with their offsets (KIP-229). Versions 0 to 2."""
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 REQUEST = DeleteGroupsRequest

@@ -1,8 +1,8 @@
 """DeleteRecords: move a log's start (KIP-107). Versions 0 to 2."""
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.partition import Partition
-from minikafka.broker.waiting import before, deadline_in
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.fetch_wait import before, deadline_in
+from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError, PolicyViolationError
 from minikafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,

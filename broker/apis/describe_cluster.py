@@ -1,8 +1,8 @@
 """DescribeCluster: nodes and who controls them (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
 
-from minikafka.broker.advertising import addresses
-from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import CLUSTER_OPERATIONS, Address
+from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, Address
+from minikafka.broker.connections.listener_addresses import addresses
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from minikafka.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -1,7 +1,7 @@
 """DescribeConfigs: every setting, its value, and where that comes from (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
 
-from minikafka.broker.context import RequestContext
-from minikafka.controller.describe_configs import describe_configs
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.controller.settings.describe_configs import describe_configs
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 REQUEST = DescribeConfigsRequest

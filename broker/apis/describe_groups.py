@@ -2,7 +2,7 @@
 ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): up to 5 a group that nobody knows is Dead.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 REQUEST = DescribeGroupsRequest

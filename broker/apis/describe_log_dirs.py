@@ -1,7 +1,7 @@
 """DescribeLogDirs: what the partitions take on disk (KIP-113), and what is free (KIP-827). Versions 1 to 5."""
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.partition import Partition
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

@@ -1,6 +1,6 @@
 """DescribeProducers: who writes to a partition, and with what sequence (KIP-664). Version 0."""
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.describe_producers import (
     DescribeProducersRequest,

@@ -1,8 +1,8 @@
 """DescribeQuorum: the voters of the metadata log and how far they are (KIP-595, KIP-836). Versions 0 to 2."""
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.quorum import Quorum
-from minikafka.controller.quorum_description import ReplicaDescription
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.node.quorum_info import Quorum
+from minikafka.controller.quorum.quorum_description import ReplicaDescription
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

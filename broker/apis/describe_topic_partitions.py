@@ -1,8 +1,8 @@
 """DescribeTopicPartitions: topics page by page (KIP-966). Version 0."""
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import TOPIC_OPERATIONS, offline
-from minikafka.controller.image import Image, PartitionState, Topic
+from minikafka.broker.apis.cluster_answers import TOPIC_OPERATIONS, offline
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode, InvalidRequestError, InvalidTopicError
 from minikafka.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import trio
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
-from minikafka.broker.metadata import current_leader
-from minikafka.broker.partition import Partition
-from minikafka.broker.reading import EMPTY, NOBODY, Read
-from minikafka.broker.replica_selection import preferred_replica
-from minikafka.broker.throttle import Throttle
-from minikafka.broker.waiting import News, Watched, deadline_in, sleep_until_grown, steady_ms
+from minikafka.broker.apis.cluster_answers import current_leader
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.fetch_result import EMPTY, NOBODY, Read
+from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
+from minikafka.broker.partitions.fetch_wait import News, Watched, deadline_in, sleep_until_grown, steady_ms
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.preferred_read_replica import preferred_replica
+from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.protocol.errors import (
     ErrorCode,
     FencedLeaderEpochError,

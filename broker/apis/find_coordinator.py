@@ -5,7 +5,7 @@ from 1, many keys at once from 4 (KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-89
 The internal topic that holds the answer is created by the first who asks.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError
 from minikafka.protocol.messages.find_coordinator import (
     Coordinator,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest

@@ -1,6 +1,6 @@
 """InitProducerId: an identity for an idempotent producer (KIP-98, KIP-360). Versions 0 to 5; 6 is not stable in 4.3."""
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

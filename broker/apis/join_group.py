@@ -3,7 +3,7 @@
 reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The answer may take as long as a rebalance.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.member import Caller
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

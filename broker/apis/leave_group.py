@@ -2,7 +2,7 @@
 instance id, from 3 (KIP-345), reasons from 5 (KIP-800).
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 REQUEST = LeaveGroupRequest

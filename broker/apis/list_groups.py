@@ -2,7 +2,7 @@
 (KIP-848).
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 REQUEST = ListGroupsRequest

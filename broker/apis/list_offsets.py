@@ -6,8 +6,8 @@ local start is the start, and nothing is remote.
 
 from collections import Counter
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.partition import Partition
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import (
     ErrorCode,
     InvalidRequestError,

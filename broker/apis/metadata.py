@@ -2,8 +2,8 @@
 10, asked for by id from 12 (KIP-516), the error of the whole from 13 (KIP-1102).
 """
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, brokers, topic_answer
+from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, brokers, topic_answer
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.metadata import (

@@ -2,7 +2,7 @@
 (KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -1,6 +1,6 @@
 """OffsetDelete: forget committed offsets of topics that no member reads (KIP-496). Version 0."""
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_delete import (
     OffsetDeleteRequest,

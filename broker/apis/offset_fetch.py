@@ -2,7 +2,7 @@
 require_stable from 7 (KIP-447), many groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

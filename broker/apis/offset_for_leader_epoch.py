@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch: where an epoch ended (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

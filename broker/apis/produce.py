@@ -4,11 +4,11 @@ librdkafka stops compressing where they are missing (KAFKA-18659).
 
 from collections.abc import Awaitable, Iterable
 
-from minikafka.broker.context import Disconnect, RequestContext
-from minikafka.broker.metadata import current_leader
-from minikafka.broker.partition import Partition, Written
-from minikafka.broker.validation import RejectedRecords, produced_batch
-from minikafka.broker.waiting import before, deadline_in
+from minikafka.broker.apis.cluster_answers import current_leader
+from minikafka.broker.connections.request_context import Disconnect, RequestContext
+from minikafka.broker.partitions.batch_validation import RejectedRecords, produced_batch
+from minikafka.broker.partitions.fetch_wait import before, deadline_in
+from minikafka.broker.partitions.partition import Partition, Written
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,

@@ -2,7 +2,7 @@
 metrics reporter: a client that asks nevertheless is told that nobody subscribed.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 

@@ -3,7 +3,7 @@
 leader has assigned.
 """
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
-from minikafka.broker.context import RequestContext
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from minikafka.protocol.messages.create_delegation_token import (

@@ -2,7 +2,7 @@
 
 from minikafka.controller.decisions import producer_ids
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

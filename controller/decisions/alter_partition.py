@@ -12,8 +12,8 @@ from dataclasses import replace
 from minikafka.controller.decisions.broker_heartbeat import is_stale
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.partition_changes import TopicRules, partition_change
-from minikafka.controller.image import Image, PartitionState, Topic, changed
-from minikafka.controller.records import PartitionChange
+from minikafka.controller.metadata.image import Image, PartitionState, Topic, changed
+from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -6,8 +6,8 @@ Source: `ReplicationControlManager.validateManualPartitionAssignment`.
 from collections.abc import Sequence
 from random import Random
 
-from minikafka.controller.image import Image
-from minikafka.controller.placement import UsableBroker, place
+from minikafka.controller.decisions.replica_placement import UsableBroker, place
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import InvalidReplicaAssignmentError, InvalidReplicationFactorError
 
 __all__ = ["check_assignment", "in_sync_at_first", "place_partitions"]

@@ -10,10 +10,10 @@ That it was heard of counts as soon as the request is there (`sessions.py`); her
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
+from minikafka.controller.decisions.broker_fencing import at_most, leaving, returning
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.fencing import at_most, leaving, returning
-from minikafka.controller.image import Image
-from minikafka.controller.records import BrokerChange, BrokerRecord, Record
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 

@@ -10,10 +10,10 @@ Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handl
 
 from dataclasses import replace
 
+from minikafka.controller.decisions.broker_fencing import at_most, leaving
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.fencing import at_most, leaving
-from minikafka.controller.image import Image
-from minikafka.controller.records import BrokerRecord, Endpoint, Record
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerRecord, Endpoint, Record
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,

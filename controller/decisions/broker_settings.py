@@ -6,8 +6,8 @@ Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 from collections.abc import Collection, Mapping
 
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
-from minikafka.protocol.settings import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
-from minikafka.protocol.settings_schema import PER_BROKER
+from minikafka.protocol.settings.declaration import PER_BROKER
+from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
 
 __all__ = ["check", "check_min_isr", "check_node_id"]
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
-from minikafka.protocol.settings import CLIENT_METRICS_SETTINGS, InvalidSetting
+from minikafka.protocol.settings.registry import CLIENT_METRICS_SETTINGS, InvalidSetting
 
 __all__ = ["check"]
 

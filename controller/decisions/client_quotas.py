@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from minikafka.controller.decisions.decision import Context, Decision, check_size
-from minikafka.controller.image import Entity, Image
-from minikafka.controller.records import ClientQuotaRecord
+from minikafka.controller.metadata.image import Entity, Image
+from minikafka.controller.metadata.records import ClientQuotaRecord
 from minikafka.protocol.errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from minikafka.protocol.messages import describe_client_quotas as described
 from minikafka.protocol.messages.alter_client_quotas import (
@@ -20,7 +20,7 @@ from minikafka.protocol.messages.alter_client_quotas import (
     RequestEntryData,
     ResponseEntryData,
 )
-from minikafka.protocol.settings import QUOTA_SETTINGS, SettingType
+from minikafka.protocol.settings.registry import QUOTA_SETTINGS, SettingType
 
 __all__ = ["decide", "describe"]
 

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from minikafka.controller.decisions import broker_settings, client_metrics_settings, group_settings, log_levels
 from minikafka.controller.decisions.decision import Context, check_size
-from minikafka.controller.decisions.eligible_replicas import no_longer_eligible
+from minikafka.controller.decisions.eligible_leader_replicas import no_longer_eligible
 from minikafka.controller.decisions.topic_settings import check_topic_settings
-from minikafka.controller.image import Image
-from minikafka.controller.in_force import ResourceType
-from minikafka.controller.records import ConfigRecord, Record
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import ConfigRecord, Record
+from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidRequestError,
@@ -27,7 +27,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
-from minikafka.protocol.settings import GROUP_SETTINGS, NODE_SETTINGS, TOPIC_SETTINGS, Setting, SettingType
+from minikafka.protocol.settings.registry import GROUP_SETTINGS, NODE_SETTINGS, TOPIC_SETTINGS, Setting, SettingType
 
 __all__ = ["Alteration", "Altered", "Operation", "OperationKind", "alter"]
 

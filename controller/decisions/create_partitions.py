@@ -7,8 +7,8 @@ from collections import Counter
 
 from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.image import Image, Topic
-from minikafka.controller.records import PartitionRecord, Record
+from minikafka.controller.metadata.image import Image, Topic
+from minikafka.controller.metadata.records import PartitionRecord, Record
 from minikafka.protocol.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,

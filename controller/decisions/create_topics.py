@@ -10,9 +10,9 @@ from collections import Counter
 from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
 from minikafka.controller.decisions.topic_settings import check_topic_settings, effective_settings
-from minikafka.controller.image import Image, has_collision_characters, unify_collision_characters
-from minikafka.controller.in_force import ResourceType
-from minikafka.controller.records import ConfigRecord, PartitionRecord, Record, TopicRecord
+from minikafka.controller.metadata.image import Image, has_collision_characters, unify_collision_characters
+from minikafka.controller.metadata.records import ConfigRecord, PartitionRecord, Record, TopicRecord
+from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidPartitionsError,

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Generic, TypeVar
 
-from minikafka.controller.formatting import new_id
-from minikafka.controller.image import Image
-from minikafka.controller.in_force import InForce
-from minikafka.controller.records import Record
-from minikafka.controller.sessions import Sessions
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.active.broker_sessions import Sessions
+from minikafka.controller.metadata.cluster_ids import new_id
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import Record
+from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import PolicyViolationError
 
 __all__ = ["RECORDS_MAX", "Context", "Decision", "check_size"]

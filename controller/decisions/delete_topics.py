@@ -6,8 +6,8 @@ Source: `ControllerApis.deleteTopics`.
 from collections import Counter
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
-from minikafka.controller.records import RemoveTopic
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import RemoveTopic
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,

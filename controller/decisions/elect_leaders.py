@@ -5,8 +5,8 @@ Source: `ReplicationControlManager.electLeaders`.
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
-from minikafka.controller.image import Image
-from minikafka.controller.records import PartitionChange
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import (
     ElectionNotNeededError,
     EligibleLeadersNotAvailableError,

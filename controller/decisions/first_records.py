@@ -5,9 +5,9 @@ Source: `BootstrapMetadata`.
 
 from minikafka.controller.decisions.broker_settings import MIN_ISR
 from minikafka.controller.decisions.update_features import FEATURES
-from minikafka.controller.in_force import ALL_BROKERS, ResourceType
-from minikafka.controller.records import ClusterRecord, ConfigRecord, FeatureRecord, Record
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.metadata.records import ClusterRecord, ConfigRecord, FeatureRecord, Record
+from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
+from minikafka.controller.settings.static_settings import StaticSettings
 
 __all__ = ["bootstrap"]
 

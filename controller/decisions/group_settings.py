@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
-from minikafka.protocol.settings import GROUP_SETTINGS, InvalidSetting, SettingValue
+from minikafka.protocol.settings.registry import GROUP_SETTINGS, InvalidSetting, SettingValue
 
 __all__ = ["check"]
 

@@ -2,7 +2,7 @@
 
 from minikafka.controller.decisions.configs import Alteration, Operation, alter
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

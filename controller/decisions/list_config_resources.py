@@ -1,7 +1,7 @@
 """ListConfigResources: what has, or can have, settings (KIP-1142)."""
 
-from minikafka.controller.image import Image
-from minikafka.controller.in_force import ResourceType
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.list_config_resources import (
     ConfigResource,

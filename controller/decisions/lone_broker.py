@@ -6,8 +6,8 @@ Source: `ClusterControlManager.registerBroker`.
 from dataclasses import dataclass
 
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.image import Image
-from minikafka.controller.records import BrokerRecord, Endpoint, PartitionChange
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerRecord, Endpoint, PartitionChange
 
 __all__ = ["Registration", "decide"]
 

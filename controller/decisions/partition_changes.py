@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from minikafka.controller.image import Image, PartitionState, Topic
-from minikafka.controller.in_force import InForce
-from minikafka.controller.records import PartitionChange
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
+from minikafka.controller.metadata.records import PartitionChange
+from minikafka.controller.settings.effective_settings import InForce
 
 __all__ = ["Election", "Rules", "TopicRules", "changes_of_each", "partition_change", "without"]
 

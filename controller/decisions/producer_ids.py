@@ -6,8 +6,8 @@ Source: `ProducerIdControlManager`.
 from dataclasses import dataclass
 
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.image import Image
-from minikafka.controller.records import ProducerIdsRecord
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import ProducerIdsRecord
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, StaleBrokerEpochError, UnknownServerError
 
 __all__ = ["BLOCK_SIZE", "ProducerIds", "decide"]

@@ -12,8 +12,8 @@ from dataclasses import replace
 from minikafka.controller.decisions.assignments import check_assignment
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
-from minikafka.controller.image import Image, PartitionState, Topic
-from minikafka.controller.records import PartitionChange
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
+from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,

@@ -22,7 +22,7 @@ from minikafka.controller.decisions import (
     update_features,
 )
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest

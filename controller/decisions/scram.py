@@ -9,8 +9,8 @@ import hmac
 from collections import Counter
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
-from minikafka.controller.records import Record, RemoveScram, ScramRecord
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import Record, RemoveScram, ScramRecord
 from minikafka.protocol.errors import (
     DuplicateResourceError,
     KafkaError,

@@ -5,9 +5,9 @@ Source: `LogConfig.validate`, `KafkaConfigSchema`.
 
 from collections.abc import Iterator, Mapping
 
-from minikafka.controller.in_force import ConfigSource, InForce
+from minikafka.controller.settings.effective_settings import ConfigSource, InForce
 from minikafka.protocol.errors import InvalidConfigError
-from minikafka.protocol.settings import TOPIC_SETTINGS, InvalidSetting, SettingValue
+from minikafka.protocol.settings.registry import TOPIC_SETTINGS, InvalidSetting, SettingValue
 
 __all__ = ["check_topic_settings", "effective_settings", "parse_all"]
 

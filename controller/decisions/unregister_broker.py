@@ -4,10 +4,10 @@ As in Kafka it may even be alive: its partitions go on without it, its heartbeat
 back once it registers again. Only the last one that is alive is kept, since nobody could serve after it.
 """
 
+from minikafka.controller.decisions.broker_fencing import at_most, leaving
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.fencing import at_most, leaving
-from minikafka.controller.image import Image
-from minikafka.controller.records import RemoveBroker
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import RemoveBroker
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, InvalidRequestError, KafkaError, RequestTimedOutError
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 

@@ -4,8 +4,8 @@ Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of ver
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.image import Image
-from minikafka.controller.records import FeatureRecord
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import FeatureRecord
 from minikafka.protocol.errors import InvalidUpdateVersionError
 from minikafka.protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -47,7 +47,7 @@ It is pure: no clock, no disk, no network, no randomness but what is handed in. 
 of times over, with everything going wrong that can (`tests/simulation/raft.py`), a situation can be written down as a
 script (`tests/controller/raft/scripts`), and a bug can be planted to see that both notice (`tests/mutations/raft.py`).
 
-Promises that the driver makes (`controller/quorum.py`)::
+Promises that the driver makes (`controller/quorum/raft_driver.py`)::
 
     effects are carried out in order; nothing behind a Persist or Sync is done before that is on the device
     `Raft.synced` is told of each Sync; `answer` and `failed` get the very request that was asked
@@ -89,7 +89,7 @@ from minikafka.controller.raft.election_state import (
 from minikafka.controller.raft.log import EpochEnd, RaftLog, SnapshotId
 from minikafka.controller.raft.raft import Inconsistent, NotLeader, Raft, Replica
 from minikafka.controller.raft.roles import Role
-from minikafka.controller.raft.settings import RaftSettings
+from minikafka.controller.raft.timeouts import RaftSettings
 
 __all__ = [
     "FILE_NAME",

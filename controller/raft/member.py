@@ -23,9 +23,7 @@ from minikafka.controller.raft.election_state import NOBODY, ElectionState
 from minikafka.controller.raft.leader_change import encode_leader_change
 from minikafka.controller.raft.log import RaftLog
 from minikafka.controller.raft.messages import FetchAnswer, Request, Response, Vote
-from minikafka.controller.raft.roles import check_transition
-from minikafka.controller.raft.settings import RaftSettings
-from minikafka.controller.raft.states import (
+from minikafka.controller.raft.role_states import (
     Ballot,
     Candidate,
     Follower,
@@ -36,6 +34,8 @@ from minikafka.controller.raft.states import (
     State,
     Unattached,
 )
+from minikafka.controller.raft.roles import check_transition
+from minikafka.controller.raft.timeouts import RaftSettings
 
 
 class Inconsistent(Exception):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from minikafka.controller.raft import electing, following, leading
+from minikafka.controller.raft import elections, raft_follower, raft_leader
 from minikafka.controller.raft.effects import Effects, Sync, Token
 from minikafka.controller.raft.election_state import NOBODY, ElectionState
 from minikafka.controller.raft.log import RaftLog
@@ -27,9 +27,9 @@ from minikafka.controller.raft.messages import (
     Vote,
     VoteAnswer,
 )
+from minikafka.controller.raft.role_states import Follower, Leader, Progress, Prospective, Unattached
 from minikafka.controller.raft.roles import Role
-from minikafka.controller.raft.settings import RaftSettings
-from minikafka.controller.raft.states import Follower, Leader, Progress, Prospective, Unattached
+from minikafka.controller.raft.timeouts import RaftSettings
 
 __all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
 
@@ -153,7 +153,7 @@ class Raft:
         if message.epoch > member.epoch:
             member.adopt(message.epoch)
         if isinstance(message, Vote):
-            member.answer(token, electing.answer_vote(member, message))
+            member.answer(token, elections.answer_vote(member, message))
         elif isinstance(message, BeginEpoch):
             if message.epoch == member.epoch:
                 self._learn(message.leader, firsthand=True)
@@ -175,7 +175,7 @@ class Raft:
         if message.epoch == member.epoch:
             self._learn(message.leader, firsthand=message.leader == peer)
         if isinstance(request, Vote) and isinstance(message, VoteAnswer):
-            electing.count_answer(member, peer, request, message)
+            elections.count_answer(member, peer, request, message)
         elif isinstance(message, FetchAnswer | FetchSnapshotAnswer):
             self._take_fetched(request, message)
         return self._finish()
@@ -184,18 +184,18 @@ class Raft:
         """`request` will get no answer: there was no connection, or it broke, or it took too long."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.asked is request:
-            following.failed(self._member, state)
+            raft_follower.failed(self._member, state)
         elif isinstance(state, Unattached) and state.asked is request:
-            following.search_on(self._member, state)
+            raft_follower.search_on(self._member, state)
         elif isinstance(request, Vote):
-            electing.count_failure(self._member, peer, request)
+            elections.count_failure(self._member, peer, request)
         return self._finish()
 
     def unreachable(self, now: float, peer: int) -> Effects:
         """`peer` closed a connection or refused one: it is probably gone. Who follows it need not wait for long."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.leader_id == peer:
-            following.suspect(self._member, state)
+            raft_follower.suspect(self._member, state)
         return self._finish()
 
     def append(self, now: float, batches: bytes) -> Effects:
@@ -207,14 +207,14 @@ class Raft:
         leader = self._member.state
         if not isinstance(leader, Leader):
             raise NotLeader(f"node {self._member.node_id} does not lead epoch {self.epoch}")
-        leading.append(self._begin(now), leader, batches)
+        raft_leader.append(self._begin(now), leader, batches)
         return self._finish()
 
     def synced(self, now: float, sync: Sync) -> Effects:
         """A Sync effect is done. To be told on every node, at once."""
         member = self._begin(now)
         if isinstance(member.state, Leader):
-            leading.synced(member, member.state, sync)
+            raft_leader.synced(member, member.state, sync)
         return self._finish()
 
     def resign(self, now: float) -> Effects:
@@ -242,13 +242,13 @@ class Raft:
     def _do_what_is_due(self) -> None:
         member, state = self._member, self._member.state
         if isinstance(state, Follower):
-            following.due(member, state)
+            raft_follower.due(member, state)
         elif isinstance(state, Leader):
-            leading.due(member, state)
+            raft_leader.due(member, state)
         elif isinstance(state, Unattached) and not member.is_voter:
-            following.search(member, state)
+            raft_follower.search(member, state)
         else:
-            electing.due(member, state)
+            elections.due(member, state)
 
     def _learn(self, leader: int, *, firsthand: bool) -> None:
         """Somebody names the leader of this epoch."""
@@ -266,23 +266,23 @@ class Raft:
     def _answer_fetch(self, fetch: Fetch, token: Token) -> None:
         member = self._member
         if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
-            leading.answer_fetch(member, member.state, fetch, token)
+            raft_leader.answer_fetch(member, member.state, fetch, token)
         else:
             member.answer(token, FetchAnswer(member.epoch, member.leader_id))
 
     def _answer_fetch_snapshot(self, fetch: FetchSnapshot, token: Token) -> None:
         member = self._member
         if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
-            member.answer(token, leading.answer_fetch_snapshot(member, member.state, fetch))
+            member.answer(token, raft_leader.answer_fetch_snapshot(member, member.state, fetch))
         else:
             member.answer(token, FetchSnapshotAnswer(member.epoch, member.leader_id, fetch.snapshot))
 
     def _take_fetched(self, request: Request, message: FetchAnswer | FetchSnapshotAnswer) -> None:
         state = self._member.state
         if isinstance(state, Follower) and state.asked is request:
-            following.take_answer(self._member, state, message)
+            raft_follower.take_answer(self._member, state, message)
         elif isinstance(state, Unattached) and state.asked is request:
-            following.search_on(self._member, state)
+            raft_follower.search_on(self._member, state)
 
     def _check_request(self, sender: int, message: Request) -> None:
         """Nobody may speak for another, nor ask votes or lead without being a voter."""

@@ -16,9 +16,9 @@ from minikafka.cli.cluster import how_it_ended
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.cluster_view import nodes_table, partitions_summary
 from minikafka.cli.local_cluster import LocalCluster
-from minikafka.client.admin_types import QuorumDescription
+from minikafka.client.admin.admin_types import QuorumDescription
 from minikafka.client.blocking import Admin
-from minikafka.client.metadata import Partition, Topic
+from minikafka.client.connections.cluster_metadata import Partition, Topic
 
 
 @pytest.fixture

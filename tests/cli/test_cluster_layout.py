@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from minikafka.broker.config import load_config
-from minikafka.broker.config_properties import read_properties
+from minikafka.broker.settings.node_config import load_config
+from minikafka.broker.settings.properties_file import read_properties
 from minikafka.cli.cluster_layout import (
     ClusterError,
     layout,

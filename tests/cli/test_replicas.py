@@ -17,7 +17,7 @@ from support.fake_network import FakeNetwork
 from minikafka.cli import elect_leaders, quorum, reassign
 from minikafka.cli.topics import part_of
 from minikafka.client import Admin, QuorumDescription, QuorumReplica, Reassignment, TopicPartition
-from minikafka.client.metadata import Partition, Topic
+from minikafka.client.connections.cluster_metadata import Partition, Topic
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, ElectionNotNeededError, NotControllerError
 from minikafka.protocol.messages import alter_partition_reassignments as altering
 from minikafka.protocol.messages import elect_leaders as electing

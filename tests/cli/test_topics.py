@@ -7,7 +7,7 @@ from support.command_line import Minikafka
 
 from minikafka.cli.topics import description
 from minikafka.client import ConfigEntry
-from minikafka.client.metadata import Partition, Topic
+from minikafka.client.connections.cluster_metadata import Partition, Topic
 
 
 def test_a_topic_is_created_as_asked(minikafka: Minikafka, judge: Client) -> None:

@@ -10,12 +10,12 @@ import pytest
 from support.fake_network import FakeBroker, FakeNetwork
 
 from minikafka.client import Admin, Consumer, Producer
-from minikafka.client.batch import Delivery
-from minikafka.client.cluster import ClusterClient
-from minikafka.client.metadata import Metadata
+from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.cluster_metadata import Metadata
+from minikafka.client.connections.stalled_requests import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
 from minikafka.client.options import AdminOptions, make
-from minikafka.client.sender import Sender
-from minikafka.client.stalls import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
+from minikafka.client.producer.producer_batch import Delivery
+from minikafka.client.producer.sender import Sender
 from minikafka.protocol.headers import response_parts
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 from minikafka.protocol.messages.create_topics import (

@@ -39,7 +39,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a replica stays eligible although others may commit without it now",
-        "controller/decisions/eligible_replicas.py",
+        "controller/decisions/eligible_leader_replicas.py",
         "yield PartitionChange(topic.id, index, elr=())",
         "yield PartitionChange(topic.id, index)",
         _TESTS,

@@ -3,9 +3,9 @@
 from mutations import Mutation
 
 _TESTS = ("tests/controller/raft",)
-_ELECTING = "controller/raft/electing.py"
-_FOLLOWING = "controller/raft/following.py"
-_LEADING = "controller/raft/leading.py"
+_ELECTING = "controller/raft/elections.py"
+_FOLLOWING = "controller/raft/raft_follower.py"
+_LEADING = "controller/raft/raft_leader.py"
 _MEMBER = "controller/raft/member.py"
 _RAFT = "controller/raft/raft.py"
 
@@ -195,15 +195,15 @@ MUTATIONS = (
     Mutation(
         "a fetch of an earlier epoch is served",
         _RAFT,
-        "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            leading.answer_fetch(",
-        "if isinstance(member.state, Leader):\n            leading.answer_fetch(",
+        "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            raft_leader.answer_fetch(",
+        "if isinstance(member.state, Leader):\n            raft_leader.answer_fetch(",
         _TESTS,
     ),
     Mutation(
         "a late answer is taken for that to the latest request",
         _RAFT,
-        "        if isinstance(state, Follower) and state.asked is request:\n            following.take_answer",
-        "        if isinstance(state, Follower):\n            following.take_answer",
+        "        if isinstance(state, Follower) and state.asked is request:\n            raft_follower.take_answer",
+        "        if isinstance(state, Follower):\n            raft_follower.take_answer",
         _TESTS,
     ),
     Mutation(

@@ -2,13 +2,17 @@
 
 from mutations import Mutation
 
-_TESTS = ("tests/broker/replication/test_traps.py", "tests/broker/replication", "tests/broker/test_replicas.py")
-_THROTTLES = ("tests/broker/replication/test_throttle.py",)
-_COPYING = "broker/copying.py"
-_FOLLOWING = "broker/following.py"
-_PARTITION = "broker/partition.py"
-_REPLICA = "broker/replica.py"
-_REPLICAS = "broker/replicas.py"
+_TESTS = (
+    "tests/broker/replication/test_published_bugs.py",
+    "tests/broker/replication",
+    "tests/broker/partitions/test_follower_progress.py",
+)
+_THROTTLES = ("tests/broker/replication/test_replication_throttle.py",)
+_COPYING = "broker/replication/fetch_state.py"
+_FOLLOWING = "broker/partitions/follower_log.py"
+_PARTITION = "broker/partitions/partition.py"
+_REPLICA = "broker/partitions/replica.py"
+_REPLICAS = "broker/partitions/follower_progress.py"
 
 MUTATIONS = (
     Mutation(
@@ -143,7 +147,7 @@ MUTATIONS = (
         _PARTITION,
         "if self.replicas.anybody_wants_in(self.high_watermark):",
         "if False:",
-        ("tests/broker/test_in_sync.py",),
+        ("tests/broker/replication/test_isr_changes.py",),
     ),
     Mutation(
         "a throttle keeps those waiting who are in sync",
@@ -168,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "replicas of other nodes are throttled too",
-        "broker/throttle.py",
+        "broker/replication/replication_throttle.py",
         "for partition, node in pairs if int(node) == node_id",
         "for partition, node in pairs",
         _THROTTLES,

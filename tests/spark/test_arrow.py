@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import record_shapes
 
-from minikafka.client.consumer import RecordBatch
-from minikafka.client.fetcher import ConsumerRecord
+from minikafka.client.consumer.consumer import RecordBatch
+from minikafka.client.consumer.fetch_state import ConsumerRecord
 from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
 from minikafka.protocol.records.compression import TOGETHER_SIZE_BYTES, Codec, TooMuchContent
 from minikafka.protocol.records.record import CorruptRecords, Record
@@ -20,9 +20,9 @@ from minikafka.protocol.records.record import CorruptRecords, Record
 pytest.importorskip("pyarrow")
 import numpy as np
 
-from minikafka.client import arrow
+from minikafka.client.consumer import arrow_batches as arrow
 from minikafka.protocol.records.tables import read_table
-from minikafka.spark_connector.reader import decoded
+from minikafka.spark_connector.partition_reader import decoded
 
 MUTATIONS = 100_000
 TOGETHER = 40

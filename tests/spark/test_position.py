@@ -14,13 +14,13 @@ from support.spark_brokers import create, delete, delete_records, grow, produce
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
-from minikafka.spark_connector.cluster import cluster_for
-from minikafka.spark_connector.losses import DataLoss
+from minikafka.spark_connector.data_loss import DataLoss
+from minikafka.spark_connector.micro_batches import Position
+from minikafka.spark_connector.offset_reader import cluster_for
+from minikafka.spark_connector.offset_resolution import UnresolvedOffsets, batch_ranges
 from minikafka.spark_connector.options import parse
-from minikafka.spark_connector.planner import Range
-from minikafka.spark_connector.reader import read
-from minikafka.spark_connector.resolve import UnresolvedOffsets, batch_ranges
-from minikafka.spark_connector.stream import Position
+from minikafka.spark_connector.partition_reader import read
+from minikafka.spark_connector.range_planner import Range
 
 pytestmark = pytest.mark.timeout(300)
 Json = dict[str, Any]

@@ -17,9 +17,9 @@ from support.logs import PARTITION, SMALL, Clock, append, append_marker, check_i
 
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.records.control import ControlType
-from minikafka.storage.checkpoint import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from minikafka.storage.disk import RealDisk
-from minikafka.storage.logs import LogManager
+from minikafka.storage.log_manager import LogManager
 from minikafka.storage.recovery import CorruptLog
 
 COUNT = 60

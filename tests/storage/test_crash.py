@@ -24,7 +24,7 @@ from support.logs import (
 )
 
 from minikafka.protocol.records.batch import batches
-from minikafka.storage.checkpoint import RECOVERY_POINTS, read_offsets, write_offsets
+from minikafka.storage.checkpoint_files import RECOVERY_POINTS, read_offsets, write_offsets
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log import Log
 from minikafka.storage.memory_disk import PowerLoss

@@ -23,11 +23,11 @@ from support.logs import (
 
 from minikafka.protocol.errors import RecordListTooLargeError
 from minikafka.protocol.records.batch import batches, stamp_log_append_time
-from minikafka.storage.checkpoint import BrokenCheckpoint, read_topic_id
-from minikafka.storage.config import LogConfig
+from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_topic_id
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.log import Log
-from minikafka.storage.results import Appended, OffsetOutOfRange
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_results import Appended, OffsetOutOfRange
 
 START_MS = 1_700_000_000_000
 

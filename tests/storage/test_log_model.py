@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from support.logs import Clock, append, append_bytes, check_indexes, make_batch, memory_disk, open_log, read_all
 
-from minikafka.storage.config import LogConfig
 from minikafka.storage.log import Log
-from minikafka.storage.results import OffsetOutOfRange
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_results import OffsetOutOfRange
 
 
 class LogMachine(RuleBasedStateMachine):

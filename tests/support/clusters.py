@@ -14,7 +14,7 @@ from typing import Any
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client import NewTopic
 from minikafka.client.blocking import Admin, Consumer, Producer
-from minikafka.client.metadata import Partition
+from minikafka.client.connections.cluster_metadata import Partition
 from minikafka.protocol.errors import KafkaError, TopicAlreadyExistsError
 from minikafka.protocol.names import TopicPartition
 from support.clients import eventually

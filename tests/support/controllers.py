@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 import trio
 import trio.testing
 
-from minikafka.controller.controller import Controller
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.storage.memory_disk import MemoryDisk
 
@@ -17,11 +17,11 @@ START_MS = 1_700_000_000_000
 Result = TypeVar("Result")
 
 
-def started(disk: MemoryDisk, *, node_id: int = 1, seed: int = 0, **given: str) -> Controller:
+def started(disk: MemoryDisk, *, node_id: int = 1, seed: int = 0, **given: str) -> StandaloneController:
     """A controller that has read what is on the disk; settings have underscores for points."""
     texts = {name.replace("_", "."): text for name, text in given.items()}
     static = StaticSettings(node_id, {"node.id": str(node_id), "log.dirs": "/data", **texts})
-    return Controller(static, disk=disk, now_ms=lambda: START_MS, random=Random(seed))
+    return StandaloneController(static, disk=disk, now_ms=lambda: START_MS, random=Random(seed))
 
 
 def make_slow(disk: MemoryDisk, seconds: float) -> None:
@@ -30,11 +30,11 @@ def make_slow(disk: MemoryDisk, seconds: float) -> None:
 
 
 def with_controller(
-    disk: MemoryDisk, use: Callable[[Controller], Awaitable[Result]], **given: Any
-) -> tuple[Controller, Result]:
+    disk: MemoryDisk, use: Callable[[StandaloneController], Awaitable[Result]], **given: Any
+) -> tuple[StandaloneController, Result]:
     """Start, register, use, stop and close a controller."""
 
-    async def main() -> tuple[Controller, Result]:
+    async def main() -> tuple[StandaloneController, Result]:
         controller = started(disk, **given)
         async with trio.open_nursery() as nursery:
             await nursery.start(controller.run)
@@ -53,7 +53,7 @@ def creation(*names: str, partitions: int = 1) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics)
 
 
-async def create(controller: Controller, *names: str, partitions: int = 1) -> list[int]:
+async def create(controller: StandaloneController, *names: str, partitions: int = 1) -> list[int]:
     """Create topics; returns the error codes."""
     response = await controller.handle(creation(*names, partitions=partitions), 7)
     return [result.error_code for result in response.topics]

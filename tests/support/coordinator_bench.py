@@ -11,15 +11,15 @@ from random import Random
 from typing import Any
 
 from minikafka.broker.coordinator.decision import Decision, Now
+from minikafka.broker.coordinator.groups.decision_builder import Turn
 from minikafka.broker.coordinator.groups.group import ClassicGroup
-from minikafka.broker.coordinator.groups.joining import join_group
-from minikafka.broker.coordinator.groups.leaving import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.group_records import decode_record, encode_record
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.heartbeat_and_leave import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.join_group import join_group
 from minikafka.broker.coordinator.groups.member import Caller
-from minikafka.broker.coordinator.groups.records import decode_record, encode_record
-from minikafka.broker.coordinator.groups.settings import GroupSettings
-from minikafka.broker.coordinator.groups.state import GroupsState
-from minikafka.broker.coordinator.groups.syncing import sync_group
-from minikafka.broker.coordinator.groups.turn import Turn
+from minikafka.broker.coordinator.groups.shard_state import GroupsState
+from minikafka.broker.coordinator.groups.sync_group import sync_group
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -28,15 +28,15 @@ from minikafka.broker.apis import (
     offset_fetch,
     sync_group,
 )
-from minikafka.broker.context import RequestContext
-from minikafka.broker.coordinator.groups.coordinator import GroupCoordinator
-from minikafka.broker.coordinator.groups.settings import GroupSettings
-from minikafka.broker.metadata import Address
+from minikafka.broker.apis.cluster_answers import Address
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError
 from minikafka.protocol.message import decode, encode
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import assign, batches, parse_header
-from minikafka.protocol.settings import NODE_SETTINGS
+from minikafka.protocol.settings.registry import NODE_SETTINGS
 from minikafka.protocol.types import NIL_UUID
 
 CLOCK_MS = 1_700_000_000_000

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from minikafka.controller.decisions import fencing
+from minikafka.controller.active.broker_sessions import Sessions
+from minikafka.controller.decisions import broker_fencing
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.routing import DECISIONS
-from minikafka.controller.image import Image, PartitionState
-from minikafka.controller.records import ConfigRecord
-from minikafka.controller.sessions import Sessions
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.records import ConfigRecord
 from minikafka.protocol.messages import alter_partition as altering
 from minikafka.protocol.messages import alter_partition_reassignments as moving
 from minikafka.protocol.messages.alter_partition import AlterPartitionRequest, ResponsePartitionData
@@ -114,7 +114,7 @@ class DecidedCluster:
     def fence(self, node_id: int) -> None:
         """The broker's session is over."""
         self.sessions.forget(node_id)
-        while self.carry_out(fencing.decide(self.image, node_id, self.context())):
+        while self.carry_out(broker_fencing.decide(self.image, node_id, self.context())):
             pass
 
     def alter(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from minikafka.client.seams import Receiver, Seams
+from minikafka.client.connections.seams import Receiver, Seams
 from minikafka.protocol.apis import APIS
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import parse_request_header, response_parts

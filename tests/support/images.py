@@ -6,9 +6,9 @@ from typing import Any
 
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.first_records import bootstrap
-from minikafka.controller.image import Image
-from minikafka.controller.records import BrokerRecord, PartitionRecord, Record, TopicRecord
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerRecord, PartitionRecord, Record, TopicRecord
+from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.error_codes import ErrorCode
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

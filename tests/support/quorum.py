@@ -19,9 +19,9 @@ from typing import Any
 import trio
 import trio.testing
 
-from minikafka.controller.cluster import ClusterController
-from minikafka.controller.quorum_settings import quorum_settings
-from minikafka.controller.static import StaticSettings
+from minikafka.controller.quorum.quorum_settings import quorum_settings
+from minikafka.controller.quorum_controller import QuorumController
+from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -42,7 +42,7 @@ class Member:
     """One node of the cluster, running."""
 
     node_id: int
-    controller: ClusterController
+    controller: QuorumController
     scope: trio.CancelScope
     ended: trio.Event
     failure: str = ""
@@ -67,7 +67,7 @@ class Controllers:
             disk = self.disk(node_id)
             static = StaticSettings(node_id, {**self._settings(node_id), **self.given, **_names(given)})
             is_controller = node_id in self._voters
-            controller = ClusterController(
+            controller = QuorumController(
                 static,
                 quorum_settings(static, [("", 9093)] if is_controller else [], is_controller=is_controller),
                 disk=disk,
@@ -129,7 +129,7 @@ class Controllers:
             await member.controller.be_heard()
             await trio.sleep(0.2)
 
-    def __getitem__(self, node_id: int) -> ClusterController:
+    def __getitem__(self, node_id: int) -> QuorumController:
         return self.running[node_id].controller
 
 
@@ -161,14 +161,14 @@ def _names(given: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "."): text for name, text in given.items()}
 
 
-async def create(controller: ClusterController, *names: str, timeout_ms: int = 10_000) -> list[int]:
+async def create(controller: QuorumController, *names: str, timeout_ms: int = 10_000) -> list[int]:
     """Create topics without a broker that could serve them; returns the error codes."""
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     response = await controller.handle(CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms), 7)
     return [result.error_code for result in response.topics]
 
 
-async def register(controller: ClusterController, node_id: int, incarnation: int = 0) -> int:
+async def register(controller: QuorumController, node_id: int, incarnation: int = 0) -> int:
     """Register a broker and let it in; returns its epoch."""
     request = BrokerRegistrationRequest(
         broker_id=node_id,
@@ -184,7 +184,7 @@ async def register(controller: ClusterController, node_id: int, incarnation: int
     return int(response.broker_epoch)
 
 
-async def heartbeat(controller: ClusterController, node_id: int, epoch: int, **wishes: bool) -> Any:
+async def heartbeat(controller: QuorumController, node_id: int, epoch: int, **wishes: bool) -> Any:
     """One heartbeat; returns the response."""
     request = BrokerHeartbeatRequest(
         broker_id=node_id, broker_epoch=epoch, current_metadata_offset=controller.offset, **wishes

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from minikafka.broker.copying import Copying
-from minikafka.broker.replicas import Proposal
+from minikafka.broker.partitions.follower_progress import Proposal
+from minikafka.broker.replication.fetch_state import Copying
 from minikafka.protocol.errors import NotEnoughReplicasError
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from support.replica_world import Node, World

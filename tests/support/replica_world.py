@@ -14,21 +14,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.context import RequestContext
-from minikafka.broker.copying import Copy, Copying, Settings
-from minikafka.broker.fetch_sessions import SessionCache
-from minikafka.broker.lifecycle import MetadataFollower
-from minikafka.broker.partition import Partition, Written
-from minikafka.broker.partitions import Partitions
-from minikafka.broker.replicas import Proposal, Surroundings
-from minikafka.broker.throttle import FOLLOWER, LEADER, throttle_of
-from minikafka.broker.validation import produced_batch
-from minikafka.controller.decisions import alter_partition, broker_registration, fencing
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.batch_validation import produced_batch
+from minikafka.broker.partitions.fetch_sessions import SessionCache
+from minikafka.broker.partitions.follower_progress import Proposal, Surroundings
+from minikafka.broker.partitions.partition import Partition, Written
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.replication.fetch_state import Copy, Copying, Settings
+from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, throttle_of
+from minikafka.controller.decisions import alter_partition, broker_fencing, broker_registration
+from minikafka.controller.decisions.broker_fencing import returning
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.fencing import returning
 from minikafka.controller.decisions.first_records import bootstrap
-from minikafka.controller.image import Image, PartitionState
-from minikafka.controller.records import (
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.records import (
     BrokerChange,
     ConfigRecord,
     PartitionChange,
@@ -386,7 +386,7 @@ class World:
     def fence(self, node_id: int) -> None:
         """The session of a broker is over."""
         if not self.image.brokers[node_id].fenced:
-            self.commit(*fencing.decide(self.image, node_id, self.context).records)
+            self.commit(*broker_fencing.decide(self.image, node_id, self.context).records)
 
     def elect(self, node_id: int, isr: tuple[int, ...] | None = None) -> None:
         """Make a node the leader, whatever else there is."""

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from minikafka.broker.coordinator.groups.member import Member, Protocols, member_of_record
-from minikafka.broker.coordinator.groups.states import (
+from minikafka.broker.coordinator.groups.group_states import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -21,6 +20,7 @@ from minikafka.broker.coordinator.groups.states import (
     STABLE,
     GroupState,
 )
+from minikafka.broker.coordinator.groups.member import Member, Protocols, member_of_record
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription

@@ -6,8 +6,8 @@ import pytest
 from support.coordinator_node import MemoryNode
 from support.coordinator_requests import with_node
 
-from minikafka.broker.context import RequestContext
-from minikafka.broker.metadata import Address
+from minikafka.broker.apis.cluster_answers import Address
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 

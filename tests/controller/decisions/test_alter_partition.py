@@ -4,7 +4,7 @@ import pytest
 from support.decided_cluster import DecidedCluster
 from support.images import applied, name_of
 
-from minikafka.controller.records import PartitionChange
+from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.messages import alter_partition as altering
 from minikafka.protocol.messages.alter_partition import AlterPartitionRequest
 

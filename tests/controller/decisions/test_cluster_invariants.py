@@ -6,10 +6,10 @@ import pytest
 from support.decided_cluster import SESSION_MS, DecidedCluster
 from support.images import applied, topic_id
 
-from minikafka.controller.decisions import balancing
-from minikafka.controller.image import Image, PartitionState
-from minikafka.controller.records import TopicRecord
-from minikafka.controller.snapshots import decode_snapshot, encode_snapshot, records_of
+from minikafka.controller.decisions import leader_balancing
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.records import TopicRecord
+from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -149,7 +149,7 @@ class Story:
         self.topics[name] = minimum
 
     def balance(self) -> None:
-        decide = self.random.choice([balancing.preferred, balancing.leaderless])
+        decide = self.random.choice([leader_balancing.preferred, leader_balancing.leaderless])
         self.cluster.carry_out(decide(self.cluster.image, self.cluster.context()))
 
     def check(self, before: dict[tuple[str, int], PartitionState], *, asked_unclean: bool) -> None:

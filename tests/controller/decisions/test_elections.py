@@ -3,7 +3,7 @@
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
 
-from minikafka.controller.decisions import balancing
+from minikafka.controller.decisions import leader_balancing
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 
@@ -99,9 +99,9 @@ def test_leaders_go_back_to_the_preferred_ones_by_themselves() -> None:
     cluster.fence(1)
     cluster.join(1, previous=cluster.epoch(1))
     cluster.alter([2, 1])
-    assert not cluster.carry_out(balancing.preferred(cluster.image, cluster.context()))
+    assert not cluster.carry_out(leader_balancing.preferred(cluster.image, cluster.context()))
     assert [state.leader for state in cluster.image.topics["t"].partitions] == [1, 3, 2, 1]
-    assert not balancing.preferred(cluster.image, cluster.context()).records
+    assert not leader_balancing.preferred(cluster.image, cluster.context()).records
 
 
 def test_no_more_than_a_thousand_at_a_time() -> None:
@@ -111,7 +111,7 @@ def test_no_more_than_a_thousand_at_a_time() -> None:
     cluster.join(1, previous=cluster.epoch(1))
     for index in range(1500):
         cluster.alter([2, 1], index=index)
-    assert cluster.carry_out(balancing.preferred(cluster.image, cluster.context()))
-    assert sum(state.leader == 1 for state in cluster.image.topics["t"].partitions) == balancing.ELECTIONS_MAX
-    assert not cluster.carry_out(balancing.preferred(cluster.image, cluster.context()))
+    assert cluster.carry_out(leader_balancing.preferred(cluster.image, cluster.context()))
+    assert sum(state.leader == 1 for state in cluster.image.topics["t"].partitions) == leader_balancing.ELECTIONS_MAX
+    assert not cluster.carry_out(leader_balancing.preferred(cluster.image, cluster.context()))
     assert all(state.leader == 1 for state in cluster.image.topics["t"].partitions)

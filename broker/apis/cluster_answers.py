@@ -1,0 +1,94 @@
+"""The cluster as clients are told of it: image in, answers out. Pure.
+
+Used by Metadata, DescribeCluster and DescribeTopicPartitions, which say the same things in three shapes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.metadata import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from minikafka.protocol.names import INTERNAL_TOPICS
+
+TOPIC_OPERATIONS = 3576
+"""Bits of read, write, create, delete, alter, describe, describe and alter configs: all, without an authorizer."""
+CLUSTER_OPERATIONS = 8096
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """Where clients of a listener reach a node."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+Addresses = Callable[[], list[Address]]
+
+
+def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
+    """The live nodes as Metadata lists them."""
+    return [
+        MetadataResponseBroker(node_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
+        for address in addresses
+    ]
+
+
+def nobody_lost(node_id: int) -> bool:
+    """What a node alone knows of others."""
+    return False
+
+
+def topic_answer(
+    topic: Topic, image: Image, *, operations: bool, lost: Callable[[int], bool] = nobody_lost
+) -> MetadataResponseTopic:
+    """One topic with all its partitions.
+
+    Args:
+        operations: Say what may be done with it.
+        lost: Whether a broker's connection has just broken. A leader that is lost is no leader: a client that is told
+            so asks again soon, while one that is told the old leader once more believes it for a second (librdkafka).
+    """
+    answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
+    answer.partitions = [
+        _partition_answer(index, partition, image, lost) for index, partition in enumerate(topic.partitions)
+    ]
+    if operations:
+        answer.topic_authorized_operations = TOPIC_OPERATIONS
+    return answer
+
+
+def current_leader(image: Image, topic: str, partition: int) -> tuple[int, int]:
+    """(leader, leader epoch) of a partition, for whoever asked the wrong node (KIP-951); -1 for what nobody knows."""
+    known = image.topics.get(topic)
+    if known is None or not 0 <= partition < len(known.partitions):
+        return -1, -1
+    state = known.partitions[partition]
+    return state.leader, state.leader_epoch
+
+
+def _partition_answer(
+    index: int, partition: PartitionState, image: Image, lost: Callable[[int], bool]
+) -> MetadataResponsePartition:
+    leaderless = not image.is_alive(partition.leader) or lost(partition.leader)
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leaderless else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=-1 if leaderless else partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=offline(partition, image),
+    )
+
+
+def offline(partition: PartitionState, image: Image) -> list[int]:
+    """Replicas on nodes that are not there."""
+    return [node for node in partition.replicas if not image.is_alive(node)]

@@ -1,0 +1,42 @@
+"""What the group coordinator needs of its node: the partitions of `__consumer_offsets`, and the clock."""
+
+from collections.abc import Callable
+
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.names import TopicPartition
+
+
+class GroupEnvironment:
+    """See `minikafka.broker.coordinator.runtime.Environment`."""
+
+    def __init__(self, image: Image, partitions: Partitions, now_ms: Callable[[], int]) -> None:
+        self._image = image
+        self._partitions = partitions
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """The node's wall clock."""
+        return self._now_ms()
+
+    def partition_count(self, topic: str) -> int | None:
+        """None while the topic does not exist."""
+        known = self._image.topics.get(topic)
+        return None if known is None else len(known.partitions)
+
+    def start_offset(self, partition: TopicPartition) -> int:
+        """Where the log begins."""
+        return self._partitions.find(*partition).log.start_offset
+
+    async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        """Batches from `offset` on, committed or not; empty at the end."""
+        found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)
+        return b"" if found is None else found.read()
+
+    def append(self, partition: TopicPartition, batch: bytearray) -> int:
+        """Write one batch as leader; returns the offset of its last record."""
+        return self._partitions.find(*partition).append_own(batch).last_offset
+
+    async def committed(self, partition: TopicPartition, offset: int) -> None:
+        """Wait for the record at `offset`."""
+        await self._partitions.find(*partition).committed(offset + 1)

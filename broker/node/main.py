@@ -1,0 +1,139 @@
+"""Where the outside world enters: the real clock, disk, randomness and signals, handed to a `Node`.
+
+Everything below this file takes them as arguments, which is what makes a whole cluster simulable.
+"""
+
+import gc
+import os
+import random
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import structlog
+import trio
+
+from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
+from minikafka.broker.node.node import Node
+from minikafka.broker.node.process_roles import ControllerNode
+from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
+from minikafka.broker.settings.properties_file import PropertiesError, read_properties
+from minikafka.broker.settings.rules import Problem
+from minikafka.controller.metadata.records import UnreadableRecord
+from minikafka.protocol.errors import KafkaError
+from minikafka.storage.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.recovery import CorruptLog
+
+GARBAGE_COLLECTION_THRESHOLD = 50_000
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
+
+
+class CannotStart(Exception):
+    """In words for whoever started the node: what is wrong, and where."""
+
+
+UNFIT_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
+
+
+def run(
+    *,
+    node_id: int | None,
+    host: str | None,
+    port: int | None,
+    data_dir: Path | None,
+    config: Path | None,
+    overrides: Sequence[str],
+    log_level: str,
+) -> None:
+    """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
+
+    Raises:
+        CannotStart: The settings are wrong (all that is wrong with them is in its text), or the data is another
+            node's, damaged, or of a newer minikafka; or the cluster does not take this broker.
+        OSError: A port or a directory cannot be had.
+    """
+    levels = {ROOT: log_level.upper()}
+    log_to_stderr(levels)
+    try:
+        settings = configure(
+            node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
+        )
+    except (ConfigError, PropertiesError) as error:
+        raise CannotStart(str(error)) from error
+    gc.freeze()
+    gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
+    try:
+        trio.run(_serve, settings, levels)
+    except UNFIT_DATA as error:
+        raise CannotStart(str(error)) from error
+    except BaseExceptionGroup as group:
+        cause = _first_of(group)
+        if isinstance(cause, (*UNFIT_DATA, KafkaError)):
+            raise CannotStart(str(cause)) from group
+        raise cause from group
+
+
+def configure(
+    *,
+    node_id: int | None,
+    host: str | None,
+    port: int | None,
+    data_dir: Path | None,
+    config: Path | None,
+    overrides: Sequence[str],
+) -> NodeConfig:
+    """The settings of file, environment and command line together; the command line counts most."""
+    given: dict[str, str] = {}
+    if node_id is not None:
+        given["node.id"] = str(node_id)
+    if host is not None or port is not None:
+        address = f"[{host}]" if host and ":" in host else host or DEFAULT_HOST
+        given["listeners"] = f"PLAINTEXT://{address}:{DEFAULT_PORT if port is None else port}"
+    if data_dir is not None:
+        given["log.dirs"] = str(data_dir)
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError((Problem(name, None, "--set takes name=value"),))
+        given[name.strip()] = value
+    properties = read_properties(config.read_bytes()) if config is not None else {}
+    return load_config(properties=properties, environment=os.environ, settings=given)
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong in the end: nurseries wrap it once for each room that it passed through."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
+    kind = Node if config.is_broker else ControllerNode
+    node = kind(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_on_signal, node, signals)
+            await node.run(task_status=_Announcement())
+            nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:
+    async for number in signals:
+        structlog.get_logger("minikafka").info("stopping", signal=signal.Signals(number).name)
+        node.stop()
+
+
+class _Announcement:
+    """Takes the address of a node that serves, and says so. A node may be told to stop before."""
+
+    def started(self, value: str = "") -> None:
+        print(f"ready {value}", flush=True)
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

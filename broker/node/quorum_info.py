@@ -1,0 +1,62 @@
+"""The quorum of the metadata log as DescribeQuorum tells it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
+from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.protocol.names import uuid_from_text
+from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.data_directory import DataDirectory
+
+if TYPE_CHECKING:
+    from minikafka.controller.quorum_controller import QuorumController
+
+
+@dataclass(slots=True, frozen=True)
+class VoterAddress:
+    """Where a voter listens for other controllers."""
+
+    node_id: int
+    listener: str
+    host: str
+    port: int
+
+
+@dataclass(slots=True, frozen=True)
+class Quorum:
+    """What is asked for.
+
+    Attributes:
+        addresses: of the voters, in order.
+        directory_ids: 16 bytes by node, of those whose metadata directory is known here.
+    """
+
+    description: QuorumDescription
+    addresses: tuple[VoterAddress, ...]
+    directory_ids: dict[int, bytes]
+
+    def directory_id(self, node_id: int) -> bytes:
+        """Of a replica; Kafka's, too, are nil where the voters are those of the settings."""
+        return self.directory_ids.get(node_id, NIL_UUID)
+
+
+async def quorum_of(
+    config: NodeConfig, controller: "StandaloneController | QuorumController", directory: DataDirectory, now_ms: int
+) -> Quorum:
+    """The quorum as the leader knows it. Raises RequestTimedOutError where there is none."""
+    controllers = [*config.listeners.for_controllers]
+    if not isinstance(controller, StandaloneController):
+        name = config.listeners.controller_names[0] if config.listeners.controller_names else "CONTROLLER"
+        addresses = tuple(VoterAddress(node, name, *where) for node, where in sorted(controller.voters.items()))
+        return Quorum(await controller.describe_quorum(), addresses, {})
+    listener = (controllers or list(config.listeners.advertised))[0]
+    registered = {name: (host, port) for name, host, port, _ in controller.image.brokers[config.node_id].endpoints}
+    host, port = registered.get(listener.name, (listener.host, listener.port))
+    itself = ReplicaDescription(config.node_id, True, controller.offset, now_ms, now_ms)
+    return Quorum(
+        QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (itself,)),
+        (VoterAddress(config.node_id, listener.name, host, port),),
+        {config.node_id: uuid_from_text(directory.directory_id)},
+    )

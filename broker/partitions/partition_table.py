@@ -1,0 +1,82 @@
+"""All partitions that this node keeps, by name and by topic id."""
+
+from collections.abc import Iterator
+
+from minikafka.broker.partitions.partition import Partition
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.errors import (
+    InconsistentTopicIdError,
+    NotLeaderOrFollowerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from minikafka.protocol.names import TopicPartition
+
+
+class Partitions:
+    """The node's replicas.
+
+    Args:
+        image: The cluster's metadata, to tell "not here" from "nowhere".
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._by_name: dict[tuple[str, int], Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def add(self, partition: Partition) -> None:
+        """From now on the partition is served."""
+        self._by_name[partition.topic_partition] = partition
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        """No longer; None if it was not here."""
+        return self._by_name.pop(topic_partition, None)
+
+    def get(self, topic: str, partition: int) -> Partition | None:
+        """The replica, or None if this node has none."""
+        return self._by_name.get((topic, partition))
+
+    def find(self, topic: str, partition: int) -> Partition:
+        """The replica here of a partition that somebody asks for.
+
+        Raises:
+            UnknownTopicOrPartitionError: The cluster has no such partition.
+            NotLeaderOrFollowerError: It has, but not on this node.
+        """
+        found = self._by_name.get((topic, partition))
+        if found is not None:
+            return found
+        known = self._image.topics.get(topic)
+        if known is not None and 0 <= partition < len(known.partitions):
+            raise NotLeaderOrFollowerError(f"{topic}-{partition} is not on this node")
+        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
+
+    def name_of(self, topic_id: bytes) -> str:
+        """A topic's name.
+
+        Raises:
+            UnknownTopicIdError: No topic has this id.
+        """
+        topic = self._image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise UnknownTopicIdError("This server does not host this topic ID.")
+        return topic.name
+
+    def check_id(self, topic: str, topic_id: bytes) -> None:
+        """A session that knew a topic by id must not go on with another one of the same name (KIP-516).
+
+        Raises:
+            InconsistentTopicIdError: The name belongs to another topic now.
+            UnknownTopicOrPartitionError: It belongs to none.
+        """
+        known = self._image.topics.get(topic)
+        if known is None:
+            raise UnknownTopicOrPartitionError(f"topic {topic} was deleted")
+        if known.id != topic_id:
+            raise InconsistentTopicIdError(f"topic {topic} was deleted and created again")

@@ -1,0 +1,43 @@
+"""Which replica a consumer should read from: one in its own rack, if that has what it asks for (KIP-392). Pure.
+
+Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`.
+"""
+
+from collections.abc import Mapping
+
+from minikafka.broker.partitions.follower_progress import Replicas
+from minikafka.controller.metadata.records import BrokerRecord
+
+RACK_AWARE = "RackAwareReplicaSelector"
+
+
+def is_rack_aware(selector: str | None) -> bool:
+    """Whether `replica.selector.class` names Kafka's selector by rack; there is no other here."""
+    return selector is not None and selector.rpartition(".")[2] == RACK_AWARE
+
+
+def preferred_replica(
+    replicas: Replicas, brokers: Mapping[int, BrokerRecord], *, leader_id: int, rack: str, offset: int
+) -> int | None:
+    """The in-sync follower in the consumer's rack that has most, by the last fetches; None for the leader itself.
+
+    Args:
+        rack: The consumer's; "" prefers nobody.
+        offset: What it wants to read.
+    """
+    if not rack or _rack(brokers, leader_id) == rack:
+        return None
+    nearby = [
+        (follower.end_offset, follower.last_caught_up_ms, -node_id)
+        for node_id, follower in replicas.followers.items()
+        if node_id in replicas.isr
+        and follower.log_start_offset <= offset <= follower.end_offset
+        and _rack(brokers, node_id) == rack
+    ]
+    return -max(nearby)[2] if nearby else None
+
+
+def _rack(brokers: Mapping[int, BrokerRecord], node_id: int) -> str | None:
+    """Of a broker that is alive."""
+    broker = brokers.get(node_id)
+    return None if broker is None or broker.fenced else broker.rack

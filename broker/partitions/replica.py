@@ -1,0 +1,173 @@
+"""A replica of a partition, whoever leads it: its log, how far it is committed, who may read, and who waits.
+
+What a leader and what a follower does besides is in `partition.py`.
+"""
+
+from minikafka.broker.partitions.batch_validation import rules_of
+from minikafka.broker.partitions.fetch_result import EMPTY, NO_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Read, divergence
+from minikafka.broker.partitions.fetch_wait import EVERYTHING, Commits, Growth, Waiter
+from minikafka.protocol.errors import (
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.disk import FileSlice
+from minikafka.storage.log import Log
+from minikafka.storage.log_config import LogConfig
+
+WHATEVER = EVERYTHING
+"""Bytes: where it is not known how much more can be seen, whoever waits looks for himself."""
+
+
+class Replica:
+    """See above.
+
+    Attributes:
+        topic_partition: Its name.
+        topic_id: 16 bytes.
+        log: The records.
+        leader_epoch: That of the current leadership.
+        leader_id: The node that leads, -1 while nobody does.
+        high_watermark: The offset below which everything is committed. Only a truncation takes it back.
+        visible, tail: Who waits for more that consumers may read, and for more in the log.
+    """
+
+    def __init__(
+        self, node_id: int, topic_id: bytes, topic_partition: TopicPartition, log: Log, high_watermark: int | None
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_epoch = NO_EPOCH
+        self.leader_id = -1
+        self.high_watermark = log.start_offset if high_watermark is None else high_watermark
+        self.rules = rules_of(log.config)
+        self.visible = Growth()
+        self.tail = Growth()
+        self._node_id = node_id
+        self._commits = Commits()
+        log.high_watermark_advanced(self.high_watermark)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader_id == self._node_id
+
+    def check_leader(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> None:
+        """Only a leader serves, and only those who mean its epoch (KIP-320).
+
+        Args:
+            leader_only: A follower will do as well.
+
+        Raises:
+            NotLeaderOrFollowerError: Another node leads.
+            FencedLeaderEpochError: The asker knows an older epoch.
+            UnknownLeaderEpochError: It knows a newer one.
+        """
+        if current_leader_epoch != NO_EPOCH:
+            if current_leader_epoch < self.leader_epoch:
+                raise FencedLeaderEpochError(f"{self} is at epoch {self.leader_epoch}, not {current_leader_epoch}")
+            if current_leader_epoch > self.leader_epoch:
+                raise UnknownLeaderEpochError(f"{self} knows no epoch {current_leader_epoch} yet")
+        if leader_only and self.leader_id != self._node_id:
+            raise NotLeaderOrFollowerError(f"the leader of {self} is node {self.leader_id}")
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what read_committed may see: below every open transaction and the high watermark."""
+        unstable = self.log.last_stable_offset_unbounded
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    def visible_end(self, isolation: int) -> int:
+        """Where a consumer of this isolation level stops."""
+        return self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        isolation: int = READ_UNCOMMITTED,
+        current_leader_epoch: int = NO_EPOCH,
+        last_fetched_epoch: int = NO_EPOCH,
+        at_least_one_batch: bool = True,
+        leader_only: bool = True,
+    ) -> Read:
+        """Records from `offset` on for a consumer, as a slice of the file that nobody has decoded.
+
+        Raises:
+            OffsetOutOfRangeError: Before the start or past the end of the log, or `last_fetched_epoch` is unknown.
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: See `check_leader`.
+        """
+        self.check_leader(current_leader_epoch, leader_only=leader_only)
+        limit = self.visible_end(isolation)
+        found = self._read(offset, max_bytes, limit, last_fetched_epoch, at_least_one_batch)
+        if isolation == READ_COMMITTED and found.diverging is None:
+            found.aborted = []
+            if len(found.records):
+                end = min(limit, self.log.upper_bound_offset(offset, len(found.records)))
+                found.aborted = self.log.aborted_transactions(offset, end)
+        return found
+
+    def read_nothing(self, preferred_replica: int) -> Read:
+        """The marks alone, for a consumer that should rather ask another replica."""
+        marks = Read(self.high_watermark, self.last_stable_offset, self.log.start_offset, EMPTY)
+        marks.preferred_replica = preferred_replica
+        return marks
+
+    def _read(
+        self, offset: int, max_bytes: int, limit: int, last_fetched_epoch: int, at_least_one_batch: bool
+    ) -> Read:
+        log = self.log
+        found = Read(self.high_watermark, self.last_stable_offset, log.start_offset, EMPTY)
+        if last_fetched_epoch != NO_EPOCH:
+            found.diverging = divergence(log, offset, last_fetched_epoch)
+            if found.diverging is not None:
+                return found
+        if not log.start_offset <= offset <= log.end_offset:
+            raise OffsetOutOfRangeError(f"{self} has offsets {log.start_offset} to {log.end_offset}, not {offset}")
+        if offset < limit and (max_bytes > 0 or at_least_one_batch):
+            records: FileSlice | None = log.read(
+                offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one_batch
+            )
+            found.records = records or EMPTY
+        return found
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the largest epoch up to the one asked for; (-1, -1) where there is none (KIP-101)."""
+        return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
+
+    def _move_high_watermark(self, offset: int, size_bytes: int) -> None:
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.log.high_watermark_advanced(offset)
+            self.visible.grew(size_bytes)
+            self._commits.advanced(offset)
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    def watch(self, waiter: Waiter) -> None:
+        """Tell `waiter` of every growth of what consumers may see."""
+        self.visible.watch(waiter)
+
+    def unwatch(self, waiter: Waiter) -> None:
+        """No longer; unknown waiters are no error."""
+        self.visible.unwatch(waiter)
+
+    def _wake_everybody(self) -> None:
+        self.visible.wake()
+        self.tail.wake()
+        self._commits.wake()
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    def configure(self, config: LogConfig) -> None:
+        """New settings of the topic take hold."""
+        self.log.update_config(config)
+        self.rules = rules_of(config)
+
+    def __str__(self) -> str:
+        return f"{self.topic_partition.topic}-{self.topic_partition.partition}"

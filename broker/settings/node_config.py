@@ -1,0 +1,263 @@
+"""A node's settings: from a `.properties` file in Kafka's names, the environment and `--set`, all checked.
+
+A `server.properties` written for Apache Kafka works unchanged. What is wrong is collected and told at once,
+each with name, value and what is allowed; unknown names are warned about, as Kafka does, and names that
+Kafka knows but minikafka does not act on are told once. Where nothing is given, a node works by itself: see
+`OWN_DEFAULTS`.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.settings.rules import (
+    RULES,
+    ListenerProblem,
+    Listeners,
+    Problem,
+    Values,
+    read_listeners,
+)
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.protocol.settings.registry import NODE_SETTINGS, InvalidSetting, SettingValue, listener_base_name
+
+__all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "from_environment", "load_config"]
+
+OWN_DEFAULTS: dict[str, tuple[str, str]] = {
+    "node.id": ("1", "one node needs no number of its own"),
+    "process.roles": ("broker,controller", "one node is the whole cluster"),
+    "controller.listener.names": ("", "a node alone talks to nobody"),
+    "listeners": (
+        "PLAINTEXT://127.0.0.1:9092",
+        "without security a node is for this machine until told more",
+    ),
+    "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share one"),
+    "group.initial.rebalance.delay.ms": ("0", "a first consumer need not wait three seconds"),
+}
+"""Name: (our default, why it is not Kafka's). All others have Kafka's own defaults.
+
+Replication factors and min.isr of internal topics keep Kafka's defaults too, but where they are not given
+they follow the live brokers (`NodeConfig.for_internal_topic`): three where there are three, one where there
+is one.
+"""
+
+_IN_ANY_FILE = ("node.id", "process.roles", "controller.listener.names")
+"""Settings that Kafka requires: our value for them counts as given, as if a file had it."""
+
+
+class ConfigError(Exception):
+    """Settings that a node cannot start with.
+
+    Attributes:
+        problems: everything that is wrong, one a setting or rule.
+    """
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """The checked settings of one node.
+
+    Attributes:
+        static: given texts and defaults, as decisions and DescribeConfigs take them.
+        listeners: where the node listens and what it advertises.
+        values: name to parsed value, of every setting of Kafka's.
+        unknown: given names that Kafka does not know either, each with the likeliest meant, or "".
+        ignored: given names that minikafka does not act on.
+    """
+
+    static: StaticSettings
+    listeners: Listeners
+    values: Mapping[str, SettingValue]
+    unknown: tuple[tuple[str, str], ...]
+    ignored: tuple[str, ...]
+
+    @property
+    def node_id(self) -> int:
+        return self.number("node.id")
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """Directories of the data, the first for what has no other place."""
+        return self.items("log.dir" if self.values["log.dirs"] is None else "log.dirs")
+
+    @property
+    def metadata_log_dir(self) -> str:
+        """Directory that holds `__cluster_metadata-0`."""
+        return self.text("metadata.log.dir") or self.log_dirs[0]
+
+    @property
+    def client_listeners(self) -> tuple[Listener, ...]:
+        """Where clients are served."""
+        return self.listeners.for_clients
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.items("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.items("process.roles")
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is the whole cluster: it decides for itself, and talks to no other."""
+        if not (self.is_broker and self.is_controller):
+            return False
+        names_others = self.values["controller.quorum.voters"] or self.values["controller.quorum.bootstrap.servers"]
+        return not (names_others and self.listeners.for_controllers)
+
+    def number(self, name: str) -> int:
+        """A whole number that is not null."""
+        value = self.values[name]
+        assert isinstance(value, int), f"{name} is {value!r}"
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A boolean."""
+        value = self.values[name]
+        assert isinstance(value, bool), f"{name} is {value!r}"
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A string; None is null."""
+        value = self.values[name]
+        assert isinstance(value, str) or value is None, f"{name} is {value!r}"
+        return value
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A list; null is the empty one."""
+        value = self.values[name]
+        assert isinstance(value, tuple) or value is None, f"{name} is {value!r}"
+        return value or ()
+
+    def for_internal_topic(self, name: str, *, live_brokers: int) -> int:
+        """A replication factor or min.isr of an internal topic.
+
+        What was given counts as it stands; a default is lowered to the number of live brokers.
+        """
+        wanted = self.number(name)
+        return wanted if name in self.static.given else max(1, min(wanted, live_brokers))
+
+    def warnings(self) -> Iterator[str]:
+        """What to say once at start, one line each."""
+        for name, meant in self.unknown:
+            yield f"unknown setting {name}" + (f" (did you mean {meant}?)" if meant else "")
+        if self.ignored:
+            yield f"settings that minikafka does not act on: {', '.join(self.ignored)}"
+
+
+def load_config(
+    *,
+    properties: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> NodeConfig:
+    """The checked settings of a node.
+
+    Args:
+        properties: of the file (`config_properties.read_properties`).
+        environment: of the process; see `from_environment`. Counts more than the file.
+        settings: of `--set` and other flags; count most.
+
+    Raises:
+        ConfigError: with everything that is wrong.
+    """
+    given = {**(properties or {}), **from_environment(environment or {}), **(settings or {})}
+    static = _with_defaults({name: text for name, text in given.items() if text is not None})
+    parsed, problems = _parse_all(static)
+    if problems:
+        raise ConfigError(tuple(problems))
+    values = Values(parsed, static.given)
+    try:
+        listeners = read_listeners(values)
+    except ListenerProblem as error:
+        raise ConfigError((error.problem,)) from None
+    problems = [problem for rule in RULES for problem in rule(values, listeners)]
+    if problems:
+        raise ConfigError(tuple(problems))
+    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given))
+
+
+_OF_OTHERS = re.compile(
+    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_BOOTSTRAP_SERVER"
+)
+"""Variables of the image and of our own clients that are no settings of a node."""
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings among environment variables, spelled as the official Docker image of Apache Kafka wants them.
+
+    `KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` is log.dirs; in names `_` is a point, `__` an underscore, `___` a
+    dash. MINIKAFKA_ counts more than KAFKA_.
+    """
+    found: dict[str, str] = {}
+    for prefix in ("KAFKA_", "MINIKAFKA_"):
+        for variable in sorted(environment):
+            if variable.startswith(prefix) and not _OF_OTHERS.fullmatch(variable):
+                found[_setting_name(variable.removeprefix(prefix))] = environment[variable]
+    return found
+
+
+def _setting_name(variable: str) -> str:
+    return re.sub("_+", lambda run: {1: ".", 2: "_", 3: "-"}.get(len(run[0]), run[0]), variable.lower())
+
+
+def _with_defaults(given: dict[str, str]) -> StaticSettings:
+    """What was given, with what Kafka requires and with the older name of node.id."""
+    given = {**given}
+    if "broker.id" in given and given["broker.id"].strip() != "-1":
+        given.setdefault("node.id", given["broker.id"])
+    for name in _IN_ANY_FILE:
+        given.setdefault(name, OWN_DEFAULTS[name][0])
+    given.setdefault("broker.id", given["node.id"])
+    own = {name: text for name, (text, _) in OWN_DEFAULTS.items() if name not in _IN_ANY_FILE}
+    own["log.dirs"] = own["log.dirs"].replace("{node.id}", given["node.id"].strip())
+    if "log.dir" in given:
+        del own["log.dirs"]
+    node_id = given["node.id"].strip()
+    return StaticSettings(int(node_id) if node_id.isdecimal() else -1, given, own)
+
+
+def _parse_all(static: StaticSettings) -> tuple[dict[str, SettingValue], list[Problem]]:
+    parsed: dict[str, SettingValue] = {}
+    problems: list[Problem] = []
+    for name, setting in NODE_SETTINGS.items():
+        try:
+            parsed[name] = static.value(name)
+        except InvalidSetting as error:
+            problems.append(Problem(name, error.value, f"{error.reason} (allowed: {setting.allowed})"))
+    for name, text in static.given.items():
+        base = listener_base_name(name)
+        if base in NODE_SETTINGS:
+            problems.extend(_problems_of_a_listener(name, base, text))
+    return parsed, problems
+
+
+def _problems_of_a_listener(name: str, base: str, text: str) -> Iterator[Problem]:
+    setting = NODE_SETTINGS[base]
+    try:
+        setting.parse(text)
+    except InvalidSetting as error:
+        yield Problem(name, error.value, f"{error.reason} (allowed: {setting.allowed})")
+
+
+def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    names = [name for name in given if name not in NODE_SETTINGS and not _of_a_listener(name)]
+    return tuple((name, "".join(difflib.get_close_matches(name, NODE_SETTINGS, 1, 0.85))) for name in names)
+
+
+def _of_a_listener(name: str) -> bool:
+    """Also `listener.name.<listener>.<mechanism>.sasl.jaas.config`, whose end is the setting."""
+    base = listener_base_name(name)
+    return base is not None and (base in NODE_SETTINGS or base.partition(".")[2] in NODE_SETTINGS)
+
+
+def _ignored(given: Mapping[str, str]) -> tuple[str, ...]:
+    idle = [name for name, setting in NODE_SETTINGS.items() if name in given and not setting.acted_on]
+    return tuple(sorted([*idle, *filter(_of_a_listener, given)]))

@@ -1,0 +1,309 @@
+"""What must hold among a node's settings, beyond the bounds of each alone.
+
+Source: `KafkaConfig.validateValues`, `GroupCoordinatorConfig`, `ShareGroupConfig`. Each rule yields every
+problem that it finds, so that whoever wrote the file is told all at once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from minikafka.broker.settings.listeners import (
+    Listener,
+    ListenerError,
+    check_apart,
+    parse_listeners,
+    protocol_map,
+)
+from minikafka.protocol.settings.registry import SettingValue
+
+__all__ = ["RULES", "ListenerProblem", "Listeners", "Problem", "Values", "read_listeners"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        name: the setting.
+        value: its text, None where it is missing.
+        message: what is wrong and what is allowed.
+    """
+
+    name: str
+    value: str | None
+    message: str
+
+    def __str__(self) -> str:
+        shown = self.name if self.value is None else f"{self.name}={self.value}"
+        return f"{shown}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Parsed values of all settings, and which of them were given."""
+
+    parsed: Mapping[str, SettingValue]
+    given: Mapping[str, str]
+
+    def number(self, name: str) -> int:
+        """A numeric value that is not null."""
+        value = self.parsed[name]
+        assert isinstance(value, int), f"{name} is a whole number with a default"
+        return value
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """A list; null is the empty one."""
+        value = self.parsed[name]
+        assert isinstance(value, tuple) or value is None, f"{name} is a list"
+        return value or ()
+
+    def problem(self, name: str, message: str) -> Problem:
+        """A problem with the value of `name`."""
+        return Problem(name, self.given.get(name), message)
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Where a node listens and what it tells others.
+
+    Attributes:
+        all: every address to listen on.
+        advertised: what clients are told; an empty host stands for the address that the client reached.
+        controller_names: names of the listeners of controllers.
+        inter_broker: name of the listener among brokers.
+    """
+
+    all: tuple[Listener, ...]
+    advertised: tuple[Listener, ...]
+    controller_names: tuple[str, ...]
+    inter_broker: str
+
+    @property
+    def for_clients(self) -> tuple[Listener, ...]:
+        """The listeners that are not the controllers'."""
+        return tuple(listener for listener in self.all if listener.name not in self.controller_names)
+
+    @property
+    def for_controllers(self) -> tuple[Listener, ...]:
+        """Where other nodes find this one as a controller."""
+        return tuple(listener for listener in self.all if listener.name in self.controller_names)
+
+
+def read_listeners(values: Values) -> Listeners:
+    """The listeners of a node.
+
+    Raises:
+        ListenerProblem: with the setting that cannot be read.
+    """
+    controllers = tuple(name.upper() for name in values.items("controller.listener.names"))
+    protocols = _read(values, "listener.security.protocol.map", lambda: _protocols(values, controllers))
+    everywhere = _read(values, "listeners", lambda: parse_listeners(values.items("listeners"), protocols))
+    told = _read(
+        values,
+        "advertised.listeners",
+        lambda: parse_listeners(values.items("advertised.listeners"), protocols) or everywhere,
+    )
+    protocol = values.parsed["security.inter.broker.protocol"]
+    inter_broker = values.parsed["inter.broker.listener.name"] or protocol
+    advertised = tuple(listener for listener in told if listener.name not in controllers)
+    return Listeners(everywhere, advertised, controllers, str(inter_broker).upper())
+
+
+class ListenerProblem(Exception):
+    """A list of listeners that cannot be read; `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+T = TypeVar("T")
+
+
+def _read(values: Values, name: str, parse: Callable[[], T]) -> T:
+    try:
+        return parse()
+    except ListenerError as error:
+        raise ListenerProblem(values.problem(name, str(error))) from None
+
+
+def _protocols(values: Values, controllers: tuple[str, ...]) -> dict[str, str]:
+    """The map as given, or Kafka's default with the controllers' listeners added as PLAINTEXT."""
+    protocols = protocol_map(str(values.parsed["listener.security.protocol.map"]))
+    if "listener.security.protocol.map" not in values.given:
+        protocols.update({name: "PLAINTEXT" for name in controllers if name not in protocols})
+    return protocols
+
+
+def _ids_agree(values: Values, _: Listeners) -> Iterator[Problem]:
+    if values.parsed["broker.id"] not in (-1, values.parsed["node.id"]):
+        yield values.problem("broker.id", "must be the same as node.id where both are set")
+
+
+def _roles(values: Values) -> set[str]:
+    return set(values.items("process.roles"))
+
+
+def _quorum_is_named(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """A node that is both and names nobody is the whole cluster; every other has to find its controllers."""
+    roles, voters = _roles(values), _voter_ids(values)
+    node_id = values.number("node.id")
+    if not roles:
+        yield values.problem("process.roles", "must name what this node does (allowed: broker, controller, or both)")
+    elif len(roles) == 1 and not voters and not values.items("controller.quorum.bootstrap.servers"):
+        yield values.problem(
+            "controller.quorum.voters",
+            "this or controller.quorum.bootstrap.servers must name the controllers, unless process.roles is both",
+        )
+    if "controller" in roles and voters and node_id not in voters:
+        yield values.problem(
+            "controller.quorum.voters",
+            f"the node id {node_id} must be among the voters where process.roles has controller",
+        )
+    if roles == {"broker"} and node_id in voters:
+        yield values.problem(
+            "controller.quorum.voters",
+            f"the node id {node_id} must not be among the voters where process.roles is just broker",
+        )
+    if len(voters) != len(set(voters)):
+        yield values.problem("controller.quorum.voters", "each voter must have an id of its own")
+
+
+def _voter_ids(values: Values) -> list[int]:
+    return [int(voter.partition("@")[0]) for voter in values.items("controller.quorum.voters")]
+
+
+def _ports_are_apart(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    try:
+        check_apart(listeners.all)
+    except ListenerError as error:
+        yield values.problem("listeners", str(error))
+
+
+def _controllers_listen(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """Source: `KafkaConfig.validateValues`."""
+    name, roles = "controller.listener.names", _roles(values)
+    known = [listener.name for listener in listeners.all]
+    if roles == {"broker"}:
+        if not listeners.controller_names:
+            yield values.problem(name, "must name the listener of the controllers where process.roles is just broker")
+        if any(controller in known for controller in listeners.controller_names):
+            yield values.problem(name, "must not appear in 'listeners' where process.roles is just broker")
+    elif any(controller not in known for controller in listeners.controller_names):
+        yield values.problem(
+            name, f"must only contain names that appear in 'listeners' (allowed: {', '.join(known)})"
+        )
+    elif not listeners.controller_names and (roles == {"controller"} or len(_voter_ids(values)) > 1):
+        yield values.problem(name, f"must name the listener for the other nodes (allowed: {', '.join(known)})")
+    if known and "broker" in roles and not listeners.for_clients:
+        yield values.problem("listeners", "must contain one that is not a controller's, for clients")
+    if roles == {"controller"} and listeners.for_clients:
+        yield values.problem(
+            "listeners",
+            "must only contain listeners of controller.listener.names where process.roles is just controller",
+        )
+
+
+def _protocols_can_be_spoken(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    for listener in listeners.all:
+        if listener.protocol != "PLAINTEXT":
+            yield values.problem(
+                "listeners",
+                f"{listener.name} speaks {listener.protocol}, which minikafka cannot (allowed: PLAINTEXT)",
+            )
+
+
+def _advertised_are_listened_to(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    known = [listener.name for listener in listeners.for_clients]
+    if any(listener.name not in known for listener in listeners.advertised):
+        yield values.problem(
+            "advertised.listeners", f"names must be among those of 'listeners' (allowed: {', '.join(known)})"
+        )
+    for listener in listeners.advertised:
+        if listener.host in ("0.0.0.0", "::") and "advertised.listeners" in values.given:
+            yield values.problem(
+                "advertised.listeners", f"cannot use the address {listener.host}, which nobody can connect to"
+            )
+
+
+def _brokers_find_each_other(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    name = "inter.broker.listener.name"
+    if name in values.given and "security.inter.broker.protocol" in values.given:
+        yield values.problem(name, "only one of this and security.inter.broker.protocol should be set")
+    known = [listener.name for listener in listeners.advertised]
+    if name in values.given and listeners.inter_broker not in known:
+        yield values.problem(name, f"must be an advertised listener (allowed: {', '.join(known)})")
+
+
+def _times_make_sense(values: Values, _: Listeners) -> Iterator[Problem]:
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if values.parsed[name] == 0:
+            yield values.problem(name, "must be unlimited (-1) or at least 1")
+    for name in ("log.roll.ms", "log.roll.hours"):
+        if isinstance(value := values.parsed[name], int) and value < 1:
+            yield values.problem(name, "must be at least 1")
+    if isinstance(jitter := values.parsed["log.roll.jitter.ms"], int) and jitter < 0:
+        yield values.problem("log.roll.jitter.ms", "must be at least 0")
+
+
+def _directories_are_named(values: Values, _: Listeners) -> Iterator[Problem]:
+    if not values.items("log.dir" if values.parsed["log.dirs"] is None else "log.dirs"):
+        yield values.problem("log.dirs", "at least one directory must be given by log.dirs or log.dir")
+
+
+def _sizes_fit(values: Values, _: Listeners) -> Iterator[Problem]:
+    for smaller, larger in _IN_ORDER:
+        if values.number(smaller) > values.number(larger):
+            name, bound = (larger, "at least") if larger in values.given else (smaller, "at most")
+            other = smaller if name == larger else larger
+            yield values.problem(name, f"must be {bound} {other}, which is {values.number(other)}")
+    queue = values.number("queued.max.request.bytes")
+    if 0 < queue < values.number("socket.request.max.bytes"):
+        yield values.problem("queued.max.request.bytes", "must be at least socket.request.max.bytes, or -1")
+    idle = values.number("connections.max.idle.ms")
+    if 0 <= idle <= values.number("connection.failed.authentication.delay.ms"):
+        yield values.problem(
+            "connections.max.idle.ms", "must be above connection.failed.authentication.delay.ms"
+        )
+
+
+def _between(name: str) -> list[tuple[str, str]]:
+    """`group.consumer.{min,,max}.session.timeout.ms` and the like, in their order."""
+    group, kind, rest = name.split(".", 2)
+    low, high = f"{group}.{kind}.min.{rest}", f"{group}.{kind}.max.{rest}"
+    return [(low, high), (low, name), (name, high)]
+
+
+_IN_ORDER = [
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    *(
+        pair
+        for kind in ("consumer", "share", "streams")
+        for what in ("assignment.interval.ms", "heartbeat.interval.ms", "session.timeout.ms")
+        for pair in _between(f"group.{kind}.{what}")
+    ),
+    *_between("group.share.delivery.count.limit"),
+    *_between("group.share.partition.max.record.locks"),
+    *_between("group.share.record.lock.duration.ms"),
+    ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
+    ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
+]
+"""Pairs of settings of which the first must not exceed the second."""
+
+RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
+    _ids_agree,
+    _quorum_is_named,
+    _ports_are_apart,
+    _controllers_listen,
+    _protocols_can_be_spoken,
+    _advertised_are_listened_to,
+    _brokers_find_each_other,
+    _times_make_sense,
+    _directories_are_named,
+    _sizes_fit,
+)
+"""Every rule, in the order in which their problems are told."""

@@ -1,0 +1,350 @@
+"""The administrator: topics, settings, records, groups and the cluster itself.
+
+    async with Admin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topic("flights", partitions=6, configs={"retention.ms": "3600000"})
+
+What concerns one thing raises its KafkaError. What concerns many returns, for each, the result or the KafkaError as
+a value, as one of them may fail and the others not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from minikafka.client.admin.admin_replicas import ReplicaAdmin
+from minikafka.client.admin.admin_types import (
+    BROKER,
+    TOPIC,
+    ClusterDescription,
+    ConfigEntry,
+    LogDirectory,
+    NewTopic,
+    ReplicaSize,
+)
+from minikafka.client.admin.offset_queries import OffsetAndTimestamp, list_offsets
+from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
+from minikafka.client.connections.seams import Seams
+from minikafka.client.options import AdminOptions, make
+from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
+from minikafka.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from minikafka.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from minikafka.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minikafka.protocol.messages.describe_cluster import DescribeClusterRequest
+from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from minikafka.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.protocol.names import TopicPartition
+
+T = TypeVar("T")
+_RESOURCE_TYPES = {"topic": TOPIC, "broker": BROKER, "group": 32, "client-metrics": 16, "broker-logger": 8}
+_OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+_FIRST_VERSION_WITH_STATES = 6
+
+
+class Admin(ReplicaAdmin):
+    """Asks for changes and descriptions.
+
+    Args:
+        options: Kafka's admin settings with underscores, see `AdminOptions`: bootstrap_servers, client_id,
+            request_timeout_ms, default_api_timeout_ms …
+
+    Every method retries what may succeed later for `default_api_timeout_ms`, then raises. Cancellation: a
+    request that was sent is not taken back.
+    """
+
+    def __init__(self, bootstrap_servers: str | Sequence[str] | None = None, **options: Any) -> None:
+        seams: Seams | None = options.pop("seams", None)
+        if bootstrap_servers is not None:
+            options["bootstrap_servers"] = bootstrap_servers
+        self._options = make(AdminOptions, options, "Admin")
+        super().__init__(self._options, seams)
+
+    # Topics.
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Create a topic; -1 stands for the cluster's default.
+
+        Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidConfigError …
+        """
+        topic = NewTopic(name, partitions, replication_factor, assignments, configs)
+        _raise((await self.create_topics([topic], validate_only=validate_only))[name])
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Create many topics."""
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in topics],
+            timeout_ms=self._options.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._ask(request, "creating topics")
+        return {one.name: _error(one, f"topic {one.name!r}") for one in response.topics}
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. Raises UnknownTopicOrPartitionError …"""
+        _raise((await self.delete_topics([name]))[name])
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete many topics."""
+        names = list(names)
+        connection = await self.cluster.any_connection()
+        request = DeleteTopicsRequest(timeout_ms=self._options.request_timeout_ms)
+        if connection.version_for(DeleteTopicsRequest) >= _FIRST_VERSION_WITH_STATES:
+            request.topics = [DeleteTopicState(name=name) for name in names]
+        else:
+            request.topic_names = names
+        response = await self._ask(request, "deleting topics")
+        return {one.name or "": _error(one, f"topic {one.name!r}") for one in response.responses}
+
+    async def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        """The names of all topics, sorted."""
+        topics = (await self._describe(None)).topics.values()
+        return sorted(topic.name for topic in topics if include_internal or not topic.is_internal)
+
+    async def describe_topic(self, name: str) -> Topic:
+        """A topic's id, partitions, leaders and replicas. Raises UnknownTopicOrPartitionError …"""
+        described = (await self.describe_topics([name]))[name]
+        if isinstance(described, KafkaError):
+            raise described
+        return described
+
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
+        """Many topics (None: all)."""
+        metadata = await self._describe(None if names is None else list(names))
+        return {**metadata.topics, **metadata.errors}
+
+    async def _describe(self, names: list[str] | None) -> Metadata:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        metadata = Metadata()
+        metadata.apply(await self._ask(request, "describing topics"), names)
+        return metadata
+
+    async def create_partitions(
+        self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        """Raise a topic's number of partitions to `total`. Raises InvalidPartitionsError …"""
+        placed = None
+        if assignments is not None:
+            placed = [CreatePartitionsAssignment(broker_ids=list(one)) for one in assignments]
+        topic = CreatePartitionsTopic(name=name, count=total, assignments=placed)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=self._options.request_timeout_ms)
+        response = await self._ask(request, "creating partitions")
+        _raise(_error(response.results[0], f"topic {name!r}"))
+
+    # Settings.
+
+    async def describe_configs(
+        self, kind: str, name: str, *, keys: Iterable[str] | None = None
+    ) -> dict[str, ConfigEntry]:
+        """The settings in force of a "topic", "broker" (name: its id, "" for all brokers) or "group".
+
+        Raises KafkaError, and ValueError for another kind.
+        """
+        resource = DescribeConfigsResource(
+            resource_type=_resource_type(kind),
+            resource_name=name,
+            configuration_keys=None if keys is None else list(keys),
+        )
+        request = DescribeConfigsRequest(resources=[resource])
+        response = await self._ask(request, "describing settings", _node_of(kind, name))
+        _raise(_error(response.results[0], f"{kind} {name!r}"))
+        return {
+            one.name: ConfigEntry(one.name, one.value, one.config_source, one.read_only, one.is_sensitive)
+            for one in response.results[0].configs
+        }
+
+    async def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        *,
+        set: Mapping[str, str] | None = None,  # noqa: A002 (Kafka's word for it)
+        delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change some settings and leave the others (KIP-339); `delete` goes back to the default.
+
+        Raises InvalidConfigError …, and ValueError for an unknown kind.
+        """
+        changes: dict[str, Mapping[str, str | None]] = {
+            "set": set or {},
+            "delete": dict.fromkeys(delete),
+            "append": append or {},
+            "subtract": subtract or {},
+        }
+        configs = [
+            AlterableConfig(name=key, config_operation=_OPERATIONS[operation], value=value)
+            for operation, values in changes.items()
+            for key, value in values.items()
+        ]
+        resource = AlterConfigsResource(resource_type=_resource_type(kind), resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        response = await self._ask(request, "altering settings", _node_of(kind, name))
+        _raise(_error(response.responses[0], f"{kind} {name!r}"))
+
+    # Records and offsets.
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Delete records before an offset (-1: all that are committed); the new first offset of each partition."""
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        await self._find_leaders(before)
+        for tp, offset in before.items():
+            by_leader.setdefault(self.cluster.metadata.leader(*tp), {})[TopicPartition(*tp)] = offset
+        results: dict[TopicPartition, int | KafkaError] = {}
+        for leader, some in by_leader.items():
+            topics: dict[str, DeleteRecordsTopic] = {}
+            for tp, offset in some.items():
+                topic = topics.setdefault(tp.topic, DeleteRecordsTopic(name=tp.topic, partitions=[]))
+                topic.partitions.append(DeleteRecordsPartition(partition_index=tp.partition, offset=offset))
+            request = DeleteRecordsRequest(
+                topics=list(topics.values()), timeout_ms=self._options.request_timeout_ms
+            )
+            response = await self._ask(request, "deleting records", leader)
+            for topic in response.topics:
+                for one in topic.partitions:
+                    tp = TopicPartition(topic.name, one.partition_index)
+                    results[tp] = _error(one, str(tp)) or one.low_watermark
+        return results
+
+    async def list_offsets(
+        self, times: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP of `offsets`."""
+
+        async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
+            return await list_offsets(
+                self.cluster,
+                {TopicPartition(*tp): time for tp, time in times.items()},
+                isolation_level=int(isolation_level == "read_committed"),
+                timeout_ms=self._options.request_timeout_ms,
+            )
+
+        return await self.cluster.retry(attempt, "listing offsets")
+
+    async def _find_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        async def attempt() -> None:
+            if self.cluster.topics is not None:
+                self.cluster.topics |= dict.fromkeys(tp[0] for tp in partitions)
+            await self.cluster.refresh()
+            for tp in partitions:
+                if self.cluster.metadata.leader(*tp) < 0:
+                    raise self.cluster.metadata.errors.get(tp[0]) or LeaderNotAvailableError(
+                        f"{tp[0]}-{tp[1]} has no leader, or does not exist"
+                    )
+
+        await self.cluster.retry(attempt, "finding leaders")
+
+    # The cluster.
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Its id, its controller and its brokers."""
+        response = await self._ask(DescribeClusterRequest(), "describing the cluster")
+        _raise(_error(response, "the cluster"))
+        brokers = [Broker(one.broker_id, one.host, one.port, one.rack) for one in response.brokers]
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+
+    async def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
+        """The directories of brokers (None: of all), and what each partition takes there."""
+        await self.cluster.retry(self.cluster.refresh, "finding brokers")
+        chosen = sorted(self.cluster.metadata.brokers) if node_ids is None else list(node_ids)
+        directories: dict[int, list[LogDirectory]] = {}
+        for node_id in chosen:
+            response = await self._ask(DescribeLogDirsRequest(topics=None), "describing log directories", node_id)
+            directories[node_id] = [
+                LogDirectory(
+                    one.log_dir,
+                    _error(one, one.log_dir),
+                    one.total_bytes,
+                    one.usable_bytes,
+                    {
+                        TopicPartition(topic.name, part.partition_index): ReplicaSize(
+                            part.partition_size, part.offset_lag, part.is_future_key
+                        )
+                        for topic in one.topics
+                        for part in topic.partitions
+                    },
+                )
+                for one in response.results
+            ]
+        return directories
+
+    async def _ask(self, request: Any, what: str, node_id: int | None = None) -> Any:
+        timeout_ms = self._options.request_timeout_ms
+        return await self._retry(lambda: self.cluster.request(request, node_id, timeout_ms=timeout_ms), what)
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
+        return await self.cluster.retry(attempt, what)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+        for index, replicas in (topic.assignments or {}).items()
+    ]
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=assignments,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in (topic.configs or {}).items()],
+    )
+
+
+def _error(result: Any, what: str) -> KafkaError | None:
+    """The error in a result, in the broker's words where it has some."""
+    if not result.error_code:
+        return None
+    said = getattr(result, "error_message", None)
+    return error_for(result.error_code, f"{what}: {said or error_for(result.error_code)}")
+
+
+def _raise(error: KafkaError | None) -> None:
+    if error is not None:
+        raise error
+
+
+def _resource_type(kind: str) -> int:
+    if kind not in _RESOURCE_TYPES:
+        raise ValueError(f"no settings of a {kind!r}: it can be {', '.join(map(repr, _RESOURCE_TYPES))}")
+    return _RESOURCE_TYPES[kind]
+
+
+def _node_of(kind: str, name: str) -> int | None:
+    """A broker's own settings are asked of that broker."""
+    return int(name) if kind in ("broker", "broker-logger") and name.isdigit() else None

@@ -1,0 +1,132 @@
+"""The administrator's half that concerns groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
+from minikafka.client.admin.offset_queries import OffsetAndMetadata, commit_request, committed_offsets
+from minikafka.client.connections.cluster_client import Cluster, ClusterClient
+from minikafka.client.groups.assignors import decode_assignment
+from minikafka.protocol.errors import (
+    CoordinatorNotAvailableError,
+    GroupIdNotFoundError,
+    KafkaError,
+    NetworkError,
+    NotCoordinatorError,
+    error_for,
+)
+from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
+from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
+from minikafka.protocol.messages.list_groups import ListGroupsRequest
+from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
+from minikafka.protocol.names import TopicPartition
+
+_LAST_VERSION_WITH_NAMES = 9
+
+
+class GroupAdmin(ClusterClient):
+    """What `Admin` can do with groups."""
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups of all brokers, or those in some states ("Stable", "Empty", …), sorted."""
+        await self.cluster.retry(self.cluster.refresh, "finding brokers")
+        found: dict[str, GroupListing] = {}
+        for node_id in sorted(self.cluster.metadata.brokers):
+            request = ListGroupsRequest(states_filter=list(states))
+            response = await self.cluster.retry(partial(_listed, self.cluster, request, node_id), "listing groups")
+            for one in response.groups:
+                found[one.group_id] = GroupListing(
+                    one.group_id, one.protocol_type, one.group_state, one.group_type
+                )
+        return [found[group_id] for group_id in sorted(found)]
+
+    async def describe_group(self, group_id: str) -> GroupDescription:
+        """A group's state and members. Raises GroupIdNotFoundError …"""
+
+        async def attempt() -> GroupDescription:
+            response, node_id = await self._coordinator(group_id, DescribeGroupsRequest(groups=[group_id]))
+            group = response.groups[0]
+            if group.error_code:
+                raise error_for(group.error_code, f"group {group_id!r}: {group.error_message or 'not described'}")
+            if group.group_state == "Dead":
+                raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
+            members = [_member(one) for one in group.members]
+            state, kind, assignor = group.group_state, group.protocol_type, group.protocol_data
+            return GroupDescription(group_id, state, kind, assignor, node_id, members)
+
+        return await self.cluster.retry(attempt, f"describing group {group_id!r}")
+
+    async def delete_group(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
+
+        async def attempt() -> None:
+            request = DeleteGroupsRequest(groups_names=[group_id])
+            response, _ = await self._coordinator(group_id, request)
+            code = response.results[0].error_code
+            if code:
+                raise error_for(code, f"group {group_id!r}: {error_for(code)}")
+
+        await self.cluster.retry(attempt, f"deleting group {group_id!r}")
+
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed (None: for all partitions)."""
+        chosen = None if partitions is None else list(partitions)
+        return await self.cluster.retry(
+            lambda: committed_offsets(self.cluster, group_id, chosen, require_stable=False),
+            f"fetching the offsets of group {group_id!r}",
+        )
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
+    ) -> None:
+        """Commit in a group's place; it must have no members. Raises UnknownMemberIdError where it has some."""
+        places = {
+            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+            for tp, one in offsets.items()
+        }
+
+        async def attempt() -> None:
+            response, _ = await self._coordinator(group_id, commit_request(group_id, places))
+            for topic in response.topics:
+                for one in topic.partitions:
+                    if one.error_code:
+                        place = f"{topic.name}-{one.partition_index}"
+                        raise error_for(
+                            one.error_code, f"group {group_id!r}, {place}: {error_for(one.error_code)}"
+                        )
+
+        await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
+
+    async def _coordinator(self, group_id: str, request: Any) -> tuple[Any, int]:
+        """The coordinator's answer, and who that is."""
+        node_id = await self.cluster.coordinator(group_id)
+        highest = _LAST_VERSION_WITH_NAMES if isinstance(request, OffsetCommitRequest) else None
+        try:
+            return await self.cluster.request(request, node_id, highest=highest), node_id
+        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+            self.cluster.forget_coordinator(group_id)
+            raise
+
+
+async def _listed(cluster: Cluster, request: ListGroupsRequest, node_id: int) -> Any:
+    connection = await cluster.connection(node_id)
+    if request.states_filter and connection.version_for(ListGroupsRequest) < 4:
+        raise KafkaError(f"the broker at {connection.address} is too old to filter groups by state")
+    response = await cluster.request(request, node_id)
+    if response.error_code:
+        raise error_for(response.error_code, f"broker {node_id} does not list its groups")
+    return response
+
+
+def _member(one: Any) -> GroupMember:
+    try:
+        assignment = decode_assignment(bytes(one.member_assignment))
+    except MalformedMessage:
+        assignment = []  # Another kind of group than consumers'.
+    return GroupMember(one.member_id, one.client_id, one.client_host, one.group_instance_id, assignment)

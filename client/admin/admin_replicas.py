@@ -1,0 +1,166 @@
+"""The administrator's part that concerns a cluster of several nodes: who leads, who has copies, who votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from minikafka.client.admin.admin_groups import GroupAdmin
+from minikafka.client.admin.admin_types import QuorumDescription, QuorumReplica, Reassignment
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from minikafka.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from minikafka.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minikafka.protocol.names import TopicPartition
+
+METADATA_TOPIC = "__cluster_metadata"
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+class ReplicaAdmin(GroupAdmin):
+    """What `Admin` can do with leaders, replicas and nodes."""
+
+    async def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Have the preferred replica lead (KIP-183) or, `unclean`, any that lives where nobody does (KIP-460).
+
+        None stands for all partitions that need it; with it the answer names no partition that did not. Where
+        nothing was to be done the value is an ElectionNotNeededError.
+        """
+        request = ElectLeadersRequest(
+            election_type=_UNCLEAN if unclean else _PREFERRED,
+            topic_partitions=None
+            if partitions is None
+            else [TopicPartitions(topic=topic, partitions=some) for topic, some in by_topic(partitions).items()],
+            timeout_ms=self._timeout_ms,
+        )
+        response = await self._ask_about(request, "electing leaders")
+        return {
+            (tp := TopicPartition(topic.topic, one.partition_id)): _value(one, tp)
+            for topic in response.replica_election_results
+            for one in topic.partition_result
+        }
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Begin to move partitions to other replicas, in order of preference (KIP-455); None takes a move back.
+
+        Returns when the moves have begun; `list_partition_reassignments` tells which are still under way.
+        """
+        wanted: dict[str, ReassignableTopic] = {}
+        for tp, replicas in targets.items():
+            topic = wanted.setdefault(tp[0], ReassignableTopic(name=tp[0], partitions=[]))
+            chosen = None if replicas is None else list(replicas)
+            topic.partitions.append(ReassignablePartition(partition_index=tp[1], replicas=chosen))
+        request = AlterPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=list(wanted.values()))
+        if not allow_replication_factor_change:
+            request.allow_replication_factor_change = False
+        response = await self._ask_about(request, "reassigning partitions")
+        return {
+            (tp := TopicPartition(topic.name, one.partition_index)): _value(one, tp)
+            for topic in response.responses
+            for one in topic.partitions
+        }
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The moves under way, of some partitions or (None) of all."""
+        asked = None
+        if partitions is not None:
+            asked = [
+                ListPartitionReassignmentsTopics(name=topic, partition_indexes=some)
+                for topic, some in by_topic(partitions).items()
+            ]
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=asked)
+        response = await self._ask_about(request, "listing reassignments")
+        return {
+            TopicPartition(topic.name, one.partition_index): Reassignment(
+                tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async def describe_quorum(self) -> QuorumDescription:
+        """Who leads the metadata log, who votes and who only follows, and how far each is (KIP-595, KIP-836)."""
+        partition = RequestPartitionData(partition_index=0)
+        request = DescribeQuorumRequest(topics=[RequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
+        response = await self._ask_about(request, "describing the quorum")
+        [one] = response.topics[0].partitions
+        if one.error_code:
+            raise error_for(one.error_code, f"the quorum: {one.error_message or error_for(one.error_code)}")
+        addresses = {
+            node.node_id: tuple(f"{listener.host}:{listener.port}" for listener in node.listeners)
+            for node in response.nodes
+        }
+        return QuorumDescription(
+            one.leader_id,
+            one.leader_epoch,
+            one.high_watermark,
+            [_replica(voter, addresses) for voter in one.current_voters],
+            [_replica(observer, addresses) for observer in one.observers],
+        )
+
+    async def unregister_broker(self, node_id: int) -> None:
+        """Forget a broker that will not come back. Raises BrokerIdNotRegisteredError …"""
+        await self._ask_about(UnregisterBrokerRequest(broker_id=node_id), f"unregistering broker {node_id}")
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._client_options.request_timeout_ms
+
+    async def _ask_about(self, request: Any, what: str) -> Any:
+        """The answer of any broker, which hands the request on; raises the error of the whole, if it is one."""
+
+        async def attempt() -> Any:
+            response = await self.cluster.request(request)
+            if response.error_code:
+                said = getattr(response, "error_message", None)
+                raise error_for(response.error_code, f"{what}: {said or error_for(response.error_code)}")
+            return response
+
+        return await self.cluster.retry(attempt, what)
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition numbers by topic, in order of first mention."""
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def _value(result: Any, tp: TopicPartition) -> KafkaError | None:
+    if not result.error_code:
+        return None
+    said = result.error_message or error_for(result.error_code)
+    return error_for(result.error_code, f"{tp.topic}-{tp.partition}: {said}")
+
+
+def _replica(one: Any, addresses: Mapping[int, tuple[str, ...]]) -> QuorumReplica:
+    return QuorumReplica(
+        one.replica_id,
+        one.log_end_offset,
+        one.last_fetch_timestamp,
+        one.last_caught_up_timestamp,
+        addresses.get(one.replica_id, ()),
+    )

@@ -1,0 +1,179 @@
+"""Questions about offsets that consumers and admins ask alike: by time at leaders, by group at coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.protocol.errors import (
+    CoordinatorNotAvailableError,
+    KafkaError,
+    LeaderNotAvailableError,
+    NetworkError,
+    NotCoordinatorError,
+    error_for,
+)
+from minikafka.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from minikafka.protocol.names import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+_LAST_VERSION_WITH_NAMES = 9
+_FIRST_VERSION_WITH_GROUPS = 8
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A place in a partition; `timestamp` is -1 where it was not asked for by time, `offset` -1 where there is none."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group has committed for a partition: the next offset to read, and a note of the committer's."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """The first offset at or after a time (ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP) of each partition.
+
+    Asks every leader once. Raises the KafkaError of the first partition that has one; metadata is refreshed
+    soon where that is worth a retry.
+    """
+    by_leader: dict[int, dict[TopicPartition, int]] = {}
+    for tp, timestamp in wanted.items():
+        if cluster.topics is not None:
+            cluster.topics[tp.topic] = None
+        leader = cluster.metadata.leader(*tp)
+        if leader < 0:
+            await cluster.refresh()
+            leader = cluster.metadata.leader(*tp)
+        if leader < 0:
+            raise cluster.metadata.errors.get(tp.topic) or LeaderNotAvailableError(f"{tp} has no leader")
+        by_leader.setdefault(leader, {})[tp] = timestamp
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    for leader, some in by_leader.items():
+        request = _list_request(cluster, some, isolation_level, timeout_ms)
+        response = await cluster.request(request, leader)
+        for topic in response.topics:
+            for one in topic.partitions:
+                tp = TopicPartition(topic.name, one.partition_index)
+                if one.error_code:
+                    cluster.refresh_soon()
+                    raise error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+                found[tp] = OffsetAndTimestamp(one.offset, one.timestamp, one.leader_epoch)
+    return found
+
+
+def _list_request(
+    cluster: Cluster, some: Mapping[TopicPartition, int], isolation_level: int, timeout_ms: int
+) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for tp, timestamp in some.items():
+        topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            ListOffsetsPartition(
+                partition_index=tp.partition,
+                current_leader_epoch=cluster.metadata.leader_epoch(*tp),
+                timestamp=timestamp,
+            )
+        )
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=timeout_ms
+    )
+
+
+async def committed_offsets(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a group has committed (None: for all partitions); partitions without a commit are left out.
+
+    Asks once. Raises KafkaError; a coordinator that has moved is forgotten first.
+    """
+    names: dict[str, list[int]] | None = None if partitions is None else {}
+    for tp in partitions or ():
+        assert names is not None
+        names.setdefault(tp.topic, []).append(tp.partition)
+    node_id = await cluster.coordinator(group_id)
+    try:
+        connection = await cluster.connection(node_id)
+        version = connection.version_for(OffsetFetchRequest, _LAST_VERSION_WITH_NAMES)
+        many = version >= _FIRST_VERSION_WITH_GROUPS
+        request = (_many_request if many else _one_request)(group_id, names)
+        request.require_stable = require_stable and version >= 7
+        response = await connection.request(request, timeout_ms=30_000, highest=version)
+        answer = response.groups[0] if many else response
+        if answer.error_code:
+            raise error_for(answer.error_code, f"group {group_id!r}: {error_for(answer.error_code)}")
+    except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+        cluster.forget_coordinator(group_id)
+        raise
+    return _committed(answer.topics)
+
+
+def _many_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
+    topics = None
+    if names is not None:
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=some) for name, some in names.items()]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
+
+
+def _one_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
+    topics = None
+    if names is not None:
+        topics = [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in names.items()]
+    return OffsetFetchRequest(group_id=group_id, topics=topics)
+
+
+def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in topics:
+        for one in topic.partitions:
+            tp = TopicPartition(topic.name, one.partition_index)
+            if one.error_code:
+                error: KafkaError = error_for(one.error_code, f"{tp}: {error_for(one.error_code)}")
+                raise error
+            if one.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(
+                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
+                )
+    return found
+
+
+def commit_request(group_id: str, places: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+    """Commit from outside the group; a member adds who it is."""
+    topics: dict[str, OffsetCommitRequestTopic] = {}
+    for tp, place in places.items():
+        topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
+        topic.partitions.append(
+            OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=place.offset,
+                committed_leader_epoch=place.leader_epoch,
+                committed_metadata=place.metadata,
+            )
+        )
+    return OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))

@@ -1,0 +1,79 @@
+"""Sockets under asyncio: a protocol of ours, because anyio's streams cost a task switch and a copy per read.
+
+What arrives is handled outside of any task, where anyio cannot tell which event loop is running (`asyncio.run`, unlike
+`anyio.run`, does not say): each stream has a context that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import sniffio
+
+from minikafka.client.connections.seams import Receiver, Stream
+from minikafka.protocol.message import MalformedMessage
+
+_SCRATCH_SIZE_BYTES = 1 << 16
+
+
+async def open_stream(host: str, port: int, receiver: Receiver) -> Stream:
+    """Connect. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    _, protocol = await loop.create_connection(lambda: _Stream(receiver), host, port)
+    return protocol
+
+
+class _Stream(asyncio.BufferedProtocol):
+    """Receives a large frame's bytes right into its own buffer, small ones by way of a scratch buffer."""
+
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._scratch = memoryview(bytearray(_SCRATCH_SIZE_BYTES))
+        self._target: memoryview | None = None
+        self._transport: asyncio.Transport | None = None
+        self._lost = False
+        self._context = contextvars.copy_context()
+        self._context.run(sniffio.current_async_library_cvar.set, "asyncio")
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        self._target = self._receiver.frames.target
+        return self._scratch if self._target is None else self._target
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._context.run(self._received, nbytes)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._context.run(self._lose, "it hung up" if exc is None else str(exc))
+
+    def _received(self, nbytes: int) -> None:
+        try:
+            if self._target is None:
+                for frame in self._receiver.frames.feed(self._scratch[:nbytes]):
+                    self._receiver.on_frame(frame)
+                return
+            self._target.release()
+            self._target = None
+            whole = self._receiver.frames.received(nbytes)
+            if whole is not None:
+                self._receiver.on_frame(whole)
+        except MalformedMessage as error:
+            self._lose(f"it sent what is no Kafka response ({error})")
+            self.close()
+
+    def _lose(self, why: str) -> None:
+        if not self._lost:
+            self._lost = True
+            self._receiver.on_lost(why)

@@ -1,0 +1,422 @@
+"""The cluster as a client sees it: connections to brokers, metadata that is kept fresh, requests that are retried.
+
+Every client stands on a `Cluster`. It connects lazily, one connection per broker, after a failure with growing
+pauses; it asks for metadata when a leader is missing, wrong, unreachable or silent and when what is known has grown
+old; it gives up a connection whose oldest request waits too long, or whose broker is silent and no longer counted
+among the cluster's. `ClusterClient` is the context manager that all clients share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Iterable
+from typing import Any, Self, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from minikafka.client.connections.cluster_metadata import Metadata, Topic
+from minikafka.client.connections.connection import Connection, open_connection
+from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.stalled_requests import Stalls
+from minikafka.client.options import ClientOptions, parse_addresses
+from minikafka.protocol.errors import (
+    BrokerNotAvailableError,
+    KafkaError,
+    NetworkError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+T = TypeVar("T")
+_WATCH_INTERVAL_S = 0.1
+_GROUP_KEY_TYPE = 0
+_NEXT_AFTER_S = 0.25
+"""How long one address is tried alone before the next one is tried as well."""
+_PATIENCE_S = 0.5
+"""How long one broker is asked for metadata before another one is asked instead."""
+
+
+class Cluster:
+    """Connections and metadata; lives inside the task group of a `ClusterClient`.
+
+    Attributes:
+        metadata: what is known; `refresh` and the background task change it.
+        topics: names that refreshes ask about; None: all topics.
+        on_update: called after every change of `metadata`.
+    """
+
+    def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
+        self.metadata = Metadata()
+        self.topics: dict[str, None] | None = {}
+        self.on_update: Callable[[], None] = lambda: None
+        self._options = options
+        self._seams = seams
+        self._task_group = task_group
+        self._bootstrap = parse_addresses(options.bootstrap_servers)
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._to_anyone: list[Connection] = []
+        self._connecting: dict[tuple[int, str], anyio.Lock] = {}
+        self._failures: dict[int, tuple[int, float]] = {}
+        self._stalls = Stalls()
+        self._coordinators: dict[str, int] = {}
+        self._refresh_wanted = anyio.Event()
+        self._refreshing = anyio.Lock()
+        self._reconnect = Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, seams.random)
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
+
+    async def start(self) -> None:
+        """Find a broker, and keep metadata and connections in order from now on. Raises NetworkError."""
+        await self.retry(self.refresh, "connect", timeout_ms=self._options.socket_connection_setup_timeout_ms)
+        self._task_group.start_soon(self._keep_fresh)
+        self._task_group.start_soon(self._watch)
+
+    def close(self) -> None:
+        """Hang up on everyone."""
+        for _, connection in self._open():
+            connection.close()
+
+    def connected(self, node_id: int, purpose: str = "") -> Connection | None:
+        """The open connection to a broker, if there is one."""
+        connection = self._connections.get((node_id, purpose))
+        return connection if connection is not None and not connection.closed else None
+
+    def is_unreachable(self, node_id: int) -> bool:
+        """Whether the last attempt to connect failed: someone else may lead by now."""
+        return node_id in self._failures
+
+    async def connection(self, node_id: int, purpose: str = "") -> Connection:
+        """The connection to a broker, opened if need be; one for each `purpose`.
+
+        A broker answers one request of a connection at a time, so what may wait there (a fetch, a JoinGroup)
+        has a connection of its own.
+
+        Raises BrokerNotAvailableError for an unknown broker, NetworkError where it cannot be reached.
+        """
+        lock = self._connecting.setdefault((node_id, purpose), anyio.Lock())
+        async with lock:
+            connection = self.connected(node_id, purpose)
+            if connection is not None:
+                return connection
+            broker = self.metadata.brokers.get(node_id)
+            if broker is None:
+                raise BrokerNotAvailableError(f"no broker with the id {node_id} is known")
+            failures, not_before = self._failures.get(node_id, (0, 0.0))
+            await anyio.sleep_until(not_before)
+            try:
+                connection = await self._connect(broker.host, broker.port)
+            except NetworkError:
+                pause_s = self._reconnect.delay_ms(failures) / 1000
+                self._failures[node_id] = (failures + 1, anyio.current_time() + pause_s)
+                self.refresh_soon()
+                raise
+            self._failures.pop(node_id, None)
+            self._connections[node_id, purpose] = connection
+            return connection
+
+    async def any_connection(self, besides: Container[Connection] = ()) -> Connection:
+        """A connection to any broker that is not known to be silent, the one with least to do if several are open.
+
+        A broker that is busy with one connection answers on another one: where none is of use a new one is opened.
+
+        Args:
+            besides: those that are of no use now, as long as there are others.
+
+        Raises NetworkError that names every address that was tried.
+        """
+        open_now = [one for purpose, one in self._open() if not purpose]
+        useful = [one for one in open_now if one not in self._stalls and one not in besides]
+        if useful:
+            return min(useful, key=lambda one: one.in_flight)
+        silent = {one.address for one in open_now}
+        known = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
+        addresses = sorted(dict.fromkeys(known), key=lambda one: f"{one[0]}:{one[1]}" in silent)
+        try:
+            found = await self._connect_to_first(addresses)
+        except NetworkError:
+            if not open_now:
+                raise
+            return min(open_now, key=lambda one: one.in_flight)
+        self._to_anyone = [*(one for one in self._to_anyone if not one.closed), found]
+        return found
+
+    async def _connect_to_first(self, addresses: list[tuple[str, int]]) -> Connection:
+        """A connection to whichever answers first; each address has a moment's advantage over the next one.
+
+        Raises NetworkError that names them all where none answers.
+        """
+        found: list[Connection] = []
+        faults: list[KafkaError] = []
+
+        async def attempt(host: str, port: int, over: anyio.Event) -> None:
+            try:
+                connection = await self._connect(host, port)
+            except KafkaError as error:
+                faults.append(error)
+            else:
+                found.append(connection)
+                tasks.cancel_scope.cancel()
+            over.set()
+
+        async with anyio.create_task_group() as tasks:
+            for host, port in addresses:
+                over = anyio.Event()
+                tasks.start_soon(attempt, host, port, over)
+                with anyio.move_on_after(_NEXT_AFTER_S):
+                    await over.wait()
+        for late in found[1:]:
+            late.close()
+        if found:
+            return found[0]
+        for error in faults:
+            if not isinstance(error, NetworkError):
+                raise error
+        said = "; ".join(error.message for error in faults)
+        raise NetworkError(f"{said}; is a broker running there? (bootstrap_servers)")
+
+    async def request(
+        self,
+        message: Any,
+        node_id: int | None = None,
+        *,
+        purpose: str = "",
+        timeout_ms: float | None = None,
+        highest: int | None = None,
+    ) -> Any:
+        """Ask a broker, any one for `node_id` None, once, in version `highest` at most.
+
+        Raises NetworkError, BrokerNotAvailableError, UnsupportedVersionError.
+        """
+        connection = await (self.any_connection() if node_id is None else self.connection(node_id, purpose))
+        timeout_ms = timeout_ms or self._options.request_timeout_ms
+        return await connection.request(message, timeout_ms=timeout_ms, highest=highest)
+
+    async def retry(
+        self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None
+    ) -> T:
+        """`attempt` until it succeeds or fails for good, with growing pauses.
+
+        Raises the first error that is not retriable or, past `timeout_ms` (default: `default_api_timeout_ms`), one
+        of the last error's class; RequestTimedOutError where nothing was heard at all.
+        """
+        limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = anyio.current_time() + limit_ms / 1000
+        number, last = 0, None
+        with anyio.move_on_at(deadline):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    last = error
+                await anyio.sleep(self._backoff.delay_ms(number) / 1000)
+                number += 1
+        kind = RequestTimedOutError if last is None else type(last)
+        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no answer'}") from last
+
+    async def refresh(self) -> None:
+        """Ask for metadata now. Raises NetworkError and what a broker answers to the request as a whole."""
+        asked_before = self._refreshing.locked()
+        async with self._refreshing:
+            if asked_before and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
+                return
+            asked = None if self.topics is None else list(self.topics)
+            request = MetadataRequest(
+                topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
+                allow_auto_topic_creation=self._options.allow_auto_create_topics,
+            )
+            self.metadata.apply(await self._ask_anyone(request), asked)
+            self._drop_lost()
+        self.on_update()
+
+    async def _ask_anyone(self, message: Any) -> Any:
+        """The answer of whichever broker gives one; none is waited for long. Raises KafkaError."""
+        asked: dict[Connection, None] = {}
+        patience_s = _PATIENCE_S
+        with anyio.move_on_after(self._options.request_timeout_ms / 1000):
+            while True:
+                connection = await self.any_connection(asked)
+                if connection in asked:
+                    patience_s, asked = 2 * patience_s, {}
+                asked[connection] = None
+                with anyio.move_on_after(patience_s):
+                    return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
+        raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
+
+    def refresh_soon(self) -> None:
+        """Have the background task ask for metadata: something that was known has proven wrong."""
+        self._refresh_wanted.set()
+
+    async def topic(self, name: str, timeout_ms: float) -> Topic:
+        """A topic that exists and has partitions, waiting for it up to `timeout_ms`.
+
+        Raises the KafkaError that tells why there is none.
+        """
+        known = self.metadata.topics.get(name)
+        if known is not None and known.partitions:
+            return known
+        if self.topics is not None:
+            self.topics[name] = None
+
+        async def attempt() -> Topic:
+            await self.refresh()
+            topic = self.metadata.topics.get(name)
+            if topic is None or not topic.partitions:
+                raise self.metadata.errors.get(name) or UnknownTopicOrPartitionError(
+                    f"topic {name!r} does not exist"
+                )
+            return topic
+
+        return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
+
+    async def coordinator(self, group_id: str) -> int:
+        """The node id of a group's coordinator. Raises the retriable error of a cluster that has none yet."""
+        if group_id in self._coordinators:
+            return self._coordinators[group_id]
+        connection = await self.any_connection()
+        request = FindCoordinatorRequest(key_type=_GROUP_KEY_TYPE)
+        if connection.version_for(FindCoordinatorRequest) >= 4:
+            request.coordinator_keys = [group_id]
+        else:
+            request.key = group_id
+        response = await connection.request(request, timeout_ms=self._options.request_timeout_ms)
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            raise error_for(found.error_code, found.error_message or "")
+        if found.node_id not in self.metadata.brokers:
+            await self.refresh()
+        self._coordinators[group_id] = found.node_id
+        return found.node_id
+
+    def forget_coordinator(self, group_id: str) -> None:
+        """The coordinator has moved or is unreachable."""
+        self._coordinators.pop(group_id, None)
+
+    async def _connect(self, host: str, port: int) -> Connection:
+        return await open_connection(
+            host,
+            port,
+            client_id=self._options.client_id,
+            seams=self._seams,
+            task_group=self._task_group,
+            timeout_ms=self._options.socket_connection_setup_timeout_ms,
+        )
+
+    def _open(self) -> list[tuple[str, Connection]]:
+        """Open connections, each with its purpose."""
+        known = [(purpose, one) for (_, purpose), one in self._connections.items()]
+        known += [("", one) for one in self._to_anyone]
+        return [(purpose, one) for purpose, one in known if not one.closed]
+
+    async def _keep_fresh(self) -> None:
+        failures = 0
+        while True:
+            with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
+                await self._refresh_wanted.wait()
+            self._refresh_wanted = anyio.Event()
+            try:
+                await self.refresh()
+                failures = failures + 1 if self._is_incomplete() else 0
+                if failures:
+                    self._refresh_wanted.set()
+            except KafkaError:
+                self._refresh_wanted.set()
+                failures += 1
+            await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
+
+    def _is_incomplete(self) -> bool:
+        """Whether a topic that was asked for is not there yet."""
+        errors = self.metadata.errors
+        return any(name in errors and errors[name].retriable for name in self.topics or ())
+
+    async def _watch(self) -> None:
+        """Give up connections that do not answer."""
+        while True:
+            await anyio.sleep(_WATCH_INTERVAL_S)
+            now = anyio.current_time()
+            for _, connection in self._open():
+                if connection.deadline <= now:
+                    connection.close("it did not answer in time (request_timeout_ms)")
+            if self._stalls.look(self._open()):
+                self.refresh_soon()
+            self._drop_lost()
+
+    def _drop_lost(self) -> None:
+        """Hang up on brokers that say nothing any more and that the cluster does not count on: others took over."""
+        for (node_id, _), connection in list(self._connections.items()):
+            if node_id not in self.metadata.brokers and connection in self._stalls:
+                connection.close("it does not answer, and the cluster no longer counts on it")
+
+
+class ClusterClient:
+    """What Producer, Consumer and Admin have in common: `async with`, a task group, a cluster.
+
+    An exception leaves the `async with` block as it was raised, never inside a group.
+    """
+
+    def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
+        self._seams = seams or Seams()
+        self._client_options = options
+        self._tasks: TaskGroup | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """Raises RuntimeError outside of `async with`."""
+        if self._cluster is None:
+            name = type(self).__name__
+            raise RuntimeError(f"this {name} is not open: use it inside `async with {name}(…) as …:`")
+        return self._cluster
+
+    async def __aenter__(self) -> Self:
+        if self._tasks is not None:
+            raise RuntimeError(f"a {type(self).__name__} can be entered once; make another one")
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        try:
+            self._cluster = Cluster(self._client_options, self._seams, self._tasks)
+            await self._cluster.start()
+            await self._start(self._tasks)
+        except BaseException as error:
+            await self._leave(error)
+            raise
+        return self
+
+    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool | None:
+        try:
+            if self._cluster is not None:
+                await self._stop(clean=error is None)
+        except BaseException as failure:
+            await self._leave(failure)
+            raise
+        return await self._leave(error)
+
+    async def _start(self, tasks: TaskGroup) -> None:
+        """Begin what runs in the background."""
+
+    async def _stop(self, *, clean: bool) -> None:
+        """Bring to an end what must not be lost; not `clean`: the block ended by an exception."""
+
+    async def _leave(self, error: BaseException | None) -> bool | None:
+        assert self._tasks is not None
+        if self._cluster is not None:
+            self._cluster.close()
+        self._tasks.cancel_scope.cancel()
+        try:
+            if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
+                return await self._tasks.__aexit__(type(error), error, error.__traceback__)
+            await self._tasks.__aexit__(None, None, None)
+            return False
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Names in order, each once."""
+    return list(dict.fromkeys(names))

@@ -1,0 +1,117 @@
+"""Sockets under trio: what is written goes out at once, from the task that writes; one task reads.
+
+The socket itself is asked, not trio's stream around it: an answer that comes passes no second task, and a request that
+is sent none at all unless the kernel says "not now". Trio is imported for waiting.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import trio
+
+from minikafka.client.connections.seams import Receiver, Stream
+from minikafka.protocol.message import MalformedMessage
+
+_READ_SIZE_BYTES = 1 << 18
+
+
+async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
+    """Connect. Raises OSError."""
+    connected = await trio.open_tcp_stream(host, port)
+    stream = _Stream(socket.socket(fileno=connected.socket.detach()), receiver)
+    task_group.start_soon(stream.run)
+    return stream
+
+
+class _Stream:
+    def __init__(self, raw: socket.socket, receiver: Receiver) -> None:
+        raw.setblocking(False)
+        self._raw = raw
+        self._receiver = receiver
+        self._out: list[memoryview] = []
+        self._wake = trio.Event()
+        self._scope = trio.CancelScope()
+        self._why = "it was closed here"
+        self._is_open = True
+
+    def write(self, data: bytes) -> None:
+        if not self._is_open:
+            return
+        left = memoryview(data)
+        if not self._out:
+            left = left[self._sent(left) :]
+        if left:
+            self._out.append(left)
+            self._wake.set()
+
+    def _sent(self, data: memoryview) -> int:
+        """How much the kernel takes of it now."""
+        try:
+            return self._raw.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            self._why = str(error)
+            self._scope.cancel()
+            return len(data)
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write)
+                    self._why = await self._read()
+                    nursery.cancel_scope.cancel()
+        finally:
+            trio.lowlevel.notify_closing(self._raw)
+            self._raw.close()
+            self._is_open = False
+            self._receiver.on_lost(self._why)
+
+    async def _read(self) -> str:
+        """Until the end; why it came."""
+        frames, on_frame = self._receiver.frames, self._receiver.on_frame
+        buffer = memoryview(bytearray(_READ_SIZE_BYTES))
+        try:
+            while True:
+                target = frames.target
+                if target is None:
+                    size = await self._received(buffer)
+                    for frame in frames.feed(buffer[:size]):
+                        on_frame(frame)
+                else:
+                    with target:
+                        size = await self._received(target)
+                    whole = frames.received(size)
+                    if whole is not None:
+                        on_frame(whole)
+                if not size:
+                    return "it hung up"
+        except MalformedMessage as error:
+            return f"it sent what is no Kafka response ({error})"
+        except OSError as error:
+            return str(error)
+
+    async def _received(self, target: memoryview) -> int:
+        """How much came, 0 at the end. Raises OSError."""
+        while True:
+            await trio.lowlevel.wait_readable(self._raw)
+            try:
+                return self._raw.recv_into(target)
+            except BlockingIOError:
+                continue  # "Readable" is the kernel's guess.
+
+    async def _write(self) -> None:
+        while True:
+            await self._wake.wait()
+            while self._out:
+                await trio.lowlevel.wait_writable(self._raw)
+                self._out[0] = self._out[0][self._sent(self._out[0]) :]
+                if not self._out[0]:
+                    del self._out[0]
+            self._wake = trio.Event()

@@ -1,0 +1,272 @@
+"""Records as Arrow columns, a whole fetch answer at a time: for Spark, pandas and polars. Needs pyarrow and numpy.
+
+    async for batch in consumer.arrow_batches():
+        frame = batch.to_pandas()
+
+The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType (0
+CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
+
+Nothing is copied record by record. Where each record's fields begin and end is computed for all records at once
+(`protocol.records.tables`, `vectors`), every position is checked against the record that it lies in, and only then are
+keys, values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary
+array over the answer's bytes, of which every other element is taken, in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from minikafka.client.consumer.consumer import RecordBatch
+from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer
+from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers
+from minikafka.protocol.records.tables import BatchTable, table_of
+from minikafka.protocol.records.varints import Array, read_blobs, read_varints
+from minikafka.protocol.records.vectors import Found, find
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+SCHEMA = pa.schema([
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", TIMESTAMP),
+    ("timestampType", pa.int32()),
+    ("headers", pa.list_(HEADER)),
+])
+"""All columns, in the order of Spark's Kafka source."""
+COLUMNS: tuple[str, ...] = tuple(SCHEMA.names)
+
+_MILLISECONDS_MAX = ((1 << 63) - 1) // 1000
+_VECTOR_HEADERS_MAX = 64
+"""Records with more headers than that are so rare, or so hostile, that the plain loop reads them."""
+
+
+class TimestampOverflow(ValueError):
+    """A record's time, in milliseconds, is too great to be counted in microseconds."""
+
+
+class Decoded(NamedTuple):
+    """Records in columns; `timestamps` in ms since 1970. Columns that were not asked for are None."""
+
+    offsets: Array
+    timestamps: Array
+    timestamp_types: Array
+    keys: pa.Array | None
+    values: pa.Array | None
+    headers: pa.Array | None
+
+
+def decode(
+    batches: Sequence[Batch], columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
+) -> Decoded:
+    """The records of `batches`, as `Batch.records` would give them one batch after the other; see `decode_table`."""
+    return decode_table(table_of(batches), columns, max_size_bytes=max_size_bytes)
+
+
+def decode_table(
+    table: BatchTable, columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
+) -> Decoded:
+    """The records of a table of batches, many small ones nearly as quickly as few large ones.
+
+    Raises CorruptRecords where any of the batches would, TooMuchContent for compressed records of more than
+    `max_size_bytes` together; but what a record holds behind the last column that is asked for is not looked at.
+    Checksums are not looked at either: that is `BatchTable.check_crcs`.
+    """
+    found = find(table, max_size_bytes)
+    keys, values, headers = _fields(found, columns)
+    types = np.repeat(table.timestamp_types.astype(np.int32), found.sections.counts)
+    return Decoded(found.offsets, found.timestamps, types, keys, values, headers)
+
+
+def _fields(found: Found, columns: Collection[str]) -> tuple[pa.Array | None, pa.Array | None, pa.Array | None]:
+    """Keys, values and headers, as far as they are wanted, in the order in which a record has them."""
+    data, buffer, position = found.sections.data, found.buffer, found.position
+    headers_wanted = "headers" in columns
+    if not (headers_wanted or "value" in columns or "key" in columns):
+        _check_within(position, found.ends)
+        return None, None, None
+    key_starts, key_ends, position = read_blobs(buffer, position, "key")
+    headers = values = None
+    if headers_wanted or "value" in columns:
+        value_starts, value_ends, position = read_blobs(buffer, position, "value")
+    if headers_wanted:
+        counts, after = read_varints(buffer, position)
+        lists = _Headers(data, buffer, counts, position, after)
+        if not np.array_equal(lists.ends, found.ends):
+            raise CorruptRecords("a record does not end where its length says")
+        headers = lists.array()
+    else:
+        _check_within(position, found.ends)
+    keys = _blob_array(data, key_starts, key_ends) if "key" in columns else None
+    values = _blob_array(data, value_starts, value_ends) if "value" in columns else None
+    return keys, values, headers
+
+
+def _check_within(position: Array, ends: Array) -> None:
+    """Sizes are -1 or more, so positions only grow: where the last lies within its record, all do."""
+    if (position > ends).any():
+        raise CorruptRecords("a record does not end where its length says")
+
+
+def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
+    """The pieces of `data`, null where one ends before it starts. Positions must lie in `data` and only grow."""
+    count = len(starts)
+    nulls = ends < starts
+    if nulls.all():
+        return pa.nulls(count, pa.binary())
+    bounds = np.empty(2 * count, np.int32)
+    bounds[0::2] = starts
+    bounds[1::2] = np.maximum(starts, ends)
+    pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    wanted = pa.array(np.arange(0, 2 * count, 2, dtype=np.int64), mask=nulls if nulls.any() else None)
+    return pieces.take(wanted)
+
+
+class _Headers:
+    """The headers of many records: their positions first, which give `ends`, then, when those are right, the arrays."""
+
+    def __init__(self, data: Buffer, buffer: Array, counts: Array, position: Array, after: Array) -> None:
+        if counts.min(initial=0) < 0 or counts.sum() > len(data) // 2:
+            raise CorruptRecords("a record claims more headers than fit in its batch, or fewer than none")
+        self._data = data
+        self._counts = counts
+        self._plain: list[Headers] | None = None
+        if counts.max(initial=0) > _VECTOR_HEADERS_MAX:
+            self._read_plainly(position, after)
+        else:
+            self._locate(buffer, after)
+
+    def _read_plainly(self, position: Array, after: Array) -> None:
+        self.ends, self._plain = after.copy(), []
+        data = bytes(self._data)
+        try:
+            for index, start in enumerate(position.tolist()):
+                headers, self.ends[index] = decode_headers(data, start)
+                self._plain.append(headers)
+        except IndexError:
+            raise CorruptRecords("a record's headers go past the end of its batch") from None
+
+    def _locate(self, buffer: Array, after: Array) -> None:
+        """One step for the first header of every record that has one, one for the second, and so on."""
+        firsts = np.cumsum(self._counts) - self._counts
+        self._bounds = np.empty((4, int(self._counts.sum())), np.int64)
+        self.ends = after
+        for number in range(int(self._counts.max(initial=0))):
+            having = np.flatnonzero(self._counts > number)
+            sizes, starts = read_varints(buffer, self.ends[having], 5)
+            if sizes.min(initial=0) < 0:
+                raise CorruptRecords("a header without a name")
+            ends = starts + sizes
+            value_starts, value_ends, self.ends[having] = read_blobs(buffer, ends, "header's value")
+            self._bounds[:, firsts[having] + number] = starts, ends, value_starts, value_ends
+
+    def array(self) -> pa.Array:
+        """A list of (key, value) for each record, null for none. Only for positions that were found to be right."""
+        if self._plain is not None:
+            rows = [[{"key": key, "value": value} for key, value in one] or None for one in self._plain]
+            return pa.array(rows, SCHEMA.field("headers").type)
+        if not self._bounds.shape[1]:
+            return pa.nulls(len(self._counts), SCHEMA.field("headers").type)
+        names = _texts(_blob_array(self._data, self._bounds[0], self._bounds[1]))
+        values = _blob_array(self._data, self._bounds[2], self._bounds[3])
+        offsets = np.zeros(len(self._counts) + 1, np.int32)
+        np.cumsum(self._counts, out=offsets[1:])
+        pairs = pa.StructArray.from_arrays([names, values], fields=list(HEADER))
+        none = self._counts == 0
+        mask = pa.array(none) if none.any() else None
+        return pa.ListArray.from_arrays(pa.array(offsets), pairs, type=SCHEMA.field("headers").type, mask=mask)
+
+
+def _texts(names: pa.Array) -> pa.Array:
+    """Bytes as text, with replacement characters where they are not UTF-8, as Java does."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode(errors="replace") for name in names.to_pylist()], pa.string())
+
+
+def record_batch(decoded: Decoded, topic: str, partition: int, columns: Iterable[str] = COLUMNS) -> pa.RecordBatch:
+    """Decoded records of one partition as a record batch of these columns, in this order.
+
+    Raises TimestampOverflow.
+    """
+    count = len(decoded.offsets)
+    arrays: dict[str, Any] = {
+        "key": lambda: decoded.keys,
+        "value": lambda: decoded.values,
+        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), count),
+        "partition": lambda: pa.array(np.full(count, partition, np.int32)),
+        "offset": lambda: pa.array(decoded.offsets),
+        "timestamp": lambda: _microseconds(decoded, topic, partition),
+        "timestampType": lambda: pa.array(decoded.timestamp_types),
+        "headers": lambda: decoded.headers,
+    }
+    names = list(columns)
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    return pa.RecordBatch.from_arrays([arrays[name]() for name in names], schema=schema)
+
+
+def records_from(
+    batches: Sequence[Batch],
+    start: int,
+    topic: str,
+    partition: int,
+    columns: Sequence[str],
+    *,
+    max_size_bytes: int = MAX_SIZE_BYTES,
+) -> pa.RecordBatch:
+    """The records of `batches` from offset `start` on. Raises CorruptRecords, TooMuchContent, TimestampOverflow."""
+    found = decode(batches, columns, max_size_bytes=max_size_bytes)
+    first = int(np.searchsorted(found.offsets, start))
+    return record_batch(found, topic, partition, columns).slice(first)
+
+
+def checked_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
+    """All columns for None. Raises ValueError for one that there is not."""
+    wanted = COLUMNS if columns is None else tuple(columns)
+    for name in wanted:
+        if name not in COLUMNS:
+            raise ValueError(f"there is no column {name!r}; there are {', '.join(COLUMNS)}")
+    return wanted
+
+
+def _microseconds(decoded: Decoded, topic: str, partition: int) -> pa.Array:
+    wrong = np.flatnonzero(np.abs(decoded.timestamps) > _MILLISECONDS_MAX)
+    if wrong.size:
+        offset, timestamp = decoded.offsets[wrong[0]], decoded.timestamps[wrong[0]]
+        raise TimestampOverflow(
+            f"Record at topic {topic} partition {partition} offset {offset} has timestamp value {timestamp} that"
+            " overflows when converting to microseconds. Kafka's timestamps are milliseconds since 1970; this producer"
+            " may be writing microseconds or nanoseconds."
+        )
+    return pa.array(decoded.timestamps * 1000).cast(TIMESTAMP)
+
+
+def to_arrow(batch: RecordBatch) -> pa.RecordBatch:
+    """What `Consumer.batches` gave, after the event, as an Arrow record batch with all columns.
+
+    `Consumer.arrow_batches` gives the same without objects in between, two to three times as fast.
+
+    Keys and values have to be bytes, as they are without deserializers; others raise pyarrow's ArrowTypeError.
+    Raises TimestampOverflow.
+    """
+    records = batch.records
+    decoded = Decoded(
+        np.array([record.offset for record in records], np.int64),
+        np.array([record.timestamp for record in records], np.int64),
+        np.array([record.timestamp_type for record in records], np.int32),
+        pa.array([record.key for record in records], pa.binary()),
+        pa.array([record.value for record in records], pa.binary()),
+        pa.array(
+            [[{"key": key, "value": value} for key, value in record.headers] or None for record in records],
+            SCHEMA.field("headers").type,
+        ),
+    )
+    return record_batch(decoded, batch.topic, batch.partition)

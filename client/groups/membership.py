@@ -1,0 +1,229 @@
+"""A consumer's membership of a group by the classic protocol (KIP-62, 345, 394, 429). Pure: it builds requests and
+reads answers; `group.py` sends them.
+
+    UNJOINED ──join──► JOINING ──ok──► SYNCING ──ok──► STABLE
+        ▲                 │ error         │ error        │ REBALANCE_IN_PROGRESS, subscription changed
+        └─────────────────┴───────────────┴──────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from minikafka.client.groups.assignors import (
+    ASSIGNORS,
+    Assignor,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from minikafka.client.options import ConsumerOptions
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import InconsistentGroupProtocolError, KafkaError, error_for
+from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.heartbeat import HeartbeatRequest
+from minikafka.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minikafka.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from minikafka.protocol.names import TopicPartition
+
+_PROTOCOL_TYPE = "consumer"
+_FIRST_VERSION_WITH_MEMBERS = 3
+
+
+class State(Enum):
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+
+
+class Next(Enum):
+    """What an error asks for."""
+
+    JOIN_AGAIN = "join again"
+    JOIN_ANEW = "join as a new member: the partitions are lost"
+    FIND_COORDINATOR = "find the coordinator, then go on"
+    FAIL = "tell the user"
+
+
+_NEXT = {
+    ErrorCode.REBALANCE_IN_PROGRESS: Next.JOIN_AGAIN,
+    ErrorCode.MEMBER_ID_REQUIRED: Next.JOIN_AGAIN,
+    ErrorCode.UNKNOWN_MEMBER_ID: Next.JOIN_ANEW,
+    ErrorCode.ILLEGAL_GENERATION: Next.JOIN_ANEW,
+    ErrorCode.NOT_COORDINATOR: Next.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Next.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Next.FIND_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION: Next.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: Next.FIND_COORDINATOR,
+    ErrorCode.BROKER_NOT_AVAILABLE: Next.FIND_COORDINATOR,
+}
+
+
+class Membership:
+    """One member.
+
+    Attributes:
+        owned: the partitions that this member has, as the group knows it.
+        leads: whether this member's assignor decides in this generation.
+    """
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        assert options.group_id is not None
+        self.group_id = options.group_id
+        self.state = State.UNJOINED
+        self.member_id = ""
+        self.generation = -1
+        self.owned: list[TopicPartition] = []
+        self.leads = False
+        self.protocol = ""
+        self.members: dict[str, Subscription] = {}
+        self._options = options
+        self._assignors: dict[str, Assignor] = {
+            assignor.name: assignor
+            for assignor in (
+                ASSIGNORS[one] if isinstance(one, str) else one for one in options.partition_assignment_strategy
+            )
+        }
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether partitions are kept while joining: only if all assignors can do that, as in Kafka."""
+        return all(assignor.cooperative for assignor in self._assignors.values())
+
+    def join_request(self, topics: Sequence[str]) -> JoinGroupRequest:
+        """Ask for a place in the next generation."""
+        self.state = State.JOINING
+        protocols = [
+            JoinGroupRequestProtocol(
+                name=assignor.name,
+                metadata=encode_subscription(
+                    Subscription(
+                        topics=topics,
+                        owned=self.owned if self.cooperative else (),
+                        generation=self.generation,
+                        user_data=assignor.user_data(self.generation),
+                    )
+                ),
+            )
+            for assignor in self._assignors.values()
+        ]
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self._options.session_timeout_ms,
+            rebalance_timeout_ms=self._options.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=self._options.group_instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=protocols,
+        )
+
+    def joined(self, response: JoinGroupResponse) -> None:
+        """Take in the answer; `sync_request` comes next. Raises the KafkaError that it is."""
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        if response.error_code:
+            raise self._error(response.error_code)
+        self.state = State.SYNCING
+        self.member_id = response.member_id
+        self.generation = response.generation_id
+        self.protocol = response.protocol_name or ""
+        self.leads = response.leader == response.member_id
+        self.members = {
+            one.member_id: _subscription(bytes(one.metadata), one.group_instance_id)
+            for one in response.members
+        }
+
+    @property
+    def group_topics(self) -> list[str]:
+        """What the leader has to know the partition counts of."""
+        return sorted({topic for member in self.members.values() for topic in member.topics})
+
+    def sync_request(self, partition_counts: Mapping[str, int]) -> SyncGroupRequest:
+        """Ask for this member's share; the leader sends everyone's along."""
+        assignments: list[SyncGroupRequestAssignment] = []
+        if self.leads and self.members:
+            known = {name: partition_counts[name] for name in self.group_topics if name in partition_counts}
+            shares = self._assignors[self.protocol].assign(known, self.members)
+            assignments = [
+                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(share))
+                for member, share in shares.items()
+            ]
+        return SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._options.group_instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocol_name=self.protocol,
+            assignments=assignments,
+        )
+
+    def synced(self, response: SyncGroupResponse) -> list[TopicPartition]:
+        """This member's partitions in the new generation. Raises the KafkaError that the answer is."""
+        if response.error_code:
+            raise self._error(response.error_code)
+        try:
+            share = decode_assignment(bytes(response.assignment))
+        except MalformedMessage as error:
+            text = f"group {self.group_id!r}: the leader sent what is no assignment: {error}"
+            raise InconsistentGroupProtocolError(text) from error
+        self.state = State.STABLE
+        return share
+
+    def heartbeat_request(self) -> HeartbeatRequest:
+        return HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self._options.group_instance_id,
+        )
+
+    def leave_request(self, version: int) -> LeaveGroupRequest | None:
+        """Say good-bye; None for a static member, whose place is kept (KIP-345), and for who is no member."""
+        if not self.member_id or self._options.group_instance_id is not None:
+            return None
+        if version < _FIRST_VERSION_WITH_MEMBERS:
+            return LeaveGroupRequest(group_id=self.group_id, member_id=self.member_id)
+        member = MemberIdentity(member_id=self.member_id, reason="the consumer is being closed")
+        return LeaveGroupRequest(group_id=self.group_id, members=[member])
+
+    def _error(self, code: int) -> KafkaError:
+        return error_for(code, f"group {self.group_id!r}: {error_for(code)}")
+
+    def failed(self, error: KafkaError) -> Next:
+        """What to do after an error in any answer."""
+        what = _NEXT.get(error.code, Next.FAIL)
+        if what is Next.JOIN_ANEW:
+            self.reset(keep_id=error.code == ErrorCode.ILLEGAL_GENERATION)
+        elif what is Next.JOIN_AGAIN or self.state in (State.JOINING, State.SYNCING):
+            self.state = State.UNJOINED
+        return what
+
+    def reset(self, *, keep_id: bool = False) -> None:
+        """Nothing of the last generation holds any more."""
+        self.state = State.UNJOINED
+        self.generation = -1
+        self.owned = []
+        if not keep_id:
+            self.member_id = ""
+
+
+def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
+    """What a member said; who talks nonsense gets nothing, and the others their share."""
+    try:
+        return decode_subscription(metadata, instance_id)
+    except MalformedMessage:
+        return Subscription([], instance_id=instance_id)

@@ -1,0 +1,316 @@
+"""The producer: records go into batches at once, batches go to leaders in the background.
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        delivery = await producer.send("flights", b"…", key=b"N14228")
+        where = await delivery              # RecordMetadata(topic, partition, offset, timestamp)
+
+`send` only waits when `buffer_memory` is full; the record is on its way when it returns, and the `Delivery` tells,
+to whoever asks, what became of it. Leaving the block normally waits until everything is delivered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.cluster_metadata import Topic
+from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.connections.seams import Seams
+from minikafka.client.options import ProducerOptions, make
+from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
+from minikafka.client.producer.sender import Sender
+from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
+from minikafka.protocol.records.record import Headers
+
+_logger = logging.getLogger("minikafka.client.producer")
+_SENDS_PER_CHECKPOINT = 256
+_TIMESTAMP_MAX = (1 << 63) - 1
+
+
+class _Target:
+    """A topic as `send` needs it."""
+
+    __slots__ = ("available", "lanes", "partition_count", "sticky", "topic")
+
+    def __init__(self, topic: Topic, lanes: list[Lane], sticky: StickyChoice) -> None:
+        self.topic = topic
+        self.lanes = lanes
+        self.sticky = sticky
+        self.partition_count = len(lanes)
+        self.available = topic.available or list(range(len(lanes)))
+
+
+class Producer(ClusterClient):
+    """Sends records.
+
+    Args:
+        options: Kafka's producer settings with underscores, see `ProducerOptions`: bootstrap_servers, client_id, acks
+            ("all"), linger_ms (5), batch_size (262,144: of uncompressed bytes), compression_type ("none"),
+            buffer_memory, max_request_size, enable_idempotence (True), delivery_timeout_ms, request_timeout_ms,
+            max_block_ms, retries, partitioner, key_serializer, value_serializer …
+        seams: clock, randomness and network, for tests.
+
+    Raises InvalidOption, and on entering NetworkError where no broker can be reached.
+
+    Cancellation. A cancelled `send` has either queued the record or not touched it; records that are queued stay
+    queued. When the block is left by an exception or cancelled, what is not yet delivered is given up:
+    deliveries raise NetworkError, and only the broker knows which of them it has.
+    """
+
+    def __init__(self, bootstrap_servers: str | Sequence[str] | None = None, **options: Any) -> None:
+        seams: Seams | None = options.pop("seams", None)
+        if bootstrap_servers is not None:
+            options["bootstrap_servers"] = bootstrap_servers
+        self._options = make(ProducerOptions, options, "Producer")
+        super().__init__(self._options, seams)
+        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
+        self._accumulator = Accumulator(self._options, backoff)
+        self._targets: dict[str, _Target] = {}
+        self._sends = 0
+        self._closed = False
+        self._sender: Sender | None = None
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> Delivery:
+        """Queue a record.
+
+        Args:
+            value, key: bytes or None, or what the serializers take.
+            partition: by default the partitioner's choice: murmur2 of the key as in the JVM client, or a sticky
+                one without.
+            timestamp_ms: the record's time, by default now.
+            on_delivery: called with (RecordMetadata, None) or (None, KafkaError).
+
+        Raises:
+            RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
+            UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
+            MessageTooLargeError: the record is larger than `max_request_size`.
+            TypeError: value or key are not bytes.
+        """
+        target = self._targets.get(topic)
+        if target is None or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
+            target = await self._prepare(topic)
+        delivery = self._append(target, value, key, partition, timestamp_ms, headers, on_delivery)
+        self._sends += 1
+        if not self._sends % _SENDS_PER_CHECKPOINT:
+            await checkpoint()
+        return delivery
+
+    async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> Any:
+        """`send`, and wait until the record is delivered; returns its RecordMetadata."""
+        return await (await self.send(topic, value, **rest))
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        *,
+        keys: Sequence[Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[Delivery]:
+        """Queue many records of one topic, in order; quicker than as many times `send`, which it is otherwise."""
+        deliveries: list[Delivery] = []
+        hashed = keys and partition is None and self._options.partitioner is None and None not in keys
+        for start in range(0, len(values), _SENDS_PER_CHECKPOINT):
+            target = self._targets.get(topic)
+            if target is None or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
+                target = await self._prepare(topic)
+            end = start + _SENDS_PER_CHECKPOINT
+            some = keys[start:end] if keys else [None] * len(values[start:end])
+            if hashed and self._options.key_serializer is None:
+                places: Sequence[int | None] = partitions_for_keys(cast("Any", some), target.partition_count)
+            else:
+                places = [partition] * len(some)
+            for value, key, place in zip(values[start:end], some, places, strict=True):
+                deliveries.append(self._append(target, value, key, place, timestamp_ms, (), None))
+            await checkpoint()
+        return deliveries
+
+    def value_bytes(self, value: Any) -> bytes | None:
+        """A value as it is sent. Raises TypeError."""
+        return value if type(value) is bytes else _blob(value, self._options.value_serializer, "value")
+
+    def key_bytes(self, key: Any) -> bytes | None:
+        """A key as it is sent. Raises TypeError."""
+        return key if type(key) is bytes or key is None else _blob(key, self._options.key_serializer, "key")
+
+    async def flush(self) -> None:
+        """Send what is queued without lingering, and wait until the fate of all of it is known.
+
+        What failed says so in its delivery. Cancellation ends the wait and nothing else.
+        """
+        sender = self._running()
+        with sender.hurry():
+            for batch in list(self._accumulator.unfinished()):
+                await batch.wait()
+        await sender.see_off()
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic. Raises as `send`."""
+        return list(range((await self._prepare(topic)).partition_count))
+
+    def _append(
+        self,
+        target: _Target,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery:
+        options = self._options
+        if type(value) is not bytes:
+            value = self.value_bytes(value)
+        if type(key) is not bytes:
+            key = self.key_bytes(key)
+        size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
+        if headers:
+            headers = _checked(headers)
+            size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers)
+        if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
+            raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
+        if size > options.max_request_size:
+            raise MessageTooLargeError(
+                f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is"
+                f" {options.max_request_size}"
+            )
+        if partition is None and key is None and options.partitioner is None:
+            sticky = target.sticky
+            if sticky.left <= 0:
+                sticky.renew(target.available)
+            sticky.left -= size
+            partition = sticky.partition
+        else:
+            partition = self._choose(target, key, value, partition)
+        lane = target.lanes[partition]
+        batch = lane.open
+        if batch is None or batch.size_bytes + size > options.batch_size:
+            batch = self._sender.open_batch(lane, size)  # type: ignore[union-attr]
+        else:
+            batch.size_bytes += size
+            self._accumulator.used_bytes += size
+        index = len(batch.values)
+        batch.keys.append(key)
+        batch.values.append(value)
+        batch.timestamps.append(self._seams.now_ms() if timestamp_ms is None else timestamp_ms)
+        if headers:
+            batch.headers[index] = headers
+        if on_delivery is not None:
+            batch.callbacks.append((index, on_delivery))
+        return Delivery(batch, index)
+
+    def _choose(self, target: _Target, key: bytes | None, value: bytes | None, partition: int | None) -> int:
+        """The sender's own choice, that of the partitioner, or the key's. Raises ValueError."""
+        if partition is None:
+            if self._options.partitioner is None:
+                return partition_for_key(key or b"", target.partition_count)
+            partition = self._options.partitioner(target.topic.name, key, value, target.partition_count)
+        if not 0 <= partition < target.partition_count:
+            raise _no_partition(target, partition)
+        return partition
+
+    async def _prepare(self, topic: str) -> _Target:
+        """The topic's target, when there is room for a record. Raises RequestTimedOutError."""
+        sender = self._running()
+        if self._closed:
+            raise RuntimeError("this Producer is closed")
+        start = anyio.current_time()
+        target = self._targets.get(topic)
+        if target is None:
+            known = await self.cluster.topic(topic, self._options.max_block_ms)
+            target = self._targets[topic] = self._target(known, None)
+        left_s = start + self._options.max_block_ms / 1000 - anyio.current_time()
+        with anyio.move_on_after(left_s), sender.hurry():
+            while self._accumulator.used_bytes >= self._options.buffer_memory:
+                await sender.room()
+            return target
+        raise RequestTimedOutError(
+            f"no room for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
+            f" {self._options.buffer_memory} bytes is full, brokers take less than is sent"
+        )
+
+    def _target(self, topic: Topic, before: _Target | None) -> _Target:
+        lanes = [self._accumulator.lane(topic.name, partition.index) for partition in topic.partitions]
+        sticky = before.sticky if before else StickyChoice(self._options.batch_size, self._seams.random)
+        target = _Target(topic, lanes, sticky)
+        sticky.leaders_changed(target.available)
+        return target
+
+    def _update_targets(self) -> None:
+        """Metadata has changed."""
+        for name, before in list(self._targets.items()):
+            topic = self.cluster.metadata.topics.get(name)
+            if topic is None or topic is before.topic:
+                continue
+            if topic.topic_id != before.topic.topic_id or len(topic.partitions) >= len(before.lanes):
+                self._targets[name] = self._target(topic, before)
+
+    def _running(self) -> Sender:
+        if self._sender is None:
+            self.cluster  # noqa: B018 (raises the error that says what to do)
+            raise RuntimeError("this Producer is not open")
+        return self._sender
+
+    async def _start(self, tasks: TaskGroup) -> None:
+        self._sender = Sender(self.cluster, self._accumulator, self._options, tasks)
+        self._sender.on_update = self._update_targets
+        await self._sender.start()
+
+    async def _stop(self, *, clean: bool) -> None:
+        self._closed = True
+        try:
+            if clean:
+                await self.flush()
+        finally:
+            left = sum(len(batch.values) for batch in self._accumulator.unfinished())
+            if left:
+                _logger.warning("closed with %d records not delivered", left)
+            closed: KafkaError = NetworkError("the producer was closed before the record was delivered")
+            self._accumulator.fail_all(closed)
+
+
+def _blob(value: Any, serializer: Any, what: str) -> bytes | None:
+    """What is not bytes yet."""
+    if serializer is not None:
+        value = serializer(value)
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(
+        f"a record's {what} must be bytes or None, not {type(value).__name__}: encode it, or give the Producer"
+        f" a {what}_serializer"
+    )
+
+
+def _checked(headers: Headers) -> Headers:
+    """Headers as they are sent. Raises TypeError."""
+    for name, value in headers:
+        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
+            raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")
+    return tuple(headers)
+
+
+def _no_partition(target: _Target, partition: object) -> ValueError:
+    return ValueError(
+        f"topic {target.topic.name!r} has no partition {partition!r}: it has 0 to {target.partition_count - 1}"
+    )

@@ -1,0 +1,329 @@
+"""Where a producer's records wait: batches per partition, their order, their sequence numbers. Pure.
+
+The life of a batch: *open* (takes records) → *queued* (full, or `linger_ms` has passed) → *in flight* → done, or
+back to *queued* for another try. A `Lane` is one partition's row of batches. Whatever happens, batches of a lane are
+sent in the order in which they were opened; times are seconds on the caller's clock.
+
+Idempotence. A batch gets its sequence numbers when it is first sent and keeps them in every retry. While a batch is
+being retried nothing else of its lane is in flight. When the broker finds that numbers are missing before the oldest
+batch of a lane, or has forgotten the producer, the lane waits until nothing is in flight, takes a raised producer epoch
+and numbers everything that waits from 0 again (KIP-360). Only then: a batch whose fate is unknown may well be in the
+log, and under new numbers the broker would not know it again. The first batch of an epoch goes alone, as a broker that
+knows nothing of a producer takes any number for its first: the second batch, should the first be refused.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.options import ProducerOptions
+from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, PendingBatch
+from minikafka.protocol.errors import (
+    DuplicateSequenceNumberError,
+    InvalidProducerEpochError,
+    KafkaError,
+    MessageTooLargeError,
+    OutOfOrderSequenceNumberError,
+    RequestTimedOutError,
+    UnknownProducerIdError,
+)
+
+RECORD_OVERHEAD_BYTES = 21
+"""What a record's lengths, time and offset take at most (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
+_EPOCH_MAX = (1 << 15) - 1
+_LOST_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+
+
+@dataclass(slots=True)
+class ProducerIdentity:
+    """What a broker knows an idempotent producer by."""
+
+    producer_id: int
+    epoch: int
+
+
+class Lane:
+    """One partition's batches, oldest first."""
+
+    __slots__ = (
+        "established", "identity", "in_flight", "leader", "next_sequence", "open", "partition", "queue",
+        "reset_wanted", "topic",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.open: PendingBatch | None = None
+        self.queue: deque[PendingBatch] = deque()
+        self.in_flight: list[PendingBatch] = []
+        self.leader = -1  # to which those in flight were sent
+        self.identity: ProducerIdentity | None = None
+        self.next_sequence = 0
+        self.reset_wanted = False
+        self.established = False
+
+    @property
+    def is_empty(self) -> bool:
+        return self.open is None and not self.queue and not self.in_flight
+
+    def close_open(self) -> None:
+        """The open batch takes no more."""
+        if self.open is not None:
+            self.queue.append(self.open)
+            self.open = None
+
+    def put_back(self, batch: PendingBatch) -> None:
+        """Queue a batch again, at its old place."""
+        place = bisect.bisect([one.number for one in self.queue], batch.number)
+        self.queue.insert(place, batch)
+
+    def has_earlier(self, batch: PendingBatch) -> bool:
+        """Whether an older batch of this lane is not done."""
+        return any(one.number < batch.number for one in (*self.queue, *self.in_flight))
+
+
+class Accumulator:
+    """All lanes of a producer.
+
+    Attributes:
+        used_bytes: what all batches that are not done take of `buffer_memory`.
+        identity: set it before the first `collect` of an idempotent producer; None: one must be asked for.
+        hurried: send open batches without lingering, as memory is short or someone flushes.
+    """
+
+    def __init__(self, options: ProducerOptions, backoff: Backoff) -> None:
+        self.used_bytes = 0
+        self.identity: ProducerIdentity | None = None
+        self.hurried = False
+        self.lanes: dict[tuple[str, int], Lane] = {}
+        self._options = options
+        self._batch_size = options.batch_size
+        self._linger_s = options.linger_ms / 1000
+        self._backoff = backoff
+        self._active: dict[Lane, None] = {}
+        self._opened = 0
+
+    def lane(self, topic: str, partition: int) -> Lane:
+        """The lane of a partition."""
+        lane = self.lanes.get((topic, partition))
+        if lane is None:
+            lane = self.lanes[topic, partition] = Lane(topic, partition)
+        return lane
+
+    def open_batch(self, lane: Lane, now: float) -> PendingBatch:
+        """A new batch for a lane that has none open."""
+        self._opened += 1
+        batch = PendingBatch(lane.topic, lane.partition, (self._opened,), now)
+        batch.deadline = now + self._options.delivery_timeout_ms / 1000
+        self.used_bytes += batch.size_bytes
+        lane.open = batch
+        self._active[lane] = None
+        return batch
+
+    def batch_for(self, lane: Lane, size_bytes: int, now: float) -> PendingBatch:
+        """The open batch for one more record of `size_bytes`, which is counted as added."""
+        batch = lane.open
+        if batch is not None and batch.size_bytes + size_bytes > self._batch_size:
+            lane.close_open()
+            batch = None
+        if batch is None:
+            batch = self.open_batch(lane, now)
+        batch.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+        return batch
+
+    def collect(
+        self, now: float, leader_of: Callable[[str, int], int], can_send: Callable[[int], bool]
+    ) -> dict[int, list[PendingBatch]]:
+        """Batches to send now, by leader: one per lane at most, `max_request_size` per leader (or one batch).
+
+        They count as in flight afterwards and have their sequence numbers.
+        """
+        requests: dict[int, list[PendingBatch]] = {}
+        sizes: dict[int, int] = {}
+        for lane in list(self._active):
+            batch = self._next(lane, now)
+            if batch is None:
+                continue
+            leader = leader_of(lane.topic, lane.partition)
+            if lane.in_flight and leader != lane.leader:
+                continue  # A new leader must not get these before what the old one may have taken.
+            size = sizes.get(leader, 0) + batch.size_bytes
+            if leader < 0 or not can_send(leader) or (sizes.get(leader) and size > self._options.max_request_size):
+                continue
+            self._send(lane, batch)
+            lane.leader = leader
+            sizes[leader] = size
+            requests.setdefault(leader, []).append(batch)
+        return requests
+
+    def _next(self, lane: Lane, now: float) -> PendingBatch | None:
+        """The batch that a lane has to send, if any."""
+        if not lane.queue and lane.open is not None and lane.open.values and self._is_due(lane.open, now):
+            lane.close_open()
+        if lane.reset_wanted and not lane.in_flight:
+            self._restart(lane)
+        if not lane.queue or lane.reset_wanted or (self._options.enable_idempotence and self.identity is None):
+            return None
+        batch = lane.queue[0]
+        alone = batch.attempts > 0 or any(one.attempts > 1 for one in lane.in_flight)
+        alone = alone or (self._options.enable_idempotence and not lane.established)
+        if batch.not_before > now or (alone and lane.in_flight):
+            return None
+        return batch
+
+    def _is_due(self, batch: PendingBatch, now: float) -> bool:
+        return self.hurried or now - batch.opened_at >= self._linger_s
+
+    def _send(self, lane: Lane, batch: PendingBatch) -> None:
+        lane.queue.popleft()
+        lane.in_flight.append(batch)
+        del self._active[lane]
+        self._active[lane] = None  # The others have their turn first.
+        batch.attempts += 1
+        if self._options.enable_idempotence and batch.base_sequence < 0:
+            lane.identity = lane.identity or self.identity
+            assert lane.identity is not None
+            batch.base_sequence = lane.next_sequence
+            batch.producer_id, batch.producer_epoch = lane.identity.producer_id, lane.identity.epoch
+            lane.next_sequence = (lane.next_sequence + len(batch.values)) % SEQUENCE_COUNT
+
+    def _restart(self, lane: Lane) -> None:
+        """Number everything that waits from 0, in a new epoch (KIP-360)."""
+        lane.reset_wanted = False
+        if self.identity is not None:
+            if self.identity.epoch < _EPOCH_MAX:
+                self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)
+            else:
+                self.identity = None  # The producer asks for a new id.
+        lane.identity = None
+        lane.established = False
+        lane.next_sequence = 0
+        for batch in lane.queue:
+            batch.base_sequence = -1
+
+    def succeeded(self, batch: PendingBatch, base_offset: int, append_time: int = -1) -> None:
+        """The broker has appended the batch."""
+        lane = self._landed(batch)
+        lane.established = lane.identity is not None and batch.producer_epoch == lane.identity.epoch
+        if not batch.done:
+            self._finish(batch)
+            batch.succeed(base_offset, append_time)
+
+    def failed(self, batch: PendingBatch, error: KafkaError, now: float, *, pause: bool = True) -> None:
+        """The broker refused the batch, or nobody knows whether it has it: try again or give up.
+
+        `pause` before the next try, unless it is known that another broker will take it.
+        """
+        lane = self._landed(batch)
+        if batch.done:
+            return
+        if isinstance(error, DuplicateSequenceNumberError):
+            self._finish(batch)
+            batch.succeed(-1, -1)
+        elif isinstance(error, MessageTooLargeError) and len(batch.values) > 1:
+            self._split(lane, batch)
+        elif self._may_retry(lane, batch, error) and batch.attempts <= self._options.retries:
+            batch.last_error = error
+            batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000 if pause else now
+            lane.put_back(batch)
+        else:
+            self._give_up(batch, error)
+
+    def _may_retry(self, lane: Lane, batch: PendingBatch, error: KafkaError) -> bool:
+        if self._options.enable_idempotence and isinstance(error, _LOST_STATE):
+            if isinstance(error, InvalidProducerEpochError):
+                self.identity = None
+                lane.reset_wanted = True
+            elif isinstance(error, UnknownProducerIdError) or not lane.has_earlier(batch):
+                lane.reset_wanted = True
+            return True
+        return error.retriable
+
+    def _give_up(self, batch: PendingBatch, error: KafkaError) -> None:
+        """If the broker misses its sequence numbers, it says so of the next batch; if it has them, all is well."""
+        self._finish(batch)
+        batch.fail(error)
+
+    def _split(self, lane: Lane, batch: PendingBatch) -> None:
+        """Two halves in place of a batch that the broker finds too large."""
+        for half in reversed(batch.split()):
+            lane.put_back(half)
+        self.used_bytes += BATCH_OVERHEAD_BYTES
+
+    def _landed(self, batch: PendingBatch) -> Lane:
+        lane = self.lanes[batch.topic, batch.partition]
+        lane.in_flight.remove(batch)
+        return lane
+
+    def _finish(self, batch: PendingBatch) -> None:
+        self.used_bytes -= batch.size_bytes
+        lane = self.lanes[batch.topic, batch.partition]
+        if lane.is_empty:
+            self._active.pop(lane, None)
+
+    def expire(self, now: float) -> list[PendingBatch]:
+        """Give up batches that are older than `delivery_timeout_ms`; those in flight keep their place there.
+
+        Returns those that were given up.
+        """
+        given_up: list[PendingBatch] = []
+        for lane in list(self._active):
+            if lane.open is not None and lane.open.deadline <= now:
+                lane.close_open()
+            for batch in [one for one in lane.queue if one.deadline <= now]:
+                lane.queue.remove(batch)
+                self._give_up(batch, self._too_late(batch))
+                given_up.append(batch)
+            for batch in lane.in_flight:
+                if batch.deadline <= now and not batch.done:
+                    self._give_up(batch, self._too_late(batch))
+                    given_up.append(batch)
+        return given_up
+
+    def _too_late(self, batch: PendingBatch) -> KafkaError:
+        return RequestTimedOutError(
+            f"{len(batch.values)} records for {batch.topic}-{batch.partition} could not be delivered within"
+            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), {batch.attempts} attempts"
+            + (f"; the last error was: {batch.last_error}" if batch.last_error else "")
+        )
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Give up everything, for good."""
+        for batch in list(self.unfinished()):
+            if not batch.done:
+                self.used_bytes -= batch.size_bytes
+                batch.fail(error)
+        for lane in self._active:
+            lane.open = None
+            lane.queue.clear()
+        self._active.clear()
+
+    def unfinished(self) -> Iterator[PendingBatch]:
+        """Every batch that is not done, the open ones too."""
+        for lane in self._active:
+            yield from (one for one in lane.in_flight if not one.done)
+            yield from lane.queue
+            if lane.open is not None:
+                yield lane.open
+
+    def next_time(self, now: float) -> float:
+        """When to call `collect` and `expire` again if nothing happens before.
+
+        What is due already waits for an answer, a leader or a connection, not for a time.
+        """
+        times: list[float] = []
+        for lane in self._active:
+            if lane.open is not None and not lane.queue:
+                times.append(lane.open.opened_at + self._linger_s)
+            if lane.queue:
+                times.append(lane.queue[0].not_before)
+            first: Any = lane.in_flight[0] if lane.in_flight else lane.queue[0] if lane.queue else lane.open
+            if first is not None and not first.done:
+                times.append(first.deadline)
+        return min((time for time in times if time > now), default=float("inf"))

@@ -1,0 +1,272 @@
+"""The producer's background: when batches leave, to which broker, and what the answers mean for them.
+
+`pump` is the whole of it: hand expired batches back, collect what can go now, encode it, post it. It is
+called when a batch is full, when a time has come, when a broker has answered and when metadata has changed; it
+never waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.connection import Connection
+from minikafka.client.options import ProducerOptions
+from minikafka.client.producer.producer_batch import PendingBatch
+from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
+from minikafka.protocol.errors import KafkaError, UnknownTopicIdError, error_for
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.types import NIL_UUID
+
+_logger = logging.getLogger("minikafka.client.producer")
+_VERSION_WITH_IDS = 13
+
+
+class Sender:
+    """Empties an accumulator into a cluster."""
+
+    def __init__(
+        self, cluster: Cluster, accumulator: Accumulator, options: ProducerOptions, tasks: TaskGroup
+    ) -> None:
+        self.on_update: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._options = options
+        self._tasks = tasks
+        self._codec = Codec[options.compression_type.upper()]
+        self._in_flight: dict[int, int] = {}
+        self._unanswered: dict[int, None] = {}
+        self._connecting: dict[int, None] = {}
+        self._wake = anyio.Event()
+        self._sleeps_until = 0.0
+        self._room = anyio.Event()
+        self._hurries = 0
+        self._identifying = False
+
+    async def start(self) -> None:
+        """Get a producer id if need be, and run. Raises the KafkaError that prevents it."""
+        if self._options.enable_idempotence:
+            await self._cluster.retry(self._identify, "getting a producer id")
+        self._cluster.on_update = self._updated
+        self._tasks.start_soon(self._run)
+
+    def open_batch(self, lane: Lane, size_bytes: int) -> PendingBatch:
+        """A new batch with room for one record of `size_bytes`; the one before it leaves at once if it can."""
+        now = anyio.current_time()
+        was_open = lane.open is not None
+        batch = self._accumulator.batch_for(lane, size_bytes, now)
+        if was_open:
+            self.pump()
+        elif now + self._options.linger_ms / 1000 < self._sleeps_until:
+            self._wake.set()
+        return batch
+
+    @contextmanager
+    def hurry(self) -> Iterator[None]:
+        """No lingering while inside."""
+        self._hurries += 1
+        self._accumulator.hurried = True
+        self._wake.set()
+        try:
+            yield
+        finally:
+            self._hurries -= 1
+            self._accumulator.hurried = self._hurries > 0
+
+    async def room(self) -> None:
+        """Until some batch is done."""
+        if self._room.is_set():
+            self._room = anyio.Event()
+        await self._room.wait()
+
+    async def see_off(self) -> None:
+        """Until brokers have read what they do not answer (acks=0): they take requests in order, so one more tells."""
+        for node_id in list(self._unanswered):
+            del self._unanswered[node_id]
+            connection = self._cluster.connected(node_id)
+            if connection is not None:
+                with suppress(KafkaError):
+                    request = ApiVersionsRequest(client_software_name="minikafka", client_software_version="0.1.0")
+                    await connection.request(request, timeout_ms=self._options.request_timeout_ms)
+
+    def pump(self) -> None:
+        """Send what can be sent, and see to it that what has to wait for a time is looked at then."""
+        now = anyio.current_time()
+        self._report(self._accumulator.expire(now))
+        if self._options.enable_idempotence and self._accumulator.identity is None:
+            self._identify_soon()
+        while requests := self._accumulator.collect(now, self._leader, self._can_send):
+            for node_id, batches in requests.items():
+                connection = self._cluster.connected(node_id)
+                assert connection is not None, "can_send has looked"
+                self._post(connection, node_id, batches)
+        self._room.set()
+        if self._accumulator.next_time(now) < self._sleeps_until:
+            self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake = anyio.Event()
+            self._sleeps_until = 0.0
+            now = anyio.current_time()  # of before: what falls due while others are sent must not be passed over
+            self.pump()
+            self._sleeps_until = self._accumulator.next_time(now)
+            with anyio.move_on_at(self._sleeps_until):
+                await self._wake.wait()
+
+    def _updated(self) -> None:
+        self.on_update()
+        self.pump()
+
+    def _leader(self, topic: str, partition: int) -> int:
+        leader = self._cluster.metadata.leader(topic, partition)
+        if leader < 0:
+            self._cluster.refresh_soon()
+        return leader
+
+    def _can_send(self, node_id: int) -> bool:
+        limit = self._options.max_in_flight_requests_per_connection
+        if self._cluster.connected(node_id) is None:
+            if self._cluster.is_unreachable(node_id):
+                self._cluster.refresh_soon()
+            if node_id not in self._connecting:
+                self._connecting[node_id] = None
+                self._tasks.start_soon(self._connect, node_id)
+            return False
+        return self._in_flight.get(node_id, 0) < limit
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id)
+        except KafkaError as error:
+            _logger.warning("broker %d cannot be reached: %s", node_id, error)
+        finally:
+            del self._connecting[node_id]
+        if self._cluster.connected(node_id):
+            self.pump()
+        else:  # or no longer
+            self._cluster.refresh_soon()
+
+    def _post(self, connection: Connection, node_id: int, batches: list[PendingBatch]) -> None:
+        try:
+            version = connection.version_for(ProduceRequest)
+            request = self._request(batches, with_ids=version >= _VERSION_WITH_IDS)
+            deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
+            if self._options.required_acks == 0:
+                connection.post(request, None, deadline=deadline, highest=version)
+                self._unanswered[node_id] = None
+                for batch in batches:
+                    self._accumulator.succeeded(batch, -1)
+                return
+            self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+            try:
+                connection.post(
+                    request, lambda reply: self._answered(node_id, batches, reply), deadline=deadline, highest=version
+                )
+            except BaseException:
+                self._in_flight[node_id] -= 1
+                raise
+        except KafkaError as error:
+            self._fail(batches, error)
+
+    def _request(self, batches: list[PendingBatch], *, with_ids: bool) -> ProduceRequest:
+        topics: dict[str, TopicProduceData] = {}
+        for batch in batches:
+            data = topics.get(batch.topic)
+            if data is None:
+                topic_id = self._cluster.metadata.topic_id(batch.topic) if with_ids else NIL_UUID
+                data = topics[batch.topic] = TopicProduceData(
+                    name="" if with_ids else batch.topic, topic_id=topic_id, partition_data=[]
+                )
+            records = batch.encode(self._codec, self._options.compression_level)
+            data.partition_data.append(PartitionProduceData(index=batch.partition, records=records))
+        return ProduceRequest(
+            acks=self._options.required_acks,
+            timeout_ms=self._options.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+
+    def _answered(self, node_id: int, batches: list[PendingBatch], reply: Any) -> None:
+        self._in_flight[node_id] -= 1
+        if isinstance(reply, KafkaError):
+            self._cluster.refresh_soon()
+            self._fail(batches, reply)
+        else:
+            self._sort_out(batches, reply)
+        self.pump()
+
+    def _sort_out(self, batches: list[PendingBatch], reply: Any) -> None:
+        answers: dict[tuple[str, int], Any] = {}
+        for topic in reply.responses:
+            name = topic.name or self._name_of(topic.topic_id, batches)
+            answers |= {(name, one.index): one for one in topic.partition_responses}
+        for batch in batches:
+            answer = answers.get((batch.topic, batch.partition))
+            if answer is None:
+                text = f"the broker said nothing about {batch.topic}-{batch.partition}"
+                self._fail([batch], UnknownTopicIdError(text))
+            elif answer.error_code:
+                error = error_for(answer.error_code, self._text(batch, answer))
+                moved = self._cluster.metadata.learn(
+                    batch.topic, batch.partition, answer.current_leader, reply.node_endpoints
+                )
+                self._fail([batch], error, pause=not moved)
+            else:
+                self._accumulator.succeeded(batch, answer.base_offset, answer.log_append_time_ms)
+
+    def _name_of(self, topic_id: bytes, batches: list[PendingBatch]) -> str:
+        metadata = self._cluster.metadata
+        names = {metadata.topic_id(batch.topic): batch.topic for batch in batches}
+        return names.get(topic_id) or metadata.name_of(topic_id) or ""
+
+    @staticmethod
+    def _text(batch: PendingBatch, answer: Any) -> str:
+        said = answer.error_message or error_for(answer.error_code).message
+        faults = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
+        return f"{batch.topic}-{batch.partition}: {said}" + (f" ({faults[0]})" if faults else "")
+
+    def _fail(self, batches: list[PendingBatch], error: KafkaError, *, pause: bool = True) -> None:
+        now = anyio.current_time()
+        if error.retriable:
+            self._cluster.refresh_soon()
+        for batch in batches:
+            self._accumulator.failed(batch, error, now, pause=pause)
+        self._report([batch for batch in batches if batch.done and batch.error is not None])
+        self._wake.set()
+
+    @staticmethod
+    def _report(lost: list[PendingBatch]) -> None:
+        """Say once what failed: nobody may ever look at the deliveries."""
+        for batch in lost:
+            count, place = len(batch.values), f"{batch.topic}-{batch.partition}"
+            _logger.warning("%d records for %s were not delivered: %s", count, place, batch.error)
+
+    def _identify_soon(self) -> None:
+        if not self._identifying:
+            self._identifying = True
+            self._tasks.start_soon(self._identify_again)
+
+    async def _identify_again(self) -> None:
+        try:
+            await self._cluster.retry(self._identify, "getting a new producer id", timeout_ms=float("inf"))
+        except KafkaError as error:
+            self._accumulator.fail_all(error)
+        finally:
+            self._identifying = False
+        self.pump()
+
+    async def _identify(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1)
+        response = await self._cluster.request(request)
+        if response.error_code:
+            raise error_for(response.error_code, "no producer id was given out")
+        self._accumulator.identity = ProducerIdentity(response.producer_id, response.producer_epoch)

@@ -1,0 +1,207 @@
+"""The active controller: decides what is asked of it, and sees to what nobody asks for. Trio: it has timers.
+
+It exists from the moment when this node leads the quorum and has applied everything that earlier leaders left, to the
+end of that term. Besides the term's queue it keeps the sessions of the brokers: one that falls silent is fenced, and
+sooner if its connection broke. That a broker was heard of counts when its heartbeat comes in, not when its turn in the
+queue comes (KAFKA-15019); and a controller that itself was kept from working listens first, before it blames others.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import structlog
+import trio
+
+from minikafka.controller.active.broker_sessions import Sessions
+from minikafka.controller.active.leadership_term import Outcome, Term, TermEnded
+from minikafka.controller.decisions import broker_fencing, leader_balancing
+from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.decisions.first_records import bootstrap
+from minikafka.controller.decisions.routing import DECISIONS
+from minikafka.controller.metadata.cluster_ids import new_cluster_id
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
+from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+__all__ = ["ActiveController"]
+
+log = structlog.get_logger("minikafka.controller")
+
+LATE_MS = 200
+"""Who comes so much later than it wanted to was kept from working: heartbeats may be waiting unread."""
+LEADERLESS_CHECK_S = 5.0
+KNOWN_TO_ALL_MS_MAX = 30_000
+Automatic = Callable[[Image, Context], Decision[bool]]
+
+
+class ActiveController:
+    """See above.
+
+    Args:
+        term: the queue.
+        image: as committed on this node.
+        static: this node's settings.
+        random: ids and places.
+        log_levels: level by logger of this node.
+        log_end_offset: of the metadata log when this node was elected.
+    """
+
+    def __init__(
+        self,
+        term: Term,
+        image: Image,
+        static: StaticSettings,
+        random: Random,
+        log_levels: dict[str, str],
+        *,
+        log_end_offset: int,
+    ) -> None:
+        self.term = term
+        self.sessions = Sessions(static.number("broker.session.timeout.ms"))
+        self._image = image
+        self._static = static
+        self._random = random
+        self._log_levels = log_levels
+        self._sessions_changed = trio.Event()
+        epochs = {node_id: broker.epoch for node_id, broker in image.brokers.items()}
+        self.sessions.reset(_now_ms(), epochs, log_end_offset)
+
+    async def run(self) -> None:
+        """Decide, fence and balance until cancelled."""
+        static = self._static
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.term.run)
+            nursery.start_soon(self._fence_the_silent)
+            nursery.start_soon(self._repeat, LEADERLESS_CHECK_S, leader_balancing.leaderless)
+            if static.value("auto.leader.rebalance.enable"):
+                interval_s = float(static.number("leader.imbalance.check.interval.seconds"))
+                nursery.start_soon(self._repeat, interval_s, leader_balancing.preferred)
+
+    async def found(self, cluster_id: str | None) -> None:
+        """Write the first records of a new cluster."""
+        named = cluster_id or new_cluster_id(self._random)
+        try:
+            await self.term.submit(lambda image: Decision(bootstrap(named, self._static), None))
+        except TermEnded:
+            await trio.sleep_forever()  # until the news of it cancels this
+        log.info("a new cluster", cluster_id=named)
+
+    # -- what is asked -------------------------------------------------------------------------------------------
+
+    async def handle(self, request: Any, version: int) -> Outcome[Any]:
+        """The response, committed and applied here; new partitions are known to all live brokers as well.
+
+        Args:
+            request: one that changes something, as whoever was asked has handed it on (`decisions/hand_on.py`).
+            version: of the request.
+
+        Raises:
+            KafkaError: for the request as a whole; TermEnded.
+        """
+        decide = DECISIONS.get(type(request))
+        if decide is None:
+            raise UnsupportedVersionError(f"the controller decides nothing about a {type(request).__name__}")
+        if isinstance(request, BrokerHeartbeatRequest):
+            self.heard_of(request.broker_id, request.broker_epoch, request.current_metadata_offset)
+        outcome = await self.term.submit(lambda image: decide(image, request, self._context(version)))
+        self._note(request, outcome)
+        if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and outcome.decision.records:
+            with trio.move_on_after(max(0, min(request.timeout_ms, KNOWN_TO_ALL_MS_MAX)) / 1000):
+                await self._known_to_all(outcome.end_offset)
+        return outcome
+
+    def _context(self, version: int = 0) -> Context:
+        return Context(
+            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), handed_on=True
+        )
+
+    def _note(self, request: Any, outcome: Outcome[Any]) -> None:
+        """What a decision means for the sessions."""
+        if not outcome.decision.records:
+            return
+        if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
+            broker = self._image.brokers.get(request.broker_id)
+            if broker is not None:
+                self.sessions.wrote(request.broker_id, broker.epoch, _now_ms(), outcome.end_offset)
+        elif isinstance(request, UnregisterBrokerRequest):
+            self.sessions.forget(request.broker_id)
+        self._wake()
+
+    async def _known_to_all(self, offset: int) -> None:
+        while any(self.sessions.applied(node_id) < offset for node_id in self._image.live_brokers()):
+            await self._sessions_changed.wait()
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    def heard_of(self, node_id: int, epoch: int, applied_offset: int) -> None:
+        """A broker is there, and has applied everything before an offset."""
+        broker = self._image.brokers.get(node_id)
+        if broker is not None and broker.epoch == epoch:
+            before = self.sessions.applied(node_id)
+            self.sessions.contact(node_id, epoch, _now_ms(), applied_offset)
+            if applied_offset > before:
+                self._wake()
+
+    def lost_connection(self, node_id: int, lost_at: float) -> None:
+        """A node's connection ended, at a time of trio's clock: it may have ended itself."""
+        self.sessions.lost_connection(node_id, int(lost_at * 1000))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._sessions_changed.set()
+        self._sessions_changed = trio.Event()
+
+    async def _fence_the_silent(self) -> None:
+        while True:
+            deadline_ms = self.sessions.deadline_ms(self._image.live_brokers())
+            until = trio.current_time() + 3600 if deadline_ms is None else deadline_ms / 1000
+            changed = self._sessions_changed
+            with trio.move_on_at(until):
+                await changed.wait()
+                continue
+            if trio.current_time() - until > LATE_MS / 1000:
+                await trio.sleep(LATE_MS / 1000)
+            for node_id in self.sessions.expired(_now_ms()):
+                if self._image.is_alive(node_id):
+                    await self._fence(node_id)
+
+    async def _fence(self, node_id: int) -> None:
+        def decide(image: Image, context: Context) -> Decision[bool]:
+            broker = image.brokers.get(node_id)
+            if broker is None or self.sessions.is_live(node_id, broker.epoch, context.now_ms):
+                return Decision([], False)  # it was heard of while this waited
+            log.warning("a broker was not heard of, and is fenced", broker=node_id)
+            return broker_fencing.decide(image, node_id, context)
+
+        await self._decide_all(decide)
+        self._wake()
+
+    async def _repeat(self, interval_s: float, automatic: Automatic) -> None:
+        while True:
+            await trio.sleep(interval_s)
+            await self._decide_all(automatic)
+
+    async def _decide_all(self, automatic: Automatic) -> None:
+        """Decide until there is no more. What is refused is said, and tried again later."""
+        more = True
+        while more:
+            try:
+                outcome = await self.term.submit(lambda image: automatic(image, self._context()))
+            except TermEnded:
+                await trio.sleep_forever()  # until the news of it cancels this
+            except KafkaError as error:
+                log.error("the controller could not do what was due", problem=str(error))
+                await trio.sleep(1)
+                return
+            more = outcome.reply
+
+
+def _now_ms() -> int:
+    """The sessions' clock: that of the timers, which no one can set."""
+    return int(trio.current_time() * 1000)

@@ -1,0 +1,255 @@
+"""The cluster as the records tell it: brokers, topics, settings, quotas. Only `apply` changes it.
+
+The same records in the same order give the same image: live, after a restart, from a snapshot, on a follower.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from minikafka.controller.metadata.records import (
+    BrokerChange,
+    BrokerRecord,
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    FeatureRecord,
+    PartitionChange,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    RemoveBroker,
+    RemoveScram,
+    RemoveTopic,
+    ScramRecord,
+    TopicRecord,
+)
+
+__all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "unify_collision_characters"]
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: sorted pairs of type and name."""
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who keeps a partition.
+
+    Attributes:
+        leader: node id, -1 where there is none.
+        replicas: the first is the preferred leader.
+        isr: replicas in sync, in no particular order.
+        elr: eligible leader replicas (KIP-966): out of sync, but with every committed record, since they were in sync
+            when fewer than min.insync.replicas became so and nothing could be committed any more. Disjoint from `isr`.
+        last_known_elr: the last leader of a partition that has none and nobody in sync; it is the last resort where all
+            of them lost something in a crash.
+    """
+
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic; `partitions` is indexed by partition number."""
+
+    name: str
+    id: bytes
+    partitions: list[PartitionState] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Image:
+    """Everything that the cluster knows about itself.
+
+    Attributes:
+        cluster_id: "" until the first record.
+        topics: by name, in order of creation.
+        topics_by_id: the same topics by their 16 bytes.
+        brokers: the last registration of each node.
+        last_broker_epoch: the greatest that any broker ever had; -1 before the first.
+        configs: settings in force of a resource, by (resource type, name).
+        features: finalized levels by name.
+        next_producer_id: the first that no broker was given.
+        quotas: key to value, by entity.
+        scram: credentials by (user, mechanism).
+        colliding: names with `.` or `_`, by the name in which all are `_`.
+    """
+
+    cluster_id: str = ""
+    topics: dict[str, Topic] = field(default_factory=dict)
+    topics_by_id: dict[bytes, Topic] = field(default_factory=dict)
+    brokers: dict[int, BrokerRecord] = field(default_factory=dict)
+    last_broker_epoch: int = -1
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+    quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    scram: dict[tuple[str, int], ScramRecord] = field(default_factory=dict)
+    colliding: dict[str, list[str]] = field(default_factory=dict)
+
+    def is_alive(self, node_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and not broker.fenced
+
+    def may_lead(self, node_id: int) -> bool:
+        """Whether a broker is alive and not about to go."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    def live_brokers(self) -> list[int]:
+        """The ids of those that are alive, in order."""
+        return sorted(node_id for node_id in self.brokers if self.is_alive(node_id))
+
+    def config(self, resource_type: int, name: str) -> dict[str, str]:
+        """The settings of a resource; empty where none are set."""
+        return self.configs.get((resource_type, name), {})
+
+    def apply(self, record: Record) -> None:
+        """Change the image by one committed record.
+
+        Raises:
+            KeyError, IndexError, AssertionError: when the record does not fit what came before it. That is a
+                bug or a rotten log: the node must stop.
+        """
+        match record:
+            case PartitionRecord():
+                self._add_partition(record)
+            case PartitionChange():
+                self._change_partition(record)
+            case TopicRecord():
+                self._add_topic(record)
+            case RemoveTopic():
+                self._remove_topic(record)
+            case ConfigRecord():
+                _set(self.configs, (record.resource_type, record.resource_name), record.name, record.value)
+            case ClientQuotaRecord():
+                _set(self.quotas, record.entity, record.key, record.value)
+            case BrokerRecord():
+                self.brokers[record.node_id] = record
+                self.last_broker_epoch = max(self.last_broker_epoch, record.epoch)
+            case BrokerChange():
+                self._change_broker(record)
+            case RemoveBroker():
+                del self.brokers[record.node_id]
+            case _:
+                self._apply_rare(record)
+
+    def _apply_rare(self, record: Record) -> None:
+        match record:
+            case ClusterRecord():
+                self.cluster_id = record.cluster_id
+                self.last_broker_epoch = max(self.last_broker_epoch, record.last_broker_epoch)
+            case ProducerIdsRecord():
+                assert record.next_producer_id >= self.next_producer_id, "producer ids are never given twice"
+                self.next_producer_id = record.next_producer_id
+            case ScramRecord():
+                self.scram[record.user, record.mechanism] = record
+            case RemoveScram():
+                del self.scram[record.user, record.mechanism]
+            case FeatureRecord():
+                self.features[record.name] = record.level
+                if record.level == 0:
+                    del self.features[record.name]
+            case _:
+                raise AssertionError(f"nobody applies {record!r}")
+
+    def _add_topic(self, record: TopicRecord) -> None:
+        assert record.name not in self.topics, f"topic {record.name} exists"
+        topic = Topic(record.name, record.topic_id)
+        self.topics[record.name] = self.topics_by_id[record.topic_id] = topic
+        if has_collision_characters(record.name):
+            self.colliding.setdefault(unify_collision_characters(record.name), []).append(record.name)
+
+    def _remove_topic(self, record: RemoveTopic) -> None:
+        topic = self.topics_by_id.pop(record.topic_id)
+        del self.topics[topic.name]
+        self.configs.pop((2, topic.name), None)
+        if has_collision_characters(topic.name):
+            unified = unify_collision_characters(topic.name)
+            self.colliding[unified].remove(topic.name)
+            if not self.colliding[unified]:
+                del self.colliding[unified]
+
+    def _add_partition(self, record: PartitionRecord) -> None:
+        partitions = self.topics_by_id[record.topic_id].partitions
+        assert record.partition == len(partitions), "partitions come in their order"
+        partitions.append(
+            PartitionState(
+                leader=record.leader,
+                leader_epoch=record.leader_epoch,
+                partition_epoch=record.partition_epoch,
+                replicas=record.replicas,
+                isr=record.isr,
+                adding_replicas=record.adding_replicas,
+                removing_replicas=record.removing_replicas,
+                elr=record.elr,
+                last_known_elr=record.last_known_elr,
+            )
+        )
+
+    def _change_partition(self, record: PartitionChange) -> None:
+        partitions = self.topics_by_id[record.topic_id].partitions
+        partitions[record.partition] = changed(partitions[record.partition], record)
+
+    def _change_broker(self, record: BrokerChange) -> None:
+        broker = self.brokers[record.node_id]
+        assert broker.epoch == record.epoch, "an older registration of the broker was meant"
+        self.brokers[record.node_id] = replace(
+            broker,
+            fenced=_or(record.fenced, broker.fenced),
+            in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+        )
+
+
+def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
+    """A partition after a change."""
+    return PartitionState(
+        leader=_or(change.leader, old.leader),
+        leader_epoch=old.leader_epoch + (change.leader is not None),
+        partition_epoch=old.partition_epoch + 1,
+        replicas=_or(change.replicas, old.replicas),
+        isr=_or(change.isr, old.isr),
+        adding_replicas=_or(change.adding_replicas, old.adding_replicas),
+        removing_replicas=_or(change.removing_replicas, old.removing_replicas),
+        elr=_or(change.elr, old.elr),
+        last_known_elr=_or(change.last_known_elr, old.last_known_elr),
+    )
+
+
+def has_collision_characters(name: str) -> bool:
+    """Whether a topic name has `.` or `_`, which are the same in the names of Kafka's metrics."""
+    return "." in name or "_" in name
+
+
+def unify_collision_characters(name: str) -> str:
+    """The name that it shares with all that it collides with."""
+    return name.replace(".", "_")
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _or(given: V | None, old: V) -> V:
+    return old if given is None else given
+
+
+def _set(of: dict[K, dict[str, V]], key: K, name: str, value: V | None) -> None:
+    """Set or, with None, take away; what has nothing left is not kept."""
+    if value is not None:
+        of.setdefault(key, {})[name] = value
+        return
+    values = of.get(key, {})
+    values.pop(name, None)
+    if not values:
+        of.pop(key, None)

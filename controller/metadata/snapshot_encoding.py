@@ -1,0 +1,102 @@
+"""An image as records, and records as the bytes of a snapshot file.
+
+A snapshot is one file (`snapshot_files.py`): a line that names the format, then the records of the image, each with
+its length, then a CRC-32C of all that precedes it. It stands for every record below its offset.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+import crc32c
+
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import (
+    ClientQuotaRecord,
+    ClusterRecord,
+    ConfigRecord,
+    FeatureRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Record,
+    TopicRecord,
+    UnreadableRecord,
+    decode_record,
+    encode_record,
+)
+
+__all__ = ["decode_snapshot", "encode_snapshot", "records_of"]
+
+
+def records_of(image: Image) -> Iterator[Record]:
+    """Records that make this image out of an empty one, in an order of their own that never varies."""
+    if image.cluster_id:
+        yield ClusterRecord(image.cluster_id, image.last_broker_epoch)
+    for name, level in sorted(image.features.items()):
+        yield FeatureRecord(name, level)
+    for _, broker in sorted(image.brokers.items()):
+        yield broker
+    yield from _topics(image)
+    for (resource_type, resource), values in sorted(image.configs.items()):
+        for name, value in sorted(values.items()):
+            yield ConfigRecord(resource_type, resource, name, value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(node_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for entity, quotas in sorted(image.quotas.items(), key=str):
+        for key, limit in sorted(quotas.items()):
+            yield ClientQuotaRecord(entity, key, limit)
+    for _, credential in sorted(image.scram.items()):
+        yield credential
+
+
+def _topics(image: Image) -> Iterator[Record]:
+    """In order of creation, which Metadata of all topics shows."""
+    for topic in image.topics.values():
+        yield TopicRecord(topic.id, topic.name)
+        for index, state in enumerate(topic.partitions):
+            yield PartitionRecord(
+                topic_id=topic.id,
+                partition=index,
+                replicas=state.replicas,
+                isr=state.isr,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                partition_epoch=state.partition_epoch,
+                adding_replicas=state.adding_replicas,
+                removing_replicas=state.removing_replicas,
+                elr=state.elr,
+                last_known_elr=state.last_known_elr,
+            )
+
+
+_MAGIC = b"minikafka metadata snapshot 0\n"
+_LENGTH = struct.Struct(">I")
+
+
+def encode_snapshot(records: Iterable[Record]) -> bytes:
+    """The content of a snapshot file."""
+    data = bytearray(_MAGIC)
+    for record in records:
+        encoded = encode_record(record)
+        data += _LENGTH.pack(len(encoded)) + encoded
+    return bytes(data) + _LENGTH.pack(crc32c.crc32c(data))
+
+
+def decode_snapshot(data: bytes) -> list[Record]:
+    """The records of a snapshot file.
+
+    Raises:
+        UnreadableRecord: when the file is not whole or of a format that this minikafka does not know.
+    """
+    end = len(data) - _LENGTH.size
+    if not data.startswith(_MAGIC):
+        raise UnreadableRecord("metadata snapshot of an unknown format: written by a newer minikafka?")
+    if end < len(_MAGIC) or _LENGTH.unpack_from(data, end)[0] != crc32c.crc32c(data[:end]):
+        raise UnreadableRecord("metadata snapshot is damaged: its checksum is wrong")
+    records: list[Record] = []
+    position = len(_MAGIC)
+    while position < end:
+        (length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        records.append(decode_record(data[position : position + length]))
+        position += length
+    return records

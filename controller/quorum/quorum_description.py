@@ -1,0 +1,79 @@
+"""What the leader of the quorum knows of those who follow it, as other nodes and DescribeQuorum are told. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from minikafka.controller.quorum.peer_frames import BadFrame
+
+if TYPE_CHECKING:
+    from minikafka.controller.raft import Replica
+
+__all__ = ["QuorumDescription", "ReplicaDescription", "described"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDescription:
+    """One node. Times are milliseconds since 1970, -1 where it never was; `end_offset` is -1 where it is not known."""
+
+    node_id: int
+    is_voter: bool
+    end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """Who leads the metadata log, in which epoch, how far it is committed, and how far each node is."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    replicas: tuple[ReplicaDescription, ...]
+
+    def to_map(self) -> dict[str, Any]:
+        """The body of a frame."""
+        replicas = [
+            [one.node_id, one.is_voter, one.end_offset, one.last_fetch_ms, one.last_caught_up_ms]
+            for one in self.replicas
+        ]
+        return {
+            "leader": self.leader_id,
+            "epoch": self.epoch,
+            "high_watermark": self.high_watermark,
+            "replicas": replicas,
+        }
+
+    @classmethod
+    def from_map(cls, body: Mapping[str, Any]) -> "QuorumDescription":
+        """Raises BadFrame."""
+        match body:
+            case {"leader": int() as leader, "epoch": int() as epoch, "high_watermark": int() as high_watermark}:
+                replicas = tuple(map(_replica, body.get("replicas", ())))
+                return cls(leader, epoch, high_watermark, replicas)
+            case _:
+                raise BadFrame("no description of a quorum")
+
+
+def _replica(entry: object) -> ReplicaDescription:
+    match entry:
+        case [int() as node_id, bool() as voter, int() as end, int() as fetch_ms, int() as caught_up_ms]:
+            return ReplicaDescription(node_id, voter, end, fetch_ms, caught_up_ms)
+        case _:
+            raise BadFrame("no replica of a quorum")
+
+
+def described(replica: "Replica", *, now: float, now_ms: int) -> ReplicaDescription:
+    """As of now by Raft's clock, and by the wall clock."""
+
+    def wall_ms(time: float | None) -> int:
+        return -1 if time is None else now_ms - int((now - time) * 1000)
+
+    return ReplicaDescription(
+        replica.id,
+        replica.is_voter,
+        replica.end_offset,
+        wall_ms(replica.last_fetch_time),
+        wall_ms(replica.last_caught_up_time),
+    )

@@ -1,0 +1,73 @@
+"""What a node's settings say about the quorum: who votes, where they are, how long to wait for what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from minikafka.controller.quorum.peer_frames import Address
+from minikafka.controller.raft import RaftSettings
+from minikafka.controller.settings.static_settings import StaticSettings
+
+__all__ = ["QuorumSettings", "quorum_settings"]
+
+FETCH_WAIT_MS_MAX = 500
+"""How long a follower's Fetch may wait for news. Less where the fetch timeout is short: it must be over well within."""
+REQUEST_TIMEOUT_MS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumSettings:
+    """See above.
+
+    Attributes:
+        voters: where the controllers are, by id; empty where they are to be asked for.
+        bootstrap: where to ask.
+        listen_on: this node's addresses as a controller; empty where it is none.
+        is_controller: whether it has that role.
+    """
+
+    voters: Mapping[int, Address]
+    bootstrap: Sequence[Address]
+    listen_on: Sequence[Address]
+    is_controller: bool
+    raft: RaftSettings
+
+
+def quorum_settings(static: StaticSettings, listen_on: Sequence[Address], *, is_controller: bool) -> QuorumSettings:
+    """Out of a node's settings, which have been checked."""
+    return QuorumSettings(
+        voters=dict(map(_voter, _items(static, "controller.quorum.voters"))),
+        bootstrap=[_address(item) for item in _items(static, "controller.quorum.bootstrap.servers")],
+        listen_on=listen_on,
+        is_controller=is_controller,
+        raft=_raft_settings(static),
+    )
+
+
+def _raft_settings(static: StaticSettings) -> RaftSettings:
+    fetch_timeout_ms = max(10, static.number("controller.quorum.fetch.timeout.ms"))
+    request_timeout_ms = static.number("controller.quorum.request.timeout.ms")
+    return RaftSettings(
+        election_timeout=max(1, static.number("controller.quorum.election.timeout.ms")) / 1000,
+        fetch_timeout=fetch_timeout_ms / 1000,
+        retry_backoff=max(1, min(static.number("controller.quorum.retry.backoff.ms"), fetch_timeout_ms // 10)) / 1000,
+        request_timeout=max(1, min(request_timeout_ms, REQUEST_TIMEOUT_MS_MAX, fetch_timeout_ms // 2)) / 1000,
+        fetch_wait=min(FETCH_WAIT_MS_MAX, fetch_timeout_ms // 3) / 1000,
+        fetch_bytes_max=static.number("controller.quorum.fetch.max.bytes"),
+        snapshot_bytes_max=static.number("controller.quorum.fetch.snapshot.max.bytes"),
+    )
+
+
+def _items(static: StaticSettings, name: str) -> tuple[str, ...]:
+    value = static.value(name)
+    assert isinstance(value, tuple), f"{name} is a list"
+    return value
+
+
+def _voter(item: str) -> tuple[int, Address]:
+    node_id, _, address = item.partition("@")
+    return int(node_id), _address(address)
+
+
+def _address(item: str) -> Address:
+    host, _, port = item.strip().rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,0 +1,211 @@
+"""The metadata log as Raft wants it: a `storage.Log`, its snapshots, and the file of the election state.
+
+It lies where a node alone keeps its log (`metadata_log.py`) and in the same form, so that a node alone can become one
+of several. `Log.open` cuts off a torn end; what was synced and is damaged stops the start.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from minikafka.controller.metadata.records import UnreadableRecord
+from minikafka.controller.metadata.snapshot_encoding import decode_snapshot
+from minikafka.controller.metadata.snapshot_files import SnapshotFiles
+from minikafka.controller.raft.election_state import (
+    FILE_NAME,
+    ElectionState,
+    UnreadableElectionState,
+    decode_election_state,
+    encode_election_state,
+)
+from minikafka.controller.raft.log import EpochEnd, SnapshotId
+from minikafka.controller.standalone_log import NOTHING, claim_directory, forget_before, open_log
+from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.checkpoint_files import EPOCHS
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+from minikafka.storage.log_config import LogConfig
+
+__all__ = ["StoredLog"]
+
+
+class StoredLog:
+    """A `RaftLog`. Made by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
+
+    def __init__(self, disk: Disk, log: Log, snapshots: SnapshotFiles) -> None:
+        self._disk = disk
+        self._log = log
+        self._snapshots = snapshots
+        self._size_at_snapshot = 0
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredLog":
+        """Open the log under a data directory, or make a new one there.
+
+        Raises:
+            UnreadableRecord: what is there is damaged beyond a torn end.
+            BlockingIOError: another process has it open.
+            CorruptLog, OSError: as `Log.open`.
+        """
+        path = claim_directory(disk, directory)
+        if disk.exists(f"{path}/{EPOCHS}"):
+            disk.remove(f"{path}/{EPOCHS}")  # of a log that a snapshot has replaced, maybe; the batches are read anyway
+        opened = cls(disk, open_log(disk, path, config, now_ms=now_ms), SnapshotFiles(disk, path))
+        opened._begin_at_snapshot()
+        opened._log.flush()  # what is seen from now on must not vanish with the power
+        return opened
+
+    def _begin_at_snapshot(self) -> None:
+        """What the newest snapshot stands for is passed over; a log that it was to replace is replaced now."""
+        snapshot, log = self._snapshots.newest or NOTHING, self._log
+        if log.start_offset > snapshot.offset:
+            raise UnreadableRecord(
+                f"the metadata log in {log.directory} begins at {log.start_offset}, and what was before is gone: "
+                f"the newest snapshot ends at {snapshot.offset}"
+            )
+        if log.end_offset < snapshot.offset or self._disagrees_with(snapshot):
+            log.truncate_fully_and_start_at(snapshot.offset)
+        elif log.start_offset < snapshot.offset:
+            forget_before(log, snapshot.offset)
+
+    def _disagrees_with(self, snapshot: SnapshotId) -> bool:
+        """Whether the last record that a snapshot stands for is in this log as one of another epoch."""
+        if snapshot.offset <= self._log.start_offset:
+            return False
+        return self._log.epochs.epoch_of(snapshot.offset - 1) != snapshot.epoch
+
+    # -- what Raft asks ------------------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def start_epoch(self) -> int:
+        return (self._snapshots.newest or NOTHING).epoch
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        latest = self._log.epochs.latest
+        return self.start_epoch if latest is None else latest
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """See `RaftLog`."""
+        found, end = EpochEnd(self.start_epoch, self.start_offset), self.end_offset
+        for known, start in reversed(self._log.epochs.entries):
+            if known <= epoch:
+                return EpochEnd(known, end)
+            end = start
+        return found
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """See `RaftLog`."""
+        part = self._log.read(offset, max_bytes=max_bytes)
+        if part is None:
+            return b""
+        data = part.read()
+        return data[: sum(len(batch.data) for batch in batches(data))]
+
+    def append_as_leader(self, data: bytes, epoch: int) -> int:
+        """See `RaftLog`."""
+        writable = bytearray(data)
+        self._log.append(writable, list(batches(writable)), leader_epoch=epoch)
+        return self._log.end_offset
+
+    def append_as_follower(self, data: bytes) -> int:
+        """See `RaftLog`. Nothing is appended where anything is wrong."""
+        found: list[Batch] = []
+        size, end = 0, self._log.end_offset
+        try:
+            for batch in batches(data):
+                batch.check_crc()
+                if batch.base_offset != end:
+                    raise ValueError(f"a batch of the metadata log begins at {batch.base_offset}, where {end} was due")
+                found.append(batch)
+                size, end = size + len(batch.data), batch.next_offset
+        except CorruptRecords as error:
+            raise ValueError(f"a batch of the metadata log is damaged: {error}") from error
+        if size != len(data):
+            raise ValueError(f"{len(data) - size} bytes behind the last batch of the metadata log")
+        if found:
+            self._log.append(memoryview(data), found, assign_offsets=False)
+        return self._log.end_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """See `RaftLog`."""
+        self._log.truncate_to(offset)
+
+    def latest_snapshot(self) -> SnapshotId | None:
+        """See `RaftLog`."""
+        return self._snapshots.newest
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
+        """See `RaftLog`."""
+        return self._snapshots.read(snapshot, position, size_max)
+
+    def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
+        """See `RaftLog`. Raises UnreadableRecord for what is no snapshot; nothing has changed then."""
+        decode_snapshot(data)
+        self._snapshots.install(snapshot, data)
+        self._log.truncate_fully_and_start_at(snapshot.offset)
+        self._log.remove_doomed()
+        self._size_at_snapshot = self._log.size_bytes
+        self._snapshots.remove_old()
+
+    # -- what the driver and the controller ask ------------------------------------------------------------------
+
+    async def sync(self) -> None:
+        """Bring what is in it now to the device."""
+        await self._log.flush_async()
+
+    def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
+        """The batches from `start` on that end at or before `end`, as far as they fit, but at least one."""
+        for batch in batches(self.read(start, max_bytes)):
+            if batch.next_offset > end:
+                return
+            batch.check_crc()
+            yield batch
+
+    @property
+    def bytes_since_snapshot(self) -> int:
+        return self._log.size_bytes - self._size_at_snapshot
+
+    def snapshot_data(self) -> bytes | None:
+        """The newest snapshot."""
+        return self._snapshots.read_newest()
+
+    async def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Keep `data` in place of all committed records before an offset; no effect where there is a newer one."""
+        if not await self._snapshots.write(snapshot, data):
+            return
+        self._log.roll()
+        forget_before(self._log, snapshot.offset)
+        self._size_at_snapshot = self._log.size_bytes
+        self._snapshots.remove_old()
+
+    def election_state(self) -> ElectionState:
+        """As it was persisted last. A log that a node alone has written is continued in a later epoch than its last.
+
+        Raises:
+            UnreadableRecord: the file is damaged, or of a newer minikafka.
+        """
+        path = f"{self._log.directory}/{FILE_NAME}"
+        if self._disk.exists(path):
+            try:
+                found = decode_election_state(self._disk.read_bytes(path))
+            except UnreadableElectionState as error:
+                raise UnreadableRecord(f"{path}: {error}") from error
+            return found if found.epoch >= self.last_epoch else ElectionState(self.last_epoch)
+        return ElectionState(self.last_epoch)
+
+    async def persist(self, state: ElectionState, voters: Sequence[int]) -> None:
+        """Write the election state so that it lasts."""
+        data = encode_election_state(state, voters)
+        await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{FILE_NAME}", data)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._log.close(clean=True)

@@ -1,0 +1,189 @@
+"""What a leader does: it appends, serves Fetches, moves the high watermark, and gives up when nobody follows it.
+
+A Fetch is both question and acknowledgement: who asks for offset 10 has everything before it on its disk.
+"""
+
+from math import inf
+
+from minikafka.controller.raft.effects import Sync, Token
+from minikafka.controller.raft.log import EpochEnd, RaftLog, SnapshotId
+from minikafka.controller.raft.member import Inconsistent, Member
+from minikafka.controller.raft.messages import BeginEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
+from minikafka.controller.raft.role_states import Leader, Parked, Progress
+
+ANNOUNCEMENTS_PER_FETCH_TIMEOUT = 4
+
+
+def begin(member: Member, granting: list[int]) -> None:
+    """Lead the epoch that this node was elected in."""
+    member.become_leader(granting)
+    leader = member.state
+    assert isinstance(leader, Leader), "it has just become one"
+    _announce(member, leader)
+    member.sync()
+
+
+def due(member: Member, leader: Leader) -> None:
+    """Answer whoever has waited long enough, tell voters who leads, or resign."""
+    if member.now >= leader.resigns_at:
+        member.become_resigned()
+        return
+    for waiting in [waiting for waiting in leader.parked.values() if member.now >= waiting.until]:
+        _answer_parked(member, leader, waiting)
+    if member.now >= leader.announces_at:
+        _announce(member, leader)
+
+
+def _announce(member: Member, leader: Leader) -> None:
+    """Say BeginEpoch to the voters that do not fetch."""
+    interval = member.settings.fetch_timeout / ANNOUNCEMENTS_PER_FETCH_TIMEOUT
+    for voter, progress in leader.voters.items():
+        fetched_at = -inf if progress.fetched_at is None else progress.fetched_at
+        if voter not in leader.parked and fetched_at <= member.now - interval:
+            member.ask(voter, BeginEpoch(member.epoch, member.node_id))
+    leader.announces_at = member.now + interval if leader.voters else inf
+
+
+def append(member: Member, leader: Leader, batches: bytes) -> None:
+    """Append, hand it to those who wait, then sync: the disks of all work at the same time (Ongaro, 10.2.1)."""
+    member.log.append_as_leader(batches, member.epoch)
+    _answer_news(member, leader)
+    member.sync()
+
+
+def synced(member: Member, leader: Leader, sync: Sync) -> None:
+    """The leader's own disk counts as one of the majority, and only for what is on it."""
+    if sync.epoch == member.epoch and sync.end_offset > leader.synced_end:
+        leader.synced_end = sync.end_offset
+        _advance_high_watermark(member, leader)
+
+
+def answer_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
+    """Serve a Fetch of this epoch: with records, with the way to where they are, or later."""
+    progress = _contact(member, leader, fetch.replica)
+    _answer_superseded(member, leader, fetch.replica)
+    parting = where_logs_part(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
+    if parting is not None:
+        # It has what this log has not: none of that counts as acknowledged (KAFKA-13141).
+        member.answer(token, _parting_answer(member, parting))
+        return
+    progress.end_offset = fetch.fetch_offset
+    if fetch.fetch_offset >= member.log.end_offset:
+        progress.caught_up_at = member.now
+    _advance_high_watermark(member, leader)
+    if _is_news(member, fetch) or fetch.max_wait_ms == 0:
+        member.answer(token, _records_answer(member, fetch))
+    else:
+        leader.parked[fetch.replica] = Parked(fetch, token, until=member.now + fetch.max_wait_ms / 1000)
+
+
+def answer_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) -> FetchSnapshotAnswer:
+    """A part of a snapshot."""
+    _contact(member, leader, fetch.replica)
+    part = member.log.read_snapshot(fetch.snapshot, fetch.position, fetch.max_bytes)
+    if part is None:
+        return FetchSnapshotAnswer(member.epoch, member.node_id, fetch.snapshot)
+    size, data = part
+    return FetchSnapshotAnswer(member.epoch, member.node_id, fetch.snapshot, size, fetch.position, data)
+
+
+def where_logs_part(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | SnapshotId | None:
+    """None where a log that ends at `fetch_offset` with `last_fetched_epoch` is a beginning of this one.
+
+    Else the greatest epoch not above it with its end here, so that the other can look for what both have (KIP-595); or
+    the snapshot to take, where that lies before this log's start.
+    """
+    start, start_epoch = log.start_offset, log.start_epoch
+    parts_at_start = fetch_offset == start and last_fetched_epoch != start_epoch
+    if fetch_offset < start or last_fetched_epoch < start_epoch or parts_at_start:
+        snapshot = log.latest_snapshot()
+        if snapshot is not None:
+            return snapshot
+        if start:
+            raise Inconsistent(f"the log begins at {start}, and there is no snapshot of what was before")
+    end = log.end_offset_for(last_fetched_epoch)
+    if end.epoch != last_fetched_epoch or end.end_offset < fetch_offset:
+        return end
+    return None
+
+
+def _contact(member: Member, leader: Leader, replica: int) -> Progress:
+    """Note that a node is there; the progress of it."""
+    progress = leader.voters.get(replica)
+    if progress is None:
+        progress = _observer(member, leader, replica)
+    progress.contact = progress.fetched_at = member.now
+    needed = member.majority - 1
+    if needed:
+        contacts = sorted((voter.contact for voter in leader.voters.values()), reverse=True)
+        leader.resigns_at = contacts[needed - 1] + member.settings.fetch_timeout
+    return progress
+
+
+def _observer(member: Member, leader: Leader, replica: int) -> Progress:
+    """A new one takes the place of those not seen for long, or, where there are too many, of the one least seen."""
+    known = leader.observers.get(replica)
+    if known is not None:
+        return known
+    oldest_first = sorted(leader.observers, key=lambda other: (leader.observers[other].contact, other))
+    excess = len(oldest_first) + 1 - member.settings.observers_max
+    for rank, other in enumerate(oldest_first):
+        if rank < excess or leader.observers[other].contact < member.now - member.settings.observer_session:
+            _answer_superseded(member, leader, other)
+            del leader.observers[other]
+    leader.observers[replica] = progress = Progress(contact=member.now)
+    return progress
+
+
+def _advance_high_watermark(member: Member, leader: Leader) -> None:
+    """What a majority has synced is committed, once the leader's own epoch has begun there (Raft, section 5.4.2)."""
+    ends = sorted((leader.synced_end, *(voter.end_offset for voter in leader.voters.values())), reverse=True)
+    on_a_majority = ends[member.majority - 1]
+    if on_a_majority > max(leader.epoch_start, member.high_watermark):
+        member.commit(on_a_majority)
+        _answer_news(member, leader)
+
+
+def _is_news(member: Member, fetch: Fetch) -> bool:
+    return fetch.fetch_offset < member.log.end_offset or fetch.high_watermark < member.high_watermark
+
+
+def _answer_news(member: Member, leader: Leader) -> None:
+    for waiting in [waiting for waiting in leader.parked.values() if _is_news(member, waiting.request)]:
+        _answer_parked(member, leader, waiting)
+
+
+def _answer_superseded(member: Member, leader: Leader, replica: int) -> None:
+    """A node that fetches again has given up its earlier Fetch; its token is answered nevertheless."""
+    waiting = leader.parked.get(replica)
+    if waiting is not None:
+        _answer_parked(member, leader, waiting)
+
+
+def _answer_parked(member: Member, leader: Leader, waiting: Parked) -> None:
+    del leader.parked[waiting.request.replica]
+    member.answer(waiting.token, _records_answer(member, waiting.request))
+
+
+def _records_answer(member: Member, fetch: Fetch) -> FetchAnswer:
+    log = member.log
+    if fetch.fetch_offset < log.start_offset:
+        snapshot = log.latest_snapshot()  # A snapshot was taken while it waited.
+        assert snapshot is not None, "a log begins at 0 or at a snapshot"
+        return _parting_answer(member, snapshot)
+    max_bytes = min(fetch.max_bytes, member.settings.fetch_bytes_max)
+    records = log.read(fetch.fetch_offset, max_bytes) if fetch.fetch_offset < log.end_offset else b""
+    return FetchAnswer(
+        member.epoch, member.node_id, records, high_watermark=member.high_watermark, log_start=log.start_offset
+    )
+
+
+def _parting_answer(member: Member, parting: EpochEnd | SnapshotId) -> FetchAnswer:
+    return FetchAnswer(
+        member.epoch,
+        member.node_id,
+        high_watermark=member.high_watermark,
+        diverging=parting if isinstance(parting, EpochEnd) else None,
+        snapshot=parting if isinstance(parting, SnapshotId) else None,
+        log_start=member.log.start_offset,
+    )

@@ -1,0 +1,135 @@
+"""Which leader epoch began at which offset: how replicas find where their logs part (KIP-101, KIP-279).
+
+The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly grow in epoch and in start offset.
+They live in `leader-epoch-checkpoint`, one `epoch offset` a line. The file is renamed into place but not
+synced by each assignment: all that lies past the recovery point is found again in the batches, and the flush
+that moves the recovery point syncs the file first. A file that is broken or gone is rebuilt from the batches
+(KAFKA-16541: it must never cost data).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import NamedTuple
+
+from minikafka.storage import checkpoint_files
+from minikafka.storage.disk import Disk
+
+UNDEFINED = -1
+"""The epoch, and the end offset, of which nothing is known."""
+
+
+class EpochEnd(NamedTuple):
+    """The largest epoch up to the one asked for, and where it ends; both -1 where nothing is known."""
+
+    epoch: int
+    end_offset: int
+
+
+class LeaderEpochs:
+    """The leader epochs of one log.
+
+    Args:
+        entries: (epoch, start offset), growing in both.
+
+    Attributes:
+        latest: the latest epoch, None where there is none.
+        unsynced: the file was written since it was last synced.
+        failed: makes of an OSError what is raised instead; the log goes offline here.
+    """
+
+    def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
+        self._disk = disk
+        self.path = path
+        self.unsynced = False
+        self.failed: Callable[[Exception], Exception] = lambda error: error
+        self.latest: int | None = None
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        for epoch, start in entries:
+            self._enter(epoch, start)
+
+    @property
+    def earliest(self) -> tuple[int, int] | None:
+        """The first (epoch, start offset)."""
+        return (self._epochs[0], self._starts[0]) if self._epochs else None
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def previous(self, epoch: int) -> int | None:
+        """The latest epoch before this one."""
+        index = bisect_left(self._epochs, epoch)
+        return self._epochs[index - 1] if index else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Let an epoch begin at an offset. One that is the latest already keeps its start; entries that
+        contradict the new one go. Raises OSError."""
+        if self._epochs and self._epochs[-1] == epoch and start_offset >= self._starts[-1]:
+            return
+        self._enter(epoch, start_offset)
+        self._write()
+
+    def _enter(self, epoch: int, start: int) -> None:
+        if epoch < 0 or start < 0:
+            raise ValueError(f"no leader epoch {epoch} can begin at offset {start}")
+        while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):
+            self._pop()
+        self._epochs.append(epoch)
+        self._starts.append(start)
+        self.latest = epoch
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """Where an epoch ends, by Kafka's rules: the latest ends at the log's end; one older than all known
+        ends where the first known begins; one that is unknown in between is answered with the one before."""
+        if epoch == UNDEFINED:
+            return EpochEnd(UNDEFINED, UNDEFINED)
+        if self._epochs and self._epochs[-1] == epoch:
+            return EpochEnd(epoch, log_end_offset)
+        higher = bisect_right(self._epochs, epoch)
+        if higher == len(self._epochs):
+            return EpochEnd(UNDEFINED, UNDEFINED)
+        if higher == 0:
+            return EpochEnd(epoch, self._starts[0])
+        return EpochEnd(self._epochs[higher - 1], self._starts[higher])
+
+    def epoch_of(self, offset: int) -> int | None:
+        """The epoch that an offset belongs to."""
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget the epochs that begin at `end_offset` or later. Raises OSError."""
+        if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:
+            while self._starts and self._starts[-1] >= end_offset:
+                self._pop()
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget what lies before `start_offset`; the epoch it is in begins there. Raises OSError."""
+        index = bisect_right(self._starts, start_offset)
+        if index:
+            before = (self._epochs[index - 1], self._starts[index - 1])
+            del self._epochs[:index], self._starts[:index]
+            self._epochs.insert(0, before[0])
+            self._starts.insert(0, start_offset)
+            if index > 1 or before[1] != start_offset:
+                self._write()
+
+    def clear(self) -> None:
+        self._epochs.clear()
+        self._starts.clear()
+        self.latest = None
+        self._write()
+
+    def _pop(self) -> None:
+        self._epochs.pop()
+        self._starts.pop()
+        self.latest = self._epochs[-1] if self._epochs else None
+
+    def _write(self) -> None:
+        try:
+            checkpoint_files.write_epochs(self._disk, self.path, self.entries, sync=False)
+        except OSError as error:
+            raise self.failed(error) from error
+        self.unsynced = True

@@ -1,0 +1,122 @@
+"""Finding things in the segments of a log: a slice to read, records by time, transactions, batches."""
+
+from minikafka.storage.batch_scan import Header, headers
+from minikafka.storage.disk import FileSlice
+from minikafka.storage.producer_state import BATCHES_KEPT, BatchMetadata, Producer
+from minikafka.storage.segment import Segment
+from minikafka.storage.segments import Segments
+from minikafka.storage.transaction_index import AbortedTransaction
+
+_HISTORY_SIZE = 16 << 20
+"""How far back a producer's batches are looked for, in bytes."""
+
+
+def find_slice(
+    segments: Segments, offset: int, max_bytes: int, limit: int, end_offset: int, min_one_batch: bool
+) -> FileSlice | None:
+    """See `Log.read`; `offset` is before `limit`, and that is not behind the log's end."""
+    segment = segments[-1]
+    index = len(segments.bases) - 1
+    if offset < segment.base_offset:
+        index = max(0, segments.floor(offset))
+        segment = segments[index]
+    place = segment.find(offset)
+    while place is None:  # Compaction emptied the rest of this segment.
+        index += 1
+        if index >= len(segments) or segments.bases[index] >= limit:
+            return None
+        segment = segments[index]
+        place = segment.find(offset)
+    stop = segment.size_bytes
+    if limit < end_offset and (segment.next_base < 0 or limit < segment.next_base):
+        last = segment.find(limit)
+        stop = stop if last is None else last.position
+    size = max_bytes
+    if place.size_bytes > max_bytes:
+        if not min_one_batch:
+            return None
+        size = place.size_bytes
+    size = min(size, stop - place.position)
+    return FileSlice(segment.log, place.position, size) if size > 0 else None
+
+
+def find_upper_bound(segments: Segments, offset: int, size_bytes: int, end_offset: int) -> int:
+    """See `Log.upper_bound_offset`."""
+    segment = segments[max(0, segments.floor(offset))]
+    place = segment.find(offset)
+    if place is not None:
+        entry = segment.offsets.first_at_position(place.position + size_bytes)
+        if entry is not None:
+            return entry.offset
+    return end_offset if segment.next_base < 0 else segment.next_base
+
+
+def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+    """The aborted transactions that overlap a range, in the order of their markers."""
+    found: list[AbortedTransaction] = []
+    for index in range(max(0, segments.floor(from_offset)), len(segments)):
+        if segments[index].transactions.collect(from_offset, to_offset, found):
+            break
+    return found
+
+
+def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
+    """(Time, offset, leader epoch) of the first record from `start_offset` on and not before `timestamp`."""
+    index = segments.first_since(timestamp, max(0, segments.floor(start_offset)))
+    while index < len(segments):
+        found = segments[index].find_timestamp(timestamp, start_offset)
+        if found is not None:
+            return found
+        index = segments.first_since(timestamp, index + 1)
+    return None
+
+
+def find_max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int, int] | None:
+    """The same of the first among the latest records; where none has a time, of the first of all (time -1)."""
+    latest: Segment | None = None
+    for index in range(max(0, segments.floor(start_offset)), len(segments)):
+        if latest is None or segments[index].latest.timestamp > latest.latest.timestamp:
+            latest = segments[index]
+    if latest is None:
+        return None
+    timestamp, offset = latest.latest
+    for header in latest.scan(offset if timestamp >= 0 else start_offset):
+        if header.max_timestamp == timestamp:
+            for record in latest.batch(header).records():
+                if record.timestamp == timestamp:
+                    return timestamp, record.offset, header.leader_epoch
+    return None
+
+
+def find_batches(segments: Segments, producer: Producer) -> list[BatchMetadata]:
+    """The last batches of a producer's epoch up to the one it remembers, oldest first, from the last
+    `_HISTORY_SIZE` bytes before it."""
+    found: list[BatchMetadata] = []
+    room = _HISTORY_SIZE
+    for index in range(max(0, segments.floor(producer.last_offset)), -1, -1):
+        segment = segments[index]
+        place = segment.find(producer.last_offset)
+        end = segment.log.size_bytes if place is None else place.position
+        start = segment.offsets.first_at_position(end - room) if end > room else None
+        position = 0 if start is None else start.position
+        here = [_metadata(one) for one in headers(segment.log, position, end) if _is_of(one, producer)]
+        found = here[-BATCHES_KEPT:] + found
+        room -= end - position
+        if len(found) >= BATCHES_KEPT or room <= 0 or start is not None:
+            break
+    return found[-BATCHES_KEPT:]
+
+
+def _is_of(header: Header, producer: Producer) -> bool:
+    return (
+        header.producer_id == producer.producer_id
+        and header.producer_epoch == producer.epoch
+        and header.base_sequence >= 0
+        and not header.attributes & 0x20
+    )
+
+
+def _metadata(header: Header) -> BatchMetadata:
+    delta = header.last_offset_delta
+    last_sequence = (header.base_sequence + delta) & 0x7FFFFFFF
+    return BatchMetadata(last_sequence, header.last_offset, delta, header.max_timestamp)

@@ -1,0 +1,400 @@
+"""What a partition remembers of its producers: sequences against duplicates, open transactions (KIP-98).
+
+Kafka's `ProducerStateManager` and `ProducerAppendInfo`, without files: `check` judges a batch before it is
+appended, `apply` takes in one that was (live, at recovery and on a follower alike), and `encode_snapshot` and
+`load_snapshot` are the bytes of a `.snapshot` file::
+
+    version: int16 = 1   crc: uint32 (CRC-32C of all that follows)   count: int32   then for each producer
+    producer id: int64   epoch: int16   last sequence: int32   last offset: int64   offset delta: int32
+    timestamp: int64     coordinator epoch: int32   first offset of the open transaction: int64 (-1: none)
+
+A snapshot holds one batch of each producer where memory holds five; a batch older than that is looked for in
+the log itself (`history`) before it is called out of order.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import error_for
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.control import ControlType, parse_end_transaction
+from minikafka.storage.batch_scan import Header
+
+BATCHES_KEPT = 5
+"""Batches of a producer whose retry is recognised: as many as a producer may have in flight."""
+_SEQUENCE_MAX = (1 << 31) - 1
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+_SNAPSHOT_VERSION = 1
+_HEAD = struct.Struct(">hIi")
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+class CorruptSnapshot(ValueError):
+    """The bytes are no producer snapshot; whoever loads falls back to an older one."""
+
+
+class Origin(IntEnum):
+    """Who appends, and so how much is checked (Kafka's `AppendOrigin`)."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+
+
+class BatchMetadata(NamedTuple):
+    """One appended batch of a producer; `timestamp` is its greatest (ms)."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _SEQUENCE_MAX
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class Duplicate(NamedTuple):
+    """The batch was appended before, with these offsets."""
+
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class CompletedTransaction(NamedTuple):
+    """A transaction from its first record to its marker, `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class Producer:
+    """One producer.
+
+    Attributes:
+        transaction_first_offset: where its open transaction begins, -1 without one.
+        batches: the last five at most, of the current epoch, oldest first.
+        restored: it came from a snapshot, so earlier batches may be in the log.
+    """
+
+    __slots__ = (
+        "batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "restored",
+        "transaction_first_offset",
+    )  # fmt: skip
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = -1
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_first_offset = -1
+        self.batches: list[BatchMetadata] = []
+        self.restored = False
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else -1
+
+    def find(self, first_sequence: int, last_sequence: int) -> Duplicate | None:
+        """The remembered batch with exactly these sequences."""
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                return Duplicate(batch.first_offset, batch.last_offset, batch.timestamp)
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.restored = False
+
+
+class ProducerStates:
+    """All producers of one log.
+
+    Args:
+        expiration_ms: `producer.id.expiration.ms`.
+
+    Attributes:
+        end_offset: the state is that before this offset.
+        history: finds a producer's batches (oldest first) in the log, up to the one it remembers.
+    """
+
+    def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = 86_400_000) -> None:
+        self._topic_partition = topic_partition
+        self._producers: dict[int, Producer] = {}
+        self._ongoing: dict[int, int] = {}  # First offset → producer id, growing.
+        self._unreplicated: dict[int, int] = {}  # First offset → offset of the marker.
+        self.expiration_ms = expiration_ms
+        self.end_offset = 0
+        self.history: Callable[[Producer], list[BatchMetadata]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def check(
+        self,
+        batch: Batch,
+        origin: Origin = Origin.CLIENT,
+        *,
+        offset: int = -1,
+        transaction_version: int = 0,
+    ) -> Duplicate | None:
+        """Whether this batch may be appended (at `offset`, which only words use); None: it may.
+
+        Returns the earlier batch where this one is a retry of one of the last five. Raises KafkaError:
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, or, for a marker,
+        TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = self._producers.get(batch.producer_id)
+        if producer is None:
+            return None  # A producer that is unknown (or forgotten, KIP-360) may begin at any sequence.
+        if batch.attributes & _CONTROL:
+            self._check_marker(producer, batch, origin, offset, transaction_version)
+            return None
+        if origin == Origin.CLIENT:
+            if batch.producer_epoch == producer.epoch:
+                if not _follows(producer.last_sequence, batch.base_sequence):
+                    return self._duplicate(producer, batch, offset)
+            else:
+                self._check_epoch(producer, batch, offset)
+                if batch.base_sequence != 0 and producer.epoch != -1:
+                    raise self._out_of_order_epoch(producer, batch, offset)
+        elif batch.producer_epoch < producer.epoch and origin != Origin.REPLICATION:
+            self._check_epoch(producer, batch, offset)
+        if producer.transaction_first_offset >= 0 and not batch.attributes & _TRANSACTIONAL:
+            text = f"Expected transactional write from producer {producer.producer_id} at offset {offset}"
+            raise error_for(ErrorCode.INVALID_TXN_STATE, f"{text} in partition {self._name}")
+        return None
+
+    def _duplicate(self, producer: Producer, batch: Batch, offset: int) -> Duplicate | None:
+        first, last = batch.base_sequence, batch.last_sequence
+        found = producer.find(first, last)
+        if found is None and producer.restored and self.history is not None:
+            producer.restored = False
+            older = [known for known in self.history(producer) if known.last_offset < producer.last_offset]
+            producer.batches[:0] = older[-(BATCHES_KEPT - 1) :]
+            found = producer.find(first, last)
+        if found is None and producer.epoch != -1:
+            text = f"Out of order sequence number for producer {producer.producer_id} at offset {offset} in"
+            text += f" partition {self._name}: {first} (incoming seq. number), {producer.last_sequence}"
+            raise error_for(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"{text} (current end sequence number)"
+            )
+        return found
+
+    def _check_epoch(self, producer: Producer, batch: Batch, offset: int) -> None:
+        if batch.producer_epoch < producer.epoch:
+            raise self._bad_epoch(producer, batch.producer_epoch, offset, "smaller than")
+
+    def _bad_epoch(self, producer: Producer, epoch: int, offset: int, relation: str) -> Exception:
+        text = f"Epoch of producer {producer.producer_id} at offset {offset} in {self._name} is {epoch},"
+        text += f" which is {relation} the last seen epoch {producer.epoch}"
+        return error_for(ErrorCode.INVALID_PRODUCER_EPOCH, text)
+
+    def _out_of_order_epoch(self, producer: Producer, batch: Batch, offset: int) -> Exception:
+        text = f"Invalid sequence number for new epoch of producer {producer.producer_id} at offset {offset}"
+        text += f" in partition {self._name}: {batch.producer_epoch} (request epoch), {batch.base_sequence}"
+        text += f" (seq. number), {producer.epoch} (current producer epoch)"
+        return error_for(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+
+    def _check_marker(
+        self, producer: Producer, batch: Batch, origin: Origin, offset: int, transaction_version: int
+    ) -> None:
+        if origin == Origin.REPLICATION:
+            return
+        epoch = batch.producer_epoch
+        if epoch < producer.epoch:
+            raise self._bad_epoch(producer, epoch, offset, "smaller than")
+        if transaction_version >= 2 and epoch == producer.epoch and producer.transaction_first_offset >= 0:
+            raise self._bad_epoch(producer, epoch, offset, "not above")
+        marker = parse_end_transaction(batch)
+        if marker is not None and marker.coordinator_epoch < producer.coordinator_epoch:
+            text = f"Invalid coordinator epoch for producerId {producer.producer_id} at offset {offset}"
+            text += f" in partition {self._name}: {marker.coordinator_epoch} (zombie)"
+            raise error_for(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"{text}, {producer.coordinator_epoch} (current)"
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"{self._topic_partition.topic}-{self._topic_partition.partition}"
+
+    def apply(self, batch: Batch | Header, first_offset: int | None = None) -> CompletedTransaction | None:
+        """Take in an appended batch with a producer id; a header will do for all but control batches.
+
+        Returns the transaction that it ends, if any. The caller writes that to the transaction index and
+        then calls `complete`. `first_offset`: where the batch begins, by default its base offset.
+        """
+        producer = self._producers.get(batch.producer_id)
+        if producer is None:
+            producer = Producer(batch.producer_id)
+        first_offset = batch.base_offset if first_offset is None else first_offset
+        if batch.attributes & _CONTROL:
+            assert isinstance(batch, Batch), "a marker's record is needed, not only its header"
+            return self._apply_marker(producer, batch, first_offset)
+        self._producers[batch.producer_id] = producer
+        producer.set_epoch(batch.producer_epoch)
+        delta = batch.last_offset_delta
+        sequence = batch.base_sequence
+        last_sequence = (sequence + delta) & _SEQUENCE_MAX if sequence >= 0 else -1
+        batches = producer.batches
+        batches.append(BatchMetadata(last_sequence, first_offset + delta, delta, batch.max_timestamp))
+        if len(batches) > BATCHES_KEPT:
+            del batches[0]
+            producer.restored = False
+        producer.last_timestamp = batch.max_timestamp
+        if batch.attributes & _TRANSACTIONAL and producer.transaction_first_offset < 0:
+            producer.transaction_first_offset = first_offset
+            self._ongoing[first_offset] = batch.producer_id
+        return None
+
+    def _apply_marker(
+        self, producer: Producer, batch: Batch, first_offset: int
+    ) -> CompletedTransaction | None:
+        marker = parse_end_transaction(batch)
+        if marker is None:  # The cleaner has emptied it: the whole transaction is gone.
+            return None
+        self._producers[batch.producer_id] = producer
+        producer.set_epoch(batch.producer_epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = batch.max_timestamp
+        began, producer.transaction_first_offset = producer.transaction_first_offset, -1
+        if began < 0:
+            return None
+        aborted = marker.type is ControlType.ABORT
+        return CompletedTransaction(batch.producer_id, began, first_offset, aborted)
+
+    def last_stable_offset(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction counts as complete, the high watermark apart."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """The transaction is decided; it stays unstable until its marker is below the high watermark."""
+        self._ongoing.pop(completed.first_offset, None)
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is undecided or whose marker is not yet replicated."""
+        if not self._ongoing and not self._unreplicated:
+            return None
+        return min([*self._unreplicated, *list(self._ongoing)[:1]])
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the first open transaction begins."""
+        return next(iter(self._ongoing), None)
+
+    def high_watermark_advanced(self, high_watermark: int) -> None:
+        """Markers below the high watermark are replicated."""
+        if self._unreplicated:
+            kept = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
+            self._unreplicated = kept
+
+    def start_offset_advanced(self, start_offset: int) -> None:
+        """Records before `start_offset` are gone; their producers stay until they expire."""
+        self.high_watermark_advanced(start_offset)
+        self.end_offset = max(self.end_offset, start_offset)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget the producers that wrote nothing for `expiration_ms` and have no open transaction."""
+        expired = [producer.producer_id for producer in self if self._is_expired(producer, now_ms)]
+        for producer_id in expired:
+            del self._producers[producer_id]
+
+    def _is_expired(self, producer: Producer, now_ms: int) -> bool:
+        idle_ms = now_ms - producer.last_timestamp
+        return producer.transaction_first_offset < 0 and idle_ms >= self.expiration_ms
+
+    def clear(self, end_offset: int) -> None:
+        """Forget everything; the state is that before `end_offset`."""
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self.end_offset = end_offset
+
+    def encode_snapshot(self) -> bytes:
+        """The bytes of a `.snapshot` file, producers in the order of their ids."""
+        parts = [len(self._producers).to_bytes(4, "big")]
+        for _, producer in sorted(self._producers.items()):
+            last = producer.batches[-1] if producer.batches else BatchMetadata(-1, -1, 0, -1)
+            parts.append(
+                _ENTRY.pack(
+                    producer.producer_id, producer.epoch, last.last_sequence, last.last_offset,
+                    last.offset_delta, producer.last_timestamp, producer.coordinator_epoch,
+                    producer.transaction_first_offset,
+                )
+            )  # fmt: skip
+        body = b"".join(parts)
+        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+
+    def load_snapshot(self, data: bytes, end_offset: int, now_ms: int) -> None:
+        """Start from a snapshot taken at `end_offset`, without the producers that have expired.
+
+        Raises CorruptSnapshot, and then nothing has changed.
+        """
+        producers = [producer for producer in _decode(data) if not self._is_expired(producer, now_ms)]
+        self.clear(end_offset)
+        self._producers = {producer.producer_id: producer for producer in producers}
+        open_ones = [(one.transaction_first_offset, one.producer_id) for one in producers]
+        self._ongoing = dict(sorted(one for one in open_ones if one[0] >= 0))
+
+
+def _follows(last_sequence: int, sequence: int) -> bool:
+    return sequence == last_sequence + 1 or (sequence == 0 and last_sequence == _SEQUENCE_MAX)
+
+
+def _decode(data: bytes) -> list[Producer]:
+    if len(data) < _HEAD.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
+    version, crc, count = _HEAD.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"a producer snapshot of version {version}")
+    if crc32c(memoryview(data)[6:]) != crc:
+        raise CorruptSnapshot("the checksum of a producer snapshot is wrong")
+    if count < 0 or len(data) < _HEAD.size + count * _ENTRY.size:
+        raise CorruptSnapshot(f"a producer snapshot claims {count} producers in {len(data)} bytes")
+    at = memoryview(data)[_HEAD.size : _HEAD.size + count * _ENTRY.size]
+    return [_producer(*fields) for fields in _ENTRY.iter_unpack(at)]
+
+
+def _producer(
+    producer_id: int, epoch: int, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int,
+    coordinator_epoch: int, transaction_first_offset: int,
+) -> Producer:  # fmt: skip
+    producer = Producer(producer_id)
+    producer.epoch = epoch
+    producer.coordinator_epoch = coordinator_epoch
+    producer.last_timestamp = timestamp
+    producer.transaction_first_offset = max(transaction_first_offset, -1)
+    producer.restored = True
+    if last_offset >= 0:
+        producer.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
+    return producer

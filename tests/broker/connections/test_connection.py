@@ -1,0 +1,162 @@
+"""A connection on a stream in memory: order, coalescing, fairness, and what ends it."""
+
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.connections.connection import Connection
+from minikafka.broker.connections.request_context import Disconnect
+from minikafka.broker.connections.transport import StreamTransport
+
+WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
+
+
+class Incessant:
+    """A transport whose client has always sent one more request already, or has a read wait for each."""
+
+    peer_host = local_host = "127.0.0.1"
+    local_port = 9092
+
+    def __init__(self, requests: int, *, waits_each: bool) -> None:
+        self.left = requests
+        self.waits = 0
+        self._waits_each = waits_each
+
+    async def receive_some(self) -> memoryview:
+        if self._waits_each:
+            self.waits += 1
+            await trio.lowlevel.checkpoint()
+        self.left -= 1
+        return memoryview(framed(ECHO) if self.left >= 0 else b"")
+
+    async def send(self, parts: Sequence[bytes]) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often each task had its turn."""
+
+    def __init__(self) -> None:
+        self.of: Counter[str] = Counter()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.of[task.name] += 1
+
+
+class Echo:
+    """Answers a frame with itself; frames of key 1 wait for `released`, frames of key 3 end the connection."""
+
+    def __init__(self) -> None:
+        self.released = trio.Event()
+        self.seen: list[bytes] = []
+
+    def may_wait(self, frame: bytearray) -> bool:
+        return bytes(frame[:2]) == WAITING
+
+    async def answer(self, frame: bytearray, connection: Connection) -> list[Any]:
+        self.seen.append(bytes(frame))
+        if bytes(frame[:2]) == WAITING:
+            await self.released.wait()
+        if bytes(frame[:2]) == FAILING:
+            raise Disconnect("asked to")
+        return [framed(bytes(frame))]
+
+
+def framed(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[trio.abc.Stream, Echo, Connection]]:
+    ours, theirs = trio.testing.memory_stream_pair()
+    echo = Echo()
+    transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
+    connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.serve)
+        yield ours, echo, connection
+        nursery.cancel_scope.cancel()
+
+
+async def read_frame(stream: trio.abc.Stream) -> bytes:
+    head = await stream.receive_some(4)
+    assert len(head) == 4
+    return bytes(await stream.receive_some(int.from_bytes(head, "big")))
+
+
+def test_answers_come_in_the_order_of_the_requests() -> None:
+    async def main() -> None:
+        async with connected() as (client, _, _):
+            bodies = [ECHO + bytes([number]) for number in range(200)]
+            await client.send_all(b"".join(map(framed, bodies)))
+            assert [await read_frame(client) for _ in bodies] == bodies
+
+    trio.run(main)
+
+
+def test_what_waits_does_not_hold_back_the_answers_before_it() -> None:
+    async def main() -> None:
+        async with connected() as (client, echo, connection):
+            first, waiting, last = ECHO + b"a", WAITING + b"b", ECHO + b"c"
+            await client.send_all(framed(first) + framed(waiting) + framed(last))
+            assert await read_frame(client) == first
+            await trio.testing.wait_all_tasks_blocked()
+            assert echo.seen == [first, waiting], "the next request was looked at before the last was answered"
+            assert connection.busy
+            echo.released.set()
+            assert await read_frame(client) == waiting
+            assert await read_frame(client) == last
+
+    trio.run(main)
+
+
+def test_a_frame_that_cannot_be_ends_the_connection() -> None:
+    async def main() -> None:
+        for bad in (framed(FAILING), (1001).to_bytes(4, "big"), b"\xff\xff\xff\xff"):
+            async with connected() as (client, _, _):
+                await client.send_all(bad)
+                assert await client.receive_some(10) == b""
+
+    trio.run(main)
+
+
+def test_a_client_that_hangs_up_in_the_middle_of_a_frame_is_let_go() -> None:
+    async def main() -> None:
+        async with connected() as (client, echo, connection):
+            await client.send_all(framed(ECHO * 10)[:7])
+            await client.aclose()
+            await trio.testing.wait_all_tasks_blocked()
+            assert echo.seen == []
+            assert not connection.busy
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(("waits_each", "turns"), [(False, range(33, 51)), (True, range(101, 103))])
+def test_others_have_their_turn_and_no_turn_is_wasted(waits_each: bool, turns: range) -> None:
+    """A hundred requests of a millisecond or more, a turn at most two; where a read waits, that is turn enough."""
+
+    async def main() -> None:
+        times = itertools.count(0, 0.0005)
+        connection = Connection(
+            Incessant(100, waits_each=waits_each),  # type: ignore[arg-type]
+            Echo(),  # type: ignore[arg-type]
+            listener="PLAINTEXT",
+            size_bytes_max=1000,
+            current_time=lambda: next(times),
+        )
+        await connection.serve()
+
+    steps = Steps()
+    trio.run(main, instruments=[steps])
+    (count,) = (count for name, count in steps.of.items() if name.endswith("main"))
+    assert count in turns

@@ -1,0 +1,295 @@
+"""Committed offsets: transactions, deletion, and when they expire (KIP-211)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.coordinator_bench import GROUP, NO_DELAY, Bench
+
+from minikafka.broker.coordinator.groups.group_admin import delete_groups
+from minikafka.broker.coordinator.groups.offset_commits import (
+    commit_offsets,
+    commit_offsets_in_transaction,
+    delete_offsets,
+    fetch_offsets,
+    forget_partitions,
+)
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.message import encode
+from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minikafka.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minikafka.protocol.names import TopicPartition
+
+RETENTION_MS = NO_DELAY.retention_ms
+CHECK_MS = NO_DELAY.retention_check_interval_ms
+SUBSCRIBED = (("range", b"\0\0" + encode(ConsumerProtocolSubscription(topics=["read"]), 0)),)
+
+
+def commit(bench: Bench, offset: int, topic: str = "t", **request: Any) -> int:
+    part = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
+    topic_id = request.pop("topic_id", bytes(16))
+    asked = OffsetCommitRequest(group_id=GROUP, **request)
+    asked.topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[part])]
+    reply = bench.ask(lambda turn, ticket: commit_offsets(turn, asked, 8, ticket))
+    return reply.topics[0].partitions[0].error_code
+
+
+def commit_in_transaction(bench: Bench, offset: int, producer_id: int = 9, **request: Any) -> int:
+    part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=None)
+    asked = TxnOffsetCommitRequest(group_id=GROUP, producer_id=producer_id, **request)
+    asked.topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[part])]
+    reply = bench.ask(lambda turn, ticket: commit_offsets_in_transaction(turn, asked, ticket))
+    return reply.topics[0].partitions[0].error_code
+
+
+def fetch(bench: Bench, topic: str = "t", *, stable: bool = False, topic_id: bytes = bytes(16)) -> int:
+    """The offset; minus the error code if there is one."""
+    asked = OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[0])
+    request = OffsetFetchRequestGroup(group_id=GROUP, topics=[asked])
+    reply = bench.ask(lambda turn, ticket: fetch_offsets(turn, request, ticket, require_stable=stable))
+    (part,) = reply.topics[0].partitions
+    return -part.error_code or part.committed_offset
+
+
+def delete(bench: Bench, topic: str = "t") -> Any:
+    asked = OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+    request = OffsetDeleteRequest(group_id=GROUP, topics=[asked])
+    return bench.ask(lambda turn, ticket: delete_offsets(turn, request, ticket))
+
+
+def consumer(bench: Bench) -> str:
+    """A member of a stable group that reads the topic "read"."""
+    reply = bench.replies[bench.join(protocols=SUBSCRIBED, session_ms=1_800_000)]
+    bench.sync(reply.member_id, 1, {})
+    return reply.member_id
+
+
+# -- transactions --------------------------------------------------------------------------------------------
+
+
+def test_an_offset_in_a_transaction_is_pending_until_the_marker() -> None:
+    bench = Bench()
+    commit(bench, 1)
+    assert commit_in_transaction(bench, 5) == 0
+    assert fetch(bench) == 1
+    assert fetch(bench, stable=True) == -ErrorCode.UNSTABLE_OFFSET_COMMIT
+    bench.crash()
+    assert fetch(bench, stable=True) == -ErrorCode.UNSTABLE_OFFSET_COMMIT
+    bench.end_transaction(9, committed=True)
+    assert fetch(bench, stable=True) == 5
+    bench.crash()
+    assert fetch(bench) == 5
+
+
+def test_an_aborted_offset_is_never_seen_not_even_after_a_fail_over() -> None:
+    """KAFKA-15784."""
+    bench = Bench()
+    commit_in_transaction(bench, 5)
+    bench.end_transaction(9, committed=False)
+    bench.end_transaction(9, committed=True)  # a marker that comes twice finds nothing
+    bench.crash()
+    assert fetch(bench, stable=True) == -1
+
+
+def test_of_a_plain_and_a_transactional_commit_the_later_in_the_log_counts() -> None:
+    bench = Bench()
+    commit_in_transaction(bench, 5)
+    commit(bench, 1)
+    bench.end_transaction(9, committed=True)
+    assert fetch(bench) == 1
+    commit_in_transaction(bench, 6)
+    bench.end_transaction(9, committed=True)
+    assert fetch(bench) == 6
+
+
+def test_each_producer_has_its_own_pending_offsets() -> None:
+    bench = Bench()
+    commit_in_transaction(bench, 5, producer_id=1)
+    commit_in_transaction(bench, 6, producer_id=2)
+    bench.end_transaction(2, committed=False)
+    assert fetch(bench, stable=True) == -ErrorCode.UNSTABLE_OFFSET_COMMIT
+    bench.end_transaction(1, committed=True)
+    assert fetch(bench, stable=True) == 5
+
+
+def test_a_zombie_with_an_old_generation_cannot_commit_in_a_transaction() -> None:
+    """KIP-447."""
+    bench = Bench()
+    member = consumer(bench)
+    bench.join(member, protocols=SUBSCRIBED)
+    assert commit_in_transaction(bench, 5, member_id=member, generation_id=1) == ErrorCode.ILLEGAL_GENERATION
+    assert commit_in_transaction(bench, 5, member_id=member, generation_id=2) == 0
+    assert commit_in_transaction(bench, 5) == 0, "older clients say neither"
+    assert commit_in_transaction(bench, 5, member_id="x", generation_id=2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# -- deleting ------------------------------------------------------------------------------------------------
+
+
+def test_offsets_of_topics_that_are_read_cannot_be_deleted_others_can() -> None:
+    bench = Bench()
+    member = consumer(bench)
+    for topic in ("read", "other"):
+        assert commit(bench, 3, topic, member_id=member, generation_id_or_member_epoch=1) == 0
+    assert delete(bench, "read").topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert delete(bench, "other").topics[0].partitions[0].error_code == 0
+    assert (fetch(bench, "read"), fetch(bench, "other")) == (3, -1)
+
+
+def test_deleting_an_offset_takes_a_pending_one_with_it() -> None:
+    bench = Bench()
+    commit_in_transaction(bench, 5)
+    delete(bench)
+    bench.end_transaction(9, committed=True)
+    assert fetch(bench) == -1
+
+
+def test_a_deleted_group_leaves_no_offsets_pending_or_not() -> None:
+    bench = Bench()
+    commit(bench, 1, "a")
+    commit_in_transaction(bench, 5)
+    bench.ask(lambda turn, ticket: delete_groups(turn, [GROUP], ticket))
+    bench.end_transaction(9, committed=True)
+    for state in (bench.state, bench.reloaded()):
+        assert (len(state.offsets), list(state.groups)) == (0, [])
+
+
+def test_offsets_of_deleted_partitions_are_forgotten() -> None:
+    bench = Bench()
+    commit(bench, 1, "gone")
+    commit(bench, 2, "there")
+    bench.do(lambda turn, ticket: forget_partitions(turn, [TopicPartition("gone", 0), TopicPartition("gone", 1)]))
+    assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
+
+
+def test_a_great_topic_is_forgotten_in_several_batches() -> None:
+    bench = Bench()
+    parts = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=None)
+        for index in range(5_000)
+    ]
+    asked = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=parts)])
+    bench.do(lambda turn, ticket: commit_offsets(turn, asked, 8, ticket))
+    bench.do(lambda turn, ticket: forget_partitions(turn, [TopicPartition("t", i) for i in range(5_000)]))
+    assert len(bench.state.offsets) == 0
+
+
+def test_an_offset_of_a_topic_that_was_made_anew_is_not_told() -> None:
+    bench = Bench()
+    commit(bench, 4, topic_id=b"1" * 16)
+    assert fetch(bench, topic_id=b"1" * 16) == 4
+    assert fetch(bench, topic_id=b"2" * 16) == -1
+    assert fetch(bench) == 4, "who does not say which is told the one there is"
+
+
+# -- expiring ------------------------------------------------------------------------------------------------
+
+
+def test_a_simple_groups_offset_expires_so_long_after_its_commit() -> None:
+    bench = Bench()
+    commit(bench, 1, "a")
+    bench.pass_time(CHECK_MS)
+    commit(bench, 2, "b")
+    bench.pass_time(RETENTION_MS - CHECK_MS)
+    assert (fetch(bench, "a"), fetch(bench, "b")) == (-1, 2)
+    bench.pass_time(CHECK_MS)
+    assert GROUP not in bench.state.groups
+
+
+def test_offsets_of_a_group_expire_so_long_after_its_last_member_left() -> None:
+    bench = Bench()
+    member = consumer(bench)
+    commit(bench, 1, "read", member_id=member, generation_id_or_member_epoch=1)
+    bench.pass_time(CHECK_MS)
+    bench.leave(member)
+    bench.pass_time(RETENTION_MS - 1)
+    assert fetch(bench, "read") == 1
+    bench.crash()
+    bench.pass_time(CHECK_MS)
+    assert fetch(bench, "read") == -1
+    assert not bench.reloaded().groups
+
+
+def test_with_members_only_what_nobody_reads_expires() -> None:
+    bench = Bench()
+    member = consumer(bench)
+    for topic in ("read", "other"):
+        commit(bench, 1, topic, member_id=member, generation_id_or_member_epoch=1)
+    for _ in range(RETENTION_MS // CHECK_MS + 1):
+        bench.pass_time(CHECK_MS)
+        assert bench.heartbeat(member, 1) == 0
+    assert (fetch(bench, "read"), fetch(bench, "other")) == (1, -1)
+
+
+def test_during_a_rebalance_and_in_groups_of_other_kinds_nothing_expires() -> None:
+    bench = Bench()
+    reply = bench.replies[bench.join(protocol_type="connect", session_ms=1_800_000)]
+    bench.sync(reply.member_id, 1, {})
+    commit(bench, 1, member_id=reply.member_id, generation_id_or_member_epoch=1)
+    for _ in range(RETENTION_MS // CHECK_MS + 1):
+        bench.pass_time(CHECK_MS)
+        assert bench.heartbeat(reply.member_id, 1) == 0
+    assert fetch(bench) == 1
+
+
+def test_a_retention_time_of_its_own_counts_alone() -> None:
+    bench = Bench()
+    commit(bench, 1, retention_time_ms=CHECK_MS)
+    commit(bench, 2, "long", retention_time_ms=RETENTION_MS + 2 * CHECK_MS)
+    bench.pass_time(CHECK_MS)
+    assert (fetch(bench), fetch(bench, "long")) == (-1, 2)
+    bench.crash()
+    bench.pass_time(RETENTION_MS)
+    assert fetch(bench, "long") == 2
+
+
+def test_what_a_transaction_may_change_does_not_expire() -> None:
+    bench = Bench()
+    commit(bench, 1)
+    commit_in_transaction(bench, 5)
+    bench.pass_time(RETENTION_MS + CHECK_MS)
+    assert fetch(bench) == 1
+    bench.end_transaction(9, committed=False)
+    bench.pass_time(CHECK_MS)
+    assert fetch(bench) == -1
+
+
+def test_a_group_that_only_handed_out_an_id_goes_with_the_next_check() -> None:
+    bench = Bench()
+    handed_out = bench.replies[bench.join(version=4, session_ms=1_800_000)].member_id
+    bench.pass_time(CHECK_MS)
+    assert GROUP not in bench.state.groups
+    assert bench.replies[bench.join(handed_out)].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# -- what may stand in the log -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kept", ["first", "last", "all"])
+def test_compaction_of_the_log_does_not_change_what_is_committed(kept: str) -> None:
+    bench = Bench()
+    for offset in (3, 1, 4, 1, 5):
+        commit(bench, offset)
+    commit(bench, 9, "b")
+    keep = {"first": lambda at: at >= 4, "last": lambda at: at in (4, 5), "all": lambda at: True}[kept]
+    state = bench.reloaded(keep)
+    committed = state.offsets.get(GROUP, "t", 0)
+    assert committed is not None
+    assert committed.offset == 5
+    assert len(state.offsets) == 2

@@ -1,0 +1,216 @@
+"""What may enter a log: every lie of a producer is found, and found as the error that Kafka answers."""
+
+import random
+
+import pytest
+from crc32c import crc32c
+
+from minikafka.broker.partitions.batch_validation import (
+    WALKED_RECORDS_MAX,
+    RejectedRecords,
+    Rules,
+    produced_batch,
+    validate,
+)
+from minikafka.protocol.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    MessageTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+from minikafka.protocol.records.batch import Batch, Codec, encode_batch
+from minikafka.protocol.records.record import Record
+
+NOW_MS = 1_700_000_000_000
+RULES = Rules()
+
+
+def records(count: int, **fields: object) -> list[Record]:
+    headers = [("h", b"1"), ("n", None)]
+    return [
+        Record(index, NOW_MS + index, b"k%d" % index, b"v" * index, headers)._replace(**fields)
+        for index in range(count)
+    ]
+
+
+def buffer(batch: bytes) -> bytearray:
+    return bytearray(batch)
+
+
+def with_crc(data: bytearray) -> bytearray:
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return data
+
+
+def check(data: bytearray, rules: Rules = RULES, version: int = 9) -> Batch:
+    return validate(produced_batch(memoryview(data), version), rules, NOW_MS)
+
+
+def decoded_or_reason(batch: Batch) -> int | str:
+    try:
+        return len(batch.records())
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("count", [1, 2, WALKED_RECORDS_MAX, WALKED_RECORDS_MAX + 1, 1000])
+def test_an_honest_batch_is_kept_as_it_came(codec: Codec, count: int) -> None:
+    data = buffer(encode_batch(records(count), codec=codec))
+    before = bytes(data)
+    assert bytes(check(data).data) == before
+
+
+def test_nothing_and_a_cut_batch_are_invalid_records() -> None:
+    whole = encode_batch(records(2))
+    for data in (b"", whole[:5], whole[:16], whole[:-1], whole[:60]):
+        with pytest.raises(InvalidRecordError, match="at least one"):
+            check(buffer(data))
+
+
+def test_two_batches_of_one_partition_are_an_invalid_record() -> None:
+    with pytest.raises(InvalidRecordError, match="exactly one"):
+        check(buffer(encode_batch(records(1)) * 2))
+
+
+@pytest.mark.parametrize(
+    ("magic", "error"), [(0, InvalidRecordError), (1, InvalidRecordError), (3, CorruptMessageError)]
+)
+def test_other_formats_are_refused(magic: int, error: type[KafkaError]) -> None:
+    data = buffer(encode_batch(records(1)))
+    data[16] = magic
+    with pytest.raises(error):
+        check(data)
+
+
+def test_zstd_needs_version_7() -> None:
+    data = encode_batch(records(1), codec=Codec.ZSTD)
+    with pytest.raises(UnsupportedCompressionTypeError):
+        check(buffer(data), version=6)
+    check(buffer(data), version=7)
+
+
+def test_a_codec_that_does_not_exist_is_an_invalid_record() -> None:
+    data = buffer(encode_batch(records(1)))
+    data[22] |= 5
+    with pytest.raises(InvalidRecordError, match="compression type"):
+        check(with_crc(data))
+
+
+def test_a_wrong_checksum_is_a_corrupt_message() -> None:
+    data = buffer(encode_batch(records(1)))
+    data[-1] ^= 1
+    with pytest.raises(CorruptMessageError):
+        check(data)
+
+
+def test_the_limit_counts_the_whole_batch() -> None:
+    data = encode_batch(records(3))
+    check(buffer(data), Rules(max_message_bytes=len(data)))
+    with pytest.raises(MessageTooLargeError):
+        check(buffer(data), Rules(max_message_bytes=len(data) - 1))
+
+
+@pytest.mark.parametrize("field", [23, 57], ids=["last offset", "count"])
+@pytest.mark.parametrize("claimed", [-1, 0, 1, 4, 70, 2**31 - 1])
+def test_counts_that_lie_are_invalid_records(field: int, claimed: int) -> None:
+    data = buffer(encode_batch(records(3)))
+    data[field : field + 4] = claimed.to_bytes(4, "big", signed=True)
+    with pytest.raises(InvalidRecordError):
+        check(with_crc(data))
+
+
+def test_counts_that_lie_together_are_invalid_records() -> None:
+    for claimed in (1, 2, 4, 64):
+        data = buffer(encode_batch(records(3)))
+        data[23:27] = (claimed - 1).to_bytes(4, "big")
+        data[57:61] = claimed.to_bytes(4, "big")
+        with pytest.raises(InvalidRecordError):
+            check(with_crc(data))
+
+
+@pytest.mark.parametrize("flip", range(6))
+def test_no_damage_within_the_walked_records_goes_unnoticed_or_raises_anything_else(flip: int) -> None:
+    """With the CRC made right again: an invalid record, or a batch that decodes in full."""
+    source = random.Random(flip)
+    whole = encode_batch(records(12))
+    for _ in range(1500):
+        data = buffer(whole)
+        for _ in range(source.randint(1, 3)):
+            data[source.randrange(61, len(data))] = source.randrange(256)
+        try:
+            batch = check(with_crc(data))
+        except (InvalidRecordError, RejectedRecords):
+            continue
+        decoded = decoded_or_reason(batch)
+        assert decoded == 12 or "utf-8" in str(decoded).lower()
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_compressed_garbage_is_an_invalid_record(codec: Codec) -> None:
+    data = buffer(encode_batch(records(3), codec=codec)[:61] + b"garbage")
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    with pytest.raises(InvalidRecordError, match="decompressed"):
+        check(with_crc(data))
+
+
+def test_control_batches_and_sequences_without_number_are_invalid_records() -> None:
+    with pytest.raises(InvalidRecordError, match="control"):
+        check(buffer(encode_batch(records(1), control=True)))
+    with pytest.raises(InvalidRecordError, match="sequence"):
+        check(buffer(encode_batch(records(1), producer_id=7, producer_epoch=0, base_sequence=-1)))
+
+
+def test_a_base_offset_is_the_nodes_to_give() -> None:
+    with pytest.raises(InvalidRecordError, match="baseOffset"):
+        check(buffer(encode_batch(records(1), base_offset=1)))
+
+
+def test_a_compacted_topic_names_the_records_without_key() -> None:
+    mixed = [record._replace(key=None) if record.offset in (1, 70) else record for record in records(80)]
+    with pytest.raises(RejectedRecords) as rejected:
+        check(buffer(encode_batch(mixed)), Rules(compacted=True))
+    assert [index for index, _ in rejected.value.indices] == [1, 70]
+    assert isinstance(rejected.value.error, InvalidRecordError)
+
+
+def test_times_out_of_bounds_are_named() -> None:
+    hour = 3_600_000
+    late = [*records(2), Record(2, NOW_MS + hour + 1, None, b"")]
+    with pytest.raises(RejectedRecords) as rejected:
+        check(buffer(encode_batch(late)))
+    assert [index for index, _ in rejected.value.indices] == [2]
+    assert isinstance(rejected.value.error, InvalidTimestampError)
+    old = [Record(0, NOW_MS, None, b""), Record(1, NOW_MS - 11, None, b""), Record(2, -1, None, b"")]
+    with pytest.raises(RejectedRecords) as rejected:
+        check(buffer(encode_batch(old)), Rules(timestamp_before_max_ms=10))
+    assert [index for index, _ in rejected.value.indices] == [1]
+    check(buffer(encode_batch(old)))
+
+
+def test_log_append_time_is_stamped_and_the_producers_flag_is_not_believed() -> None:
+    stamped = check(buffer(encode_batch(records(3))), Rules(log_append_time=True))
+    assert {record.timestamp for record in stamped.records()} == {NOW_MS}
+    stamped.check_crc()
+    claimed = check(buffer(encode_batch(records(3), timestamp_type=1)))
+    claimed.check_crc()
+    assert [record.timestamp for record in claimed.records()] == [NOW_MS, NOW_MS + 1, NOW_MS + 2]
+
+
+def test_a_wrong_greatest_time_is_mended() -> None:
+    data = buffer(encode_batch(records(3)))
+    data[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
+    batch = check(with_crc(data))
+    assert batch.max_timestamp == NOW_MS + 2
+    batch.check_crc()
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_topics_own_codec_counts(codec: Codec) -> None:
+    data = buffer(encode_batch(records(3), codec=Codec.GZIP, producer_id=5, producer_epoch=1, base_sequence=4))
+    batch = check(data, Rules(codec=codec))
+    assert (batch.codec, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (codec, 5, 1, 4)
+    assert batch.records() == records(3)
+    assert not batch.data.readonly

@@ -1,0 +1,95 @@
+"""Fetch sessions (KIP-227): who is remembered, what is asked next, and who has to go."""
+
+from random import Random
+
+import pytest
+
+from minikafka.broker.partitions.fetch_sessions import EVICTION_MS, CachedPartition, SessionCache
+from minikafka.protocol.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+)
+
+TOPIC_ID = b"0123456789abcdef"
+
+
+def asked(partition: int, offset: int = 0, *, topic: str = "t", by_id: bool = False) -> CachedPartition:
+    return CachedPartition(TOPIC_ID if by_id else bytes(16), topic, partition, offset, 1000, by_id=by_id)
+
+
+def cache(slots: int = 3) -> SessionCache:
+    return SessionCache(slots, Random(1))
+
+
+def test_a_session_goes_on_with_its_own_epochs_only() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0)], by_id=False, now_ms=0)
+    assert session is not None
+    assert session.id > 0
+    for epoch in (1, 2, 3):
+        assert sessions.resume(session.id, epoch, by_id=False, now_ms=0) is session
+    with pytest.raises(InvalidFetchSessionEpochError):
+        sessions.resume(session.id, 3, by_id=False, now_ms=0)
+    assert sessions.resume(session.id, 4, by_id=False, now_ms=0) is session
+
+
+def test_the_epoch_after_the_greatest_is_1() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0)], by_id=False, now_ms=0)
+    assert session is not None
+    session.epoch = 2**31 - 1
+    sessions.resume(session.id, 2**31 - 1, by_id=False, now_ms=0)
+    assert session.epoch == 1
+
+
+def test_an_unknown_session_and_one_that_was_closed_are_not_found() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0)], by_id=False, now_ms=0)
+    assert session is not None
+    sessions.close(session.id)
+    sessions.close(session.id)
+    for unknown in (session.id, 0, -1):
+        with pytest.raises(FetchSessionIdNotFoundError):
+            sessions.resume(unknown, 1, by_id=False, now_ms=0)
+
+
+def test_names_and_ids_do_not_mix() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0, by_id=True)], by_id=True, now_ms=0)
+    assert session is not None
+    with pytest.raises(FetchSessionTopicIdError):
+        sessions.resume(session.id, 1, by_id=False, now_ms=0)
+
+
+def test_partitions_are_added_changed_and_forgotten() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0), asked(1)], by_id=False, now_ms=0)
+    assert session is not None
+    session.update([asked(1, 7), asked(2)], [(bytes(16), "t", 0), (bytes(16), "unknown", 0)])
+    assert [(p.partition, p.fetch_offset) for p in session.partitions.values()] == [(1, 7), (2, 0)]
+
+
+def test_a_topic_by_id_keeps_its_place_whatever_name_it_goes_by() -> None:
+    sessions = cache()
+    session = sessions.open([asked(0, topic="", by_id=True)], by_id=True, now_ms=0)
+    assert session is not None
+    session.update([asked(0, 5, topic="t", by_id=True)], [])
+    (only,) = session.partitions.values()
+    assert (only.topic, only.fetch_offset) == ("t", 5)
+
+
+def test_without_a_free_slot_only_one_that_was_idle_for_long_gives_way() -> None:
+    sessions = cache(slots=2)
+    first = sessions.open([asked(0)], by_id=False, now_ms=0)
+    second = sessions.open([asked(0)], by_id=False, now_ms=1)
+    assert first is not None
+    assert second is not None
+    assert sessions.open([asked(0)], by_id=False, now_ms=EVICTION_MS) is None
+    sessions.resume(first.id, 1, by_id=False, now_ms=EVICTION_MS)
+    third = sessions.open([asked(0)], by_id=False, now_ms=EVICTION_MS + 2)
+    assert third is not None
+    assert len(sessions) == 2
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.resume(second.id, 1, by_id=False, now_ms=EVICTION_MS + 2)
+    assert len({first.id, second.id, third.id}) == 3

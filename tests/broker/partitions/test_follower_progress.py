@@ -1,0 +1,254 @@
+"""What a leader concludes from what its followers fetch: how far is committed, and who is in sync."""
+
+import pytest
+
+from minikafka.broker.partitions.follower_progress import Proposal, Replicas, Surroundings
+from minikafka.broker.partitions.preferred_read_replica import is_rack_aware, preferred_replica
+from minikafka.controller.metadata.image import PartitionState
+from minikafka.controller.metadata.records import BrokerRecord
+
+LEADER, SECOND, THIRD = 1, 2, 3
+EPOCH = 5
+LAG_MS = 10_000
+
+
+class Clock:
+    """A steady clock that stands still."""
+
+    ms = 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+def broker(node_id: int, *, epoch: int | None = None, fenced: bool = False, leaving: bool = False) -> BrokerRecord:
+    rack = f"rack-{node_id}"
+    return BrokerRecord(node_id, 10 + node_id if epoch is None else epoch, bytes(16), (), rack, fenced, leaving)
+
+
+def state(*isr: int, partition_epoch: int = 0) -> PartitionState:
+    return PartitionState(LEADER, EPOCH, partition_epoch, (LEADER, SECOND, THIRD), isr)
+
+
+class Seen:
+    """A leader's view; its log ends at `end`."""
+
+    def __init__(self, *isr: int, end: int = 0, epoch_start: int = 0) -> None:
+        self.clock = Clock()
+        self.brokers = {node_id: broker(node_id) for node_id in (LEADER, SECOND, THIRD)}
+        self.end = end
+        surroundings = Surroundings(self.clock, lambda: self.brokers, LAG_MS)
+        self.replicas = Replicas(LEADER, state(*isr), epoch_start_offset=epoch_start, surroundings=surroundings)
+
+    def fetched(self, node_id: int, offset: int, *, broker_epoch: int | None = None) -> None:
+        self.replicas.followers[node_id].fetched(
+            offset,
+            log_start_offset=0,
+            leader_end_offset=self.end,
+            now_ms=self.clock.ms,
+            broker_epoch=self.brokers[node_id].epoch if broker_epoch is None else broker_epoch,
+        )
+
+    def committable(self, min_isr: int = 1) -> int | None:
+        return self.replicas.committable(self.end, min_isr, self.clock.ms)
+
+    def propose(self, high_watermark: int = 0) -> Proposal | None:
+        return self.replicas.propose(self.end, high_watermark, self.clock.ms)
+
+    def wants_in(self, node_id: int, high_watermark: int = 0) -> bool:
+        return self.replicas.wants_in(self.replicas.followers[node_id], high_watermark)
+
+
+def test_the_slowest_in_sync_replica_says_how_far_is_committed() -> None:
+    seen = Seen(LEADER, SECOND, THIRD, end=10)
+    assert seen.committable() == -1, "nobody has fetched in this epoch yet"
+    seen.fetched(SECOND, 7)
+    seen.fetched(THIRD, 4)
+    assert seen.committable() == 4
+    seen.fetched(THIRD, 10)
+    assert seen.committable() == 7
+
+
+def test_who_is_not_in_sync_holds_nobody_up() -> None:
+    seen = Seen(LEADER, SECOND, end=10)
+    seen.fetched(SECOND, 8)
+    assert seen.committable() == 8
+
+
+def test_who_has_caught_up_and_will_come_in_holds_the_high_watermark_already() -> None:
+    seen = Seen(LEADER, SECOND, end=5)
+    seen.fetched(SECOND, 5)
+    seen.fetched(THIRD, 5)
+    seen.end = 9
+    seen.fetched(SECOND, 9)
+    assert seen.committable() == 5
+    seen.brokers[THIRD] = broker(THIRD, fenced=True)
+    assert seen.committable() == 9
+
+
+def test_under_the_minimum_nothing_new_is_committed() -> None:
+    """KIP-966; more than there are replicas is never demanded."""
+    seen = Seen(LEADER, end=5)
+    assert seen.committable(min_isr=2) is None
+    assert seen.committable(min_isr=1) == 5
+    whole = Seen(LEADER, SECOND, THIRD, end=5)
+    whole.fetched(SECOND, 5)
+    whole.fetched(THIRD, 5)
+    assert whole.committable(min_isr=4) == 5
+
+
+def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
+    """KIP-497: it may have agreed without the leader knowing."""
+    seen = Seen(LEADER, SECOND, end=5)
+    seen.fetched(SECOND, 5)
+    seen.fetched(THIRD, 5)
+    proposal = seen.propose()
+    assert proposal is not None
+    assert proposal.isr == ((LEADER, 11), (SECOND, 12), (THIRD, 13))
+    assert seen.replicas.maximal_isr == (LEADER, SECOND, THIRD)
+    seen.end = 8
+    seen.fetched(SECOND, 8)
+    seen.clock.ms += LAG_MS + 1
+    assert seen.committable() == 5
+    seen.replicas.refused(proposal)
+    assert seen.committable() == 8
+
+
+def test_a_shrink_that_is_asked_for_does_not_count_before_it_is_committed() -> None:
+    seen = Seen(LEADER, SECOND, THIRD, end=5)
+    seen.fetched(SECOND, 5)
+    seen.clock.ms += LAG_MS + 1
+    seen.fetched(SECOND, 5)
+    proposal = seen.propose()
+    assert proposal is not None
+    assert proposal.node_ids == (LEADER, SECOND)
+    assert seen.committable() == -1
+    seen.replicas.adopt(state(LEADER, SECOND, partition_epoch=1), seen.clock.ms)
+    assert seen.replicas.pending is None
+    assert seen.committable() == 5
+
+
+def test_one_proposal_at_a_time() -> None:
+    seen = Seen(LEADER, end=5)
+    seen.fetched(SECOND, 5)
+    assert seen.propose() is not None
+    seen.fetched(THIRD, 5)
+    assert seen.propose() is None
+    assert not seen.wants_in(THIRD)
+
+
+def test_what_is_committed_in_the_meantime_ends_a_proposal() -> None:
+    seen = Seen(LEADER, end=5)
+    seen.fetched(SECOND, 5)
+    proposal = seen.propose()
+    seen.replicas.adopt(state(LEADER), seen.clock.ms)
+    assert seen.replicas.pending is proposal, "old news"
+    seen.replicas.adopt(state(LEADER, partition_epoch=1), seen.clock.ms)
+    assert seen.replicas.pending is None
+
+
+@pytest.mark.parametrize(("offset", "comes_in"), [(2, False), (3, False), (5, True), (6, True)])
+def test_a_follower_comes_in_with_the_high_watermark_and_the_epochs_start(offset: int, comes_in: bool) -> None:
+    """KAFKA-7128."""
+    seen = Seen(LEADER, end=6, epoch_start=5)
+    seen.fetched(SECOND, offset)
+    assert seen.wants_in(SECOND, high_watermark=3) is comes_in
+
+
+@pytest.mark.parametrize(
+    "record",
+    [broker(SECOND, fenced=True), broker(SECOND, leaving=True), broker(SECOND, epoch=99)],
+    ids=["fenced", "about to go", "registered anew since it fetched"],
+)
+def test_who_may_not_come_in(record: BrokerRecord) -> None:
+    """KIP-841, KIP-903."""
+    seen = Seen(LEADER, end=5)
+    seen.fetched(SECOND, 5)
+    seen.brokers[SECOND] = record
+    assert not seen.wants_in(SECOND)
+    assert seen.propose() is None
+
+
+def test_who_has_not_fetched_from_this_leader_does_not_come_in() -> None:
+    assert not Seen(LEADER).wants_in(SECOND)
+
+
+def test_a_fetch_of_an_older_incarnation_is_stale() -> None:
+    seen = Seen(LEADER, SECOND)
+    assert seen.replicas.is_stale(SECOND, 11)
+    assert not seen.replicas.is_stale(SECOND, 12)
+    assert not seen.replicas.is_stale(SECOND, 13), "this leader has not heard of its registration yet"
+    assert seen.replicas.is_stale(SECOND, -1), "somebody who merely claims to be a broker (CVE-2018-1288)"
+
+
+def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> None:
+    seen = Seen(LEADER, SECOND, THIRD, end=5)
+    seen.fetched(SECOND, 5)
+    seen.fetched(THIRD, 5)
+    seen.end = 6
+    seen.clock.ms += LAG_MS
+    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+    seen.clock.ms += 1
+    assert seen.replicas.laggards(seen.end, seen.clock.ms) == [SECOND, THIRD]
+
+
+def test_a_follower_that_is_always_a_little_behind_is_in_sync() -> None:
+    """What counts is having had, at one fetch, all that the leader had at the one before."""
+    seen = Seen(LEADER, SECOND, end=5)
+    for _ in range(20):
+        seen.fetched(SECOND, seen.end)
+        seen.end += 5
+        seen.clock.ms += 5000
+        seen.fetched(SECOND, seen.end - 5)
+        seen.end += 5
+        seen.clock.ms += 100
+        seen.fetched(SECOND, seen.end - 5)
+    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+
+
+def test_who_was_in_sync_at_the_election_has_its_full_time() -> None:
+    seen = Seen(LEADER, SECOND, end=5)
+    seen.clock.ms += LAG_MS
+    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+    seen.clock.ms += 1
+    assert seen.replicas.laggards(seen.end, seen.clock.ms) == [SECOND]
+
+
+def test_a_replica_that_is_added_is_a_follower_and_one_that_is_removed_is_not() -> None:
+    seen = Seen(LEADER, SECOND, end=5)
+    seen.fetched(SECOND, 3)
+    moved = PartitionState(LEADER, EPOCH, 1, (LEADER, SECOND, 4), (LEADER, SECOND))
+    seen.replicas.adopt(moved, seen.clock.ms)
+    assert list(seen.replicas.followers) == [SECOND, 4]
+    assert seen.replicas.followers[SECOND].end_offset == 3
+
+
+def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
+    seen = Seen(LEADER, SECOND, end=5)
+    assert seen.replicas.low_watermark(4) == -1
+    seen.replicas.followers[SECOND].log_start_offset = 2
+    seen.brokers[THIRD] = broker(THIRD, fenced=True)
+    assert seen.replicas.low_watermark(4) == 2
+
+
+def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_what_they_want() -> None:
+    """KIP-392."""
+    seen = Seen(LEADER, SECOND, end=5)
+    seen.fetched(SECOND, 4)
+    seen.fetched(THIRD, 5)
+
+    def preferred(rack: str, offset: int) -> int | None:
+        return preferred_replica(seen.replicas, seen.brokers, leader_id=LEADER, rack=rack, offset=offset)
+
+    assert preferred("rack-2", 3) == SECOND
+    assert preferred("rack-2", 5) is None
+    assert preferred("rack-3", 3) is None, "it is not in sync"
+    assert preferred("rack-1", 3) is None, "the leader itself"
+    assert preferred("", 3) is None
+    seen.brokers[SECOND] = broker(SECOND, fenced=True)
+    assert preferred("rack-2", 3) is None
+
+
+def test_the_selector_goes_by_its_java_name() -> None:
+    assert is_rack_aware("org.apache.kafka.common.replica.RackAwareReplicaSelector")
+    assert not is_rack_aware(None)

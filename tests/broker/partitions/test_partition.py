@@ -1,0 +1,211 @@
+"""A partition in memory: who may write and read, what is visible, and who is woken."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.partitions.batch_validation import produced_batch, rules_of
+from minikafka.broker.partitions.fetch_result import READ_COMMITTED
+from minikafka.broker.partitions.fetch_wait import sleep_until_grown
+from minikafka.broker.partitions.partition import Partition
+from minikafka.controller.metadata.image import PartitionState
+from minikafka.protocol.errors import (
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumberError,
+    UnknownLeaderEpochError,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Codec, batches, encode_batch
+from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.protocol.records.record import Record
+from minikafka.storage import Log, LogConfig, MemoryDisk
+
+NODE, OTHER = 1, 2
+NOW_MS = 1_700_000_000_000
+NAME = TopicPartition("t", 0)
+
+
+def led_by(leader: int, epoch: int) -> PartitionState:
+    return PartitionState(leader=leader, leader_epoch=epoch, partition_epoch=0, replicas=(NODE,), isr=(NODE,))
+
+
+def partition(leader: int = NODE, epoch: int = 3, config: LogConfig | None = None) -> Partition:
+    log = Log.open(MemoryDisk(), "/data/t-0", NAME, config or LogConfig(), now_ms=lambda: NOW_MS, clean=True)
+    made = Partition(NODE, b"0123456789abcdef", NAME, log)
+    made.become(led_by(leader, epoch))
+    return made
+
+
+def batch(count: int = 1, **producer: int) -> bytearray:
+    records = [Record(index, NOW_MS, None, b"v%d" % index, ()) for index in range(count)]
+    return bytearray(encode_batch(records, **producer))  # type: ignore[arg-type]
+
+
+def produce(to: Partition, count: int = 1, **producer: int) -> tuple[int, int]:
+    written = to.append(produced_batch(memoryview(batch(count, **producer)), 9), now_ms=NOW_MS)
+    return written.first_offset, written.last_offset
+
+
+def values(data: object) -> list[tuple[int, bytes | None]]:
+    read = data if isinstance(data, bytes) else data.read()  # type: ignore[attr-defined]
+    return [(record.offset, record.value) for one in batches(read) for record in one.records()]
+
+
+def test_what_is_written_gets_the_next_offsets_and_the_leaders_epoch() -> None:
+    t = partition()
+    assert [produce(t, 2), produce(t, 1)] == [(0, 1), (2, 2)]
+    found = t.read(0, max_bytes=1 << 20)
+    assert values(found.records) == [(0, b"v0"), (1, b"v1"), (2, b"v0")]
+    assert {one.leader_epoch for one in batches(found.records.read())} == {3}  # type: ignore[union-attr]
+    assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (3, 3, 0)
+
+
+def test_only_a_leader_serves_and_only_who_means_its_epoch() -> None:
+    follower = partition(leader=OTHER)
+    reading, deleting = lambda: follower.read(0, max_bytes=1), lambda: follower.delete_records(0)
+    for forbidden in (lambda: produce(follower), reading, deleting):
+        with pytest.raises(NotLeaderOrFollowerError):
+            forbidden()
+    leader = partition(epoch=3)
+    leader.read(0, max_bytes=1, current_leader_epoch=3)
+    with pytest.raises(FencedLeaderEpochError):
+        leader.read(0, max_bytes=1, current_leader_epoch=2)
+    with pytest.raises(UnknownLeaderEpochError):
+        leader.read(0, max_bytes=1, current_leader_epoch=4)
+
+
+def test_a_new_epoch_begins_where_the_log_ends_even_if_nothing_is_written_in_it() -> None:
+    """KAFKA-7415: or a follower with records of a third epoch would not know where to cut."""
+    t = partition(epoch=3)
+    produce(t, 4)
+    t.become(led_by(NODE, 5))
+    t.become(led_by(NODE, 6))
+    produce(t)
+    assert t.end_of_epoch(3) == (3, 4)
+    assert t.end_of_epoch(5) == (3, 4)
+    assert t.end_of_epoch(6) == (6, 5)
+    assert t.end_of_epoch(7) == (-1, -1)
+
+
+def test_a_reader_whose_log_parted_is_told_where_instead_of_being_served() -> None:
+    t = partition(epoch=3)
+    produce(t, 4)
+    t.become(led_by(NODE, 6))
+    produce(t, 2)
+    found = t.read(5, max_bytes=1 << 20, last_fetched_epoch=3)
+    assert found.diverging == (3, 4)
+    assert found.records == b""
+    assert t.read(4, max_bytes=1 << 20, last_fetched_epoch=3).diverging is None
+    with pytest.raises(OffsetOutOfRangeError):
+        t.read(4, max_bytes=1 << 20, last_fetched_epoch=9)
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 2**40])
+def test_offsets_outside_the_log_are_out_of_range(offset: int) -> None:
+    t = partition()
+    produce(t, 2)
+    with pytest.raises(OffsetOutOfRangeError):
+        t.read(offset, max_bytes=1)
+    assert t.read(2, max_bytes=1).records == b""
+
+
+def test_deleted_records_are_gone_and_the_start_never_goes_back() -> None:
+    t = partition()
+    produce(t, 3)
+    assert [t.delete_records(2), t.delete_records(1), t.delete_records(-1)] == [2, 2, 3]
+    with pytest.raises(OffsetOutOfRangeError):
+        t.delete_records(4)
+    with pytest.raises(OffsetOutOfRangeError):
+        t.read(2, max_bytes=1)
+    assert produce(t) == (3, 3)
+
+
+def test_a_retry_is_answered_with_where_it_went_the_first_time() -> None:
+    t = partition()
+    first = produce(t, 2, producer_id=7, producer_epoch=0, base_sequence=0)
+    produce(t)
+    assert produce(t, 2, producer_id=7, producer_epoch=0, base_sequence=0) == first
+    with pytest.raises(OutOfOrderSequenceNumberError):
+        produce(t, producer_id=7, producer_epoch=0, base_sequence=5)
+    assert t.log.end_offset == 3
+
+
+def test_read_committed_ends_before_an_open_transaction() -> None:
+    t = partition()
+    produce(t)
+    t.append_own(batch(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    produce(t)
+    assert (t.high_watermark, t.last_stable_offset) == (3, 1)
+    assert values(t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).records) == [(0, b"v0")]
+    assert t.read(1, max_bytes=1 << 20, isolation=READ_COMMITTED).records == b""
+    assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == []
+
+
+def in_trio(body: Callable[[], Awaitable[None]]) -> None:
+    trio.run(body, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_sleeping_fetch_is_woken_by_enough_bytes_and_not_before() -> None:
+    async def main() -> None:
+        t = partition()
+        woken: list[bool] = []
+
+        async def sleep() -> None:
+            woken.append(await sleep_until_grown([t], 2 * len(batch()), trio.current_time() + 5))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sleep)
+            await trio.testing.wait_all_tasks_blocked()
+            produce(t)
+            await trio.testing.wait_all_tasks_blocked()
+            assert woken == []
+            produce(t)
+        assert woken == [True]
+        assert not await sleep_until_grown([t], 1, trio.current_time() + 5)
+
+    in_trio(main)
+
+
+def test_who_waits_is_told_when_leadership_ends() -> None:
+    async def main() -> None:
+        t = partition()
+        woken: list[bool] = []
+
+        async def sleep() -> None:
+            woken.append(await sleep_until_grown([t], 1, trio.current_time() + 60))
+
+        async def commit() -> None:
+            with pytest.raises(NotLeaderOrFollowerError):
+                await t.committed(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sleep)
+            nursery.start_soon(commit)
+            await trio.testing.wait_all_tasks_blocked()
+            t.resign()
+        assert woken == [True]
+        assert trio.current_time() < 60
+
+    in_trio(main)
+
+
+def test_a_topics_settings_become_rules() -> None:
+    rules = rules_of(LogConfig(compression_type="zstd", compression_zstd_level=5, cleanup_policy=("compact",)))
+    assert (rules.codec, rules.codec_level, rules.compacted) == (Codec.ZSTD, 5, True)
+    assert rules_of(LogConfig()).codec is None
+    assert rules_of(LogConfig(compression_type="gzip")).codec_level is None
+
+
+def test_read_committed_names_the_aborted_transactions_among_its_records() -> None:
+    t = partition()
+    t.append_own(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    abort = EndTxnMarker(ControlType.ABORT, 0)
+    t.append_own(bytearray(encode_end_transaction(abort, producer_id=7, producer_epoch=0, timestamp=NOW_MS)))
+    produce(t)
+    assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == [(7, 0)]
+    assert t.read(0, max_bytes=1 << 20).aborted is None
+    assert t.read(3, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == []

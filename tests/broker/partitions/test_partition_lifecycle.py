@@ -1,0 +1,122 @@
+"""Metadata makes, changes and removes partitions; logs that belong to no topic of the cluster go."""
+
+from random import Random
+
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import (
+    ConfigRecord,
+    PartitionChange,
+    PartitionRecord,
+    Record,
+    RemoveTopic,
+    TopicRecord,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage import LogConfig, LogManager, MemoryDisk
+
+NODE = 1
+FIRST, SECOND = b"f" * 16, b"s" * 16
+
+
+class Cluster:
+    """An image, a follower of it, and a disk that outlives both."""
+
+    def __init__(self, disk: MemoryDisk | None = None, records: list[Record] | None = None) -> None:
+        self.disk = disk or MemoryDisk()
+        self.image = Image()
+        self.max_bytes: dict[str, int] = {}
+        self.led: list[str] = []
+        self.gone: list[TopicPartition] = []
+        self.logs = LogManager(self.disk, ["/data"], now_ms=lambda: 0, random=Random(1), config_of=self.config)
+        self.logs.load()
+        self.partitions = Partitions(self.image)
+        self.follower = MetadataFollower(
+            NODE, self.image, self.logs, self.partitions, self.config, led=self.lead, gone=self.gone.extend
+        )
+        for record in records or []:
+            self.image.apply(record)
+        self.follower.start()
+
+    def config(self, topic: str) -> LogConfig:
+        return LogConfig(max_message_bytes=self.max_bytes.get(topic, 1000), file_delete_delay_ms=0)
+
+    def lead(self, partition: Partition) -> None:
+        self.led.append(str(partition))
+
+    def commit(self, *records: Record) -> None:
+        for record in records:
+            self.image.apply(record)
+        self.follower.apply(records)
+
+    def served(self) -> list[str]:
+        return sorted(str(partition) for partition in self.partitions)
+
+
+def topic(topic_id: bytes, name: str, *replicas: int) -> list[Record]:
+    """A topic with one partition for each leader given."""
+    placed = [PartitionRecord(topic_id, index, (node,), (node,), node) for index, node in enumerate(replicas)]
+    return [TopicRecord(topic_id, name), *placed]
+
+
+def test_a_topic_is_served_as_soon_as_its_records_are_applied() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", NODE, NODE))
+    assert cluster.served() == cluster.led == ["t-0", "t-1"]
+    assert cluster.partitions.find("t", 1).is_leader
+
+
+def test_partitions_of_other_nodes_are_left_to_them() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", NODE, 2))
+    assert cluster.served() == ["t-0"]
+
+
+def test_a_removed_topic_is_gone_and_those_who_care_are_told() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
+    partition = cluster.partitions.find("t", 0)
+    cluster.commit(RemoveTopic(FIRST))
+    assert cluster.served() == ["u-0"]
+    assert cluster.gone == [TopicPartition("t", 0)]
+    assert not partition.is_leader
+    assert not cluster.disk.exists("/data/t-0")
+
+
+def test_a_new_leader_epoch_reaches_the_partition() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", NODE))
+    cluster.commit(PartitionChange(FIRST, 0, leader=NODE))
+    assert cluster.partitions.find("t", 0).leader_epoch == 1
+    assert cluster.led == ["t-0", "t-0"]
+
+
+def test_settings_take_hold_on_what_is_served() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
+    cluster.max_bytes = {"t": 50, "u": 60}
+    cluster.commit(ConfigRecord(2, "t", "max.message.bytes", "50"))
+    assert [cluster.partitions.find(name, 0).rules.max_message_bytes for name in ("t", "u")] == [50, 1000]
+    cluster.commit(ConfigRecord(4, "", "message.max.bytes", "60"))
+    assert [cluster.partitions.find(name, 0).rules.max_message_bytes for name in ("t", "u")] == [50, 60]
+
+
+def test_after_a_restart_the_same_partitions_are_served_and_strays_are_removed() -> None:
+    before = Cluster()
+    before.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
+    before.logs.close({})
+    after = Cluster(before.disk, topic(FIRST, "t", NODE))
+    assert after.served() == ["t-0"]
+    assert not after.disk.exists("/data/u-0")
+
+
+def test_the_log_of_an_earlier_topic_of_the_same_name_is_not_served_as_the_new_ones() -> None:
+    """KAFKA-14616: deleted and created again while the node was down."""
+    before = Cluster()
+    before.commit(*topic(FIRST, "t", NODE))
+    before.logs.close({})
+    after = Cluster(before.disk, topic(SECOND, "t", NODE))
+    partition = after.partitions.find("t", 0)
+    assert (partition.topic_id, partition.log.topic_id) == (SECOND, SECOND)

@@ -1,0 +1,171 @@
+"""AlterPartition from the leader's side: what is asked for, when again, and what ends it."""
+
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import trio
+import trio.testing
+from support.replica_world import TOPIC_ID, World
+
+from minikafka.broker.replication.isr_changes import InSync
+from minikafka.protocol.errors import ErrorCode, NotControllerError
+from minikafka.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+LAG_MS = 10_000
+
+
+class Controller:
+    """Does what it is told by the test: each answer is an error code, or an exception for the request as a whole."""
+
+    def __init__(self, world: World, *answers: ErrorCode | Exception) -> None:
+        self.world = world
+        self.answers = list(answers)
+        self.asked: list[tuple[float, AlterPartitionRequest]] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def __call__(self, request: AlterPartitionRequest, version: int) -> AlterPartitionResponse:
+        self.asked.append((trio.current_time(), request))
+        answer = self.answers.pop(0) if self.answers else ErrorCode.NONE
+        if isinstance(answer, Exception):
+            raise answer
+        response = AlterPartitionResponse()
+        if answer in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NOT_CONTROLLER):
+            response.error_code = answer
+            return response
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
+        if answer is ErrorCode.NONE:
+            proposal = self.world.leader.partition.replicas.pending  # type: ignore[union-attr]
+            assert proposal is not None
+            answer = self.world.alter(self.world.leader, proposal)
+            self.world.leader.catch_up()
+        told = ResponsePartitionData(partition_index=0, error_code=answer)
+        response.topics = [ResponseTopicData(topic_id=TOPIC_ID, partitions=[told])]
+        return response
+
+
+def play(
+    story: Callable[[World, Controller, InSync], Awaitable[None]], *answers: ErrorCode | Exception, **options: object
+) -> Controller:
+    """Run a story beside the task."""
+
+    async def main() -> Controller:
+        world = World(**options)  # type: ignore[arg-type]
+        controller = Controller(world, *answers)
+        task = InSync(1, lambda: 1, [world.leader.partition], controller, LAG_MS)
+        world.leader.partition.isr_change_wanted = task.wanted
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(task.run)
+            await story(world, controller, task)
+            nursery.cancel_scope.cancel()
+        return controller
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_who_has_caught_up_is_let_in_at_once() -> None:
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        await world.replicate(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    controller = play(story, isr=(1, 2))
+    (asked,) = [request for _, request in controller.asked]
+    (partition,) = asked.topics[0].partitions
+    assert [(one.broker_id, one.broker_epoch) for one in partition.new_isr_with_epochs] == [(1, 1), (2, 2), (3, 3)]
+    assert (asked.broker_id, asked.broker_epoch, partition.leader_epoch, partition.partition_epoch) == (1, 1, 0, 0)
+
+
+def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
+    """With no further traffic: its fetch was answered while nothing could be asked for."""
+
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        async def third() -> None:
+            await world.replicate(1, 3)
+
+        controller.meanwhile = third
+        await world.replicate(1, 2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    play(story, isr=(1,))
+
+
+def test_laggards_are_looked_for_twice_in_their_time() -> None:
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        await world.replicate(1)
+        world.leader.produce(b"a", acks=1)
+        world.now_ms += LAG_MS + 1
+        await world.replicate(2, 2)
+        await trio.sleep(LAG_MS / 2 / 1000 + 0.001)
+        assert world.state.isr == (1, 2)
+
+    play(story)
+
+
+def test_a_controller_that_cannot_be_asked_is_asked_again() -> None:
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        await world.replicate(1)
+        await trio.sleep(1)
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    controller = play(story, NotControllerError(""), ErrorCode.STALE_BROKER_EPOCH, isr=(1, 2))
+    times = [time for time, _ in controller.asked]
+    assert [round(later - earlier, 3) for earlier, later in pairwise(times)] == [0.1, 0.1]
+
+
+def test_what_is_refused_ends_the_proposal_and_is_not_asked_for_without_a_pause() -> None:
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        await world.replicate(3)
+        await trio.testing.wait_all_tasks_blocked()
+        replicas = world.leader.partition.replicas
+        assert replicas is not None
+        assert replicas.pending is None
+        assert len(controller.asked) == 1
+        await trio.sleep(0.2)
+        assert [round(time, 3) for time, _ in controller.asked] == [0, 0.1]
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    play(story, ErrorCode.INELIGIBLE_REPLICA, isr=(1, 2))
+
+
+def test_who_was_fenced_when_it_caught_up_is_let_in_when_it_is_not_any_more() -> None:
+    """With no further traffic: an idle follower says nothing new."""
+
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        world.fence(3)
+        world.spread()
+        await world.replicate(2)
+        await trio.testing.wait_all_tasks_blocked()
+        assert controller.asked == []
+        world.leader.follower._isr_change_wanted = task.wanted
+        world.unfence(3)
+        world.spread()
+        await trio.testing.wait_all_tasks_blocked()
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    play(story)
+
+
+def test_an_outdated_proposal_stays_pending_until_the_metadata_tells_more() -> None:
+    """The larger set counts until then."""
+
+    async def story(world: World, controller: Controller, task: InSync) -> None:
+        await world.replicate(1)
+        await trio.sleep(1)
+        replicas = world.leader.partition.replicas
+        assert replicas is not None
+        assert replicas.pending is not None
+        assert len(controller.asked) == 1
+        world.fence(2)
+        world.leader.catch_up()
+        assert replicas.pending is None
+        assert replicas.isr == (1,)
+
+    play(story, ErrorCode.INVALID_UPDATE_VERSION, isr=(1, 2))

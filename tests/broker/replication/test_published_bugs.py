@@ -1,0 +1,483 @@
+"""Published bugs of Kafka's replication (TRAPS.md 1 to 20), each a story of three nodes, named after its ticket."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import trio
+from support.replica_world import KEY, TOPIC_ID, Node, World
+
+from minikafka.controller.metadata.records import (
+    BrokerChange,
+    PartitionChange,
+    PartitionRecord,
+    RemoveTopic,
+    TopicRecord,
+)
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import (
+    FencedLeaderEpochError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    OffsetNotAvailableError,
+    OffsetOutOfRangeError,
+    UnknownLeaderEpochError,
+)
+from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+
+Story = Callable[[], Awaitable[None]]
+
+
+def run(story: Story) -> None:
+    trio.run(story)
+
+
+def rows(node: Node) -> list[tuple[int, bytes]]:
+    """(leader epoch, value) of a log."""
+    return [(epoch, value) for _, epoch, value in node.values()]
+
+
+def test_kip_101_a_restarted_follower_does_not_cut_its_log_to_its_high_watermark() -> None:
+    """TRAPS 1: it had the acknowledged record, but not yet the high watermark that says so."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        leader, follower = world.nodes[1], world.nodes[2]
+        made = leader.produce(b"acked")
+        await follower.fetch()
+        await follower.fetch()
+        assert made.look() == "acked"
+        follower.kill()
+        follower.start()
+        assert follower.partition.high_watermark == 0
+        leader.kill()
+        world.elect(2, isr=(2,))
+        follower.catch_up()
+        assert rows(follower) == [(0, b"acked")]
+        assert follower.consume() == [(0, b"acked")]
+
+    run(story)
+
+
+def test_kip_101_logs_that_both_lost_their_end_become_the_same() -> None:
+    """TRAPS 2: the shorter one leads first, and writes something else at the same offset."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        first, second = world.nodes[1], world.nodes[2]
+        for value in (b"a", b"b"):
+            first.produce(value)
+        await second.fetch()
+        second.partition.log.truncate_to(1)  # what a power cut leaves of it
+        world.elect(2)
+        world.spread()
+        second.produce(b"B")
+        await world.replicate(4)
+        assert rows(first) == rows(second) == [(0, b"a"), (1, b"B")]
+
+    run(story)
+
+
+def test_kip_279_two_fast_fail_overs_leave_no_divergence() -> None:
+    """TRAPS 3: epochs interleave, and neither log knows all of them."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one, two = world.nodes[1], world.nodes[2]
+        one.produce(b"m1")
+        await world.replicate(2)
+        one.produce(b"lost in 0")
+        world.elect(2)
+        world.spread()
+        two.produce(b"lost in 1")
+        world.elect(1)
+        world.spread()
+        one.produce(b"in 2")
+        world.elect(2)
+        world.spread()
+        two.produce(b"in 3")
+        await world.replicate(6)
+        assert one.values() == two.values()
+        assert rows(two) == [(0, b"m1"), (1, b"lost in 1"), (3, b"in 3")]
+
+    run(story)
+
+
+def test_kafka_7415_an_epoch_in_which_nothing_was_written_is_on_record() -> None:
+    """TRAPS 4: or a follower with records of an epoch that the leader lacks would not know where to cut."""
+
+    async def story() -> None:
+        world = World()
+        one, two, three = world.nodes.values()
+        one.produce(b"common")
+        await world.replicate(2)
+        one.produce(b"only on 1")
+        world.elect(2)
+        two.catch_up()
+        assert two.partition.log.epochs.latest == 1
+        world.elect(3)
+        world.spread()
+        three.produce(b"of 3")
+        await world.replicate(4)
+        assert one.values() == two.values() == three.values()
+        assert rows(one) == [(0, b"common"), (2, b"of 3")]
+
+    run(story)
+
+
+def test_kafka_7128_who_has_the_high_watermark_but_not_the_epochs_start_stays_out_of_sync() -> None:
+    """TRAPS 5: the new leader's high watermark lags behind what was committed before it."""
+
+    async def story() -> None:
+        world = World(isr=(1, 2))
+        one, two, three = world.nodes.values()
+        one.produce(b"a")
+        await world.replicate(2)
+        one.produce(b"b")
+        await two.fetch()
+        world.elect(2)
+        three.catch_up()
+        two.catch_up()
+        assert (two.partition.high_watermark, two.partition.log.end_offset) == (1, 2)
+        known = FetchPartition(fetch_offset=1, current_leader_epoch=1)
+        asked = FetchRequest(
+            replica_state=ReplicaState(replica_id=3, replica_epoch=three.broker_epoch),
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[known])],
+        )
+        await two.answer(asked)
+        assert two.propose() is None
+        await world.replicate(3, 3)
+        assert two.alter() is ErrorCode.NONE
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    run(story)
+
+
+def test_kafka_7164_a_missed_epoch_of_the_same_leader_still_means_a_cut() -> None:
+    """TRAPS 6: epochs are compared, not who leads."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one, two = world.nodes[1], world.nodes[2]
+        one.produce(b"a")
+        await world.replicate(2)
+        world.elect(2)
+        two.catch_up()
+        two.produce(b"only on 2")
+        world.elect(1)
+        world.spread()
+        one.produce(b"on 1")
+        await world.replicate(3)
+        assert rows(one) == rows(two) == [(0, b"a"), (2, b"on 1")]
+
+    run(story)
+
+
+def test_kip_320_a_zombie_and_who_knows_more_are_told_so_in_sessions_too() -> None:
+    """TRAPS 7: the session remembers in which epoch was asked."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one, two = world.nodes[1], world.nodes[2]
+        with pytest.raises(UnknownLeaderEpochError):
+            one.partition.check_leader(1)
+        await two.fetch()
+        world.elect(1)
+        one.catch_up()
+        with pytest.raises(FencedLeaderEpochError):
+            one.partition.check_leader(0)
+        copying = two.copyings[1]
+        request = copying.request(world.now_ms, two.broker_epoch)
+        assert request.topics == [], "an incremental request: nothing has changed for the follower"
+        response = await one.answer(request)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+    run(story)
+
+
+def test_kafka_10554_before_the_logs_start_is_out_of_range_even_if_the_logs_part() -> None:
+    """TRAPS 8."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one = world.nodes[1]
+        for value in (b"a", b"b", b"c"):
+            one.produce(value)
+        await world.replicate(2)
+        world.elect(1)
+        one.catch_up()
+        one.partition.delete_records(2)
+        with pytest.raises(OffsetOutOfRangeError):
+            one.partition.read(1, max_bytes=1, last_fetched_epoch=1)
+
+    run(story)
+
+
+def test_kafka_14704_a_diverging_log_is_cut_before_its_high_watermark_moves() -> None:
+    """TRAPS 9: or the old leader would serve what was never committed."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one, two = world.nodes[1], world.nodes[2]
+        one.produce(b"a")
+        await world.replicate(2)
+        one.produce(b"uncommitted 1")
+        one.produce(b"uncommitted 2")
+        world.elect(2, isr=(2,))
+        world.spread()
+        two.produce(b"committed")
+        assert two.partition.high_watermark == 2
+        await one.fetch()
+        assert (one.partition.log.end_offset, one.partition.high_watermark) == (1, 1)
+        assert one.consume() == [(0, b"a")]
+        await one.fetch()
+        assert one.consume() == [(0, b"a"), (1, b"committed")]
+
+    run(story)
+
+
+def test_kafka_13141_a_diverging_fetch_says_nothing_of_what_a_follower_has() -> None:
+    """TRAPS 10: its offset is that of another history."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        one, two = world.nodes[1], world.nodes[2]
+        one.produce(b"a")
+        await world.replicate(2)
+        for value in (b"x", b"y", b"z"):
+            one.produce(value)
+        world.elect(2)
+        world.spread()
+        made = two.produce(b"new")
+        leader, _, request = one.ask() or (two, None, FetchRequest())
+        response = await leader.answer(request)
+        assert response.responses[0].partitions[0].diverging_epoch.end_offset == 1
+        assert made.look() == ""
+        assert two.partition.high_watermark == 1
+
+    run(story)
+
+
+def test_kafka_9491_after_a_log_was_emptied_its_high_watermark_is_where_it_starts() -> None:
+    """TRAPS 11: it is never negative, nor before the start."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2), isr=(1,))
+        one, two = world.nodes[1], world.nodes[2]
+        for value in (b"a", b"b", b"c", b"d"):
+            one.produce(value)
+        one.partition.delete_records(3)
+        await two.fetch()
+        assert two.partition.log.start_offset == two.partition.high_watermark == 3
+        await world.replicate(2)
+        assert two.values() == [(3, 0, b"d")]
+        two.partition.truncate_to(3, leader_epoch=0)
+        assert two.partition.high_watermark == 3
+
+    run(story)
+
+
+def test_nothing_beyond_the_high_watermark_is_read_by_consumers() -> None:
+    """TRAPS 12."""
+
+    async def story() -> None:
+        world = World()
+        leader = world.leader
+        leader.produce(b"a", acks=1)
+        assert leader.partition.read(0, max_bytes=1 << 20).records == b""
+        await world.replicate(1, 2)
+        await world.replicate(2, 2)
+        assert leader.consume() == []
+        await world.replicate(2, 3)
+        assert leader.consume() == [(0, b"a")]
+
+    run(story)
+
+
+def test_kip_207_a_new_leader_does_not_tell_an_end_that_goes_backwards() -> None:
+    """TRAPS 13."""
+
+    async def story() -> None:
+        world = World()
+        world.leader.produce(b"a")
+        await world.replicate(1)
+        world.elect(2)
+        world.spread()
+        two = world.nodes[2]
+        assert (two.partition.log.end_offset, two.partition.high_watermark) == (1, 0)
+        with pytest.raises(OffsetNotAvailableError):
+            two.partition.check_caught_up()
+        await world.replicate(2)
+        two.partition.check_caught_up()
+
+    run(story)
+
+
+def test_kafka_13091_an_accepted_shrink_commits_with_no_further_traffic() -> None:
+    """TRAPS 15: and until it is accepted, nothing is."""
+
+    async def story() -> None:
+        world = World()
+        leader = world.leader
+        await world.replicate(2)
+        made = leader.produce(b"a")
+        await world.replicate(2, 2)
+        world.now_ms += 10_001
+        await world.replicate(1, 2)
+        proposal = leader.propose()
+        assert proposal is not None
+        assert proposal.node_ids == (1, 2)
+        assert made.look() == "", "the controller may not have agreed"
+        assert world.alter(leader, proposal) is ErrorCode.NONE
+        assert made.look() == ""
+        leader.catch_up()
+        assert made.look() == "acked"
+
+    run(story)
+
+
+def test_kip_841_who_is_fenced_or_about_to_go_does_not_come_in() -> None:
+    """TRAPS 16: neither by the leader's will nor by the controller's."""
+
+    async def story() -> None:
+        world = World(isr=(1, 2))
+        leader, three = world.nodes[1], world.nodes[3]
+        world.commit(BrokerChange(3, three.broker_epoch, in_controlled_shutdown=True))
+        await three.fetch()
+        leader.catch_up()
+        assert leader.propose() is None
+        world.commit(BrokerChange(3, three.broker_epoch, in_controlled_shutdown=False))
+        leader.catch_up()
+        await three.fetch()
+        proposal = leader.propose()
+        assert proposal is not None
+        assert proposal.node_ids == (1, 2, 3)
+        world.fence(3)
+        assert world.alter(leader, proposal) is ErrorCode.INELIGIBLE_REPLICA
+        leader.settle(proposal, ErrorCode.INELIGIBLE_REPLICA)
+        assert leader.partition.replicas is not None
+        assert leader.partition.replicas.maximal_isr == (1, 2)
+
+    run(story)
+
+
+def test_kip_903_who_has_rebooted_since_its_fetch_does_not_come_in() -> None:
+    """TRAPS 16: what it had then it may have lost."""
+
+    async def story() -> None:
+        world = World(isr=(1, 2))
+        leader, three = world.nodes[1], world.nodes[3]
+        await three.fetch()
+        assert leader.partition.replicas is not None
+        before = leader.partition.replicas.followers[3].broker_epoch
+        proposal = leader.propose()
+        assert proposal is not None
+        assert (3, before) in proposal.isr
+        three.kill()
+        three.start()
+        world.unfence(3)
+        assert world.alter(leader, proposal) is ErrorCode.INELIGIBLE_REPLICA
+        leader.settle(proposal, ErrorCode.INELIGIBLE_REPLICA)
+        leader.catch_up()
+        assert leader.propose() is None, "the new incarnation has not fetched yet"
+        with pytest.raises(NotLeaderOrFollowerError):
+            leader.partition.read_for_follower(
+                3, 0, max_bytes=1, broker_epoch=before or 0, current_leader_epoch=0, last_fetched_epoch=-1,
+                log_start_offset=0, at_least_one_batch=True, first_look=True,
+            )  # fmt: skip
+        await three.fetch()
+        assert leader.alter() is ErrorCode.NONE
+        assert sorted(world.state.isr) == [1, 2, 3]
+
+    run(story)
+
+
+def test_a_proposal_that_comes_twice_is_accepted_and_an_old_one_refused() -> None:
+    """TRAPS 16: the first answer may have been lost."""
+
+    async def story() -> None:
+        world = World(isr=(1, 2))
+        leader = world.leader
+        await world.replicate(1, 3)
+        proposal = leader.propose()
+        assert proposal is not None
+        assert [world.alter(leader, proposal) for _ in range(2)] == [ErrorCode.NONE, ErrorCode.NONE]
+        assert world.state.partition_epoch == 1
+        world.fence(3)
+        assert world.alter(leader, proposal) is ErrorCode.INVALID_UPDATE_VERSION
+
+    run(story)
+
+
+def test_kip_966_the_last_replica_standing_commits_nothing_alone() -> None:
+    """TRAPS 17: what it loses in a crash then was never committed, and the others are not cut to it."""
+
+    async def story() -> None:
+        world = World(min_isr=2)
+        leader = world.leader
+        await world.replicate(2)
+        kept = leader.produce(b"committed")
+        await world.replicate(2)
+        assert kept.look() == "acked"
+        world.fence(2)
+        world.fence(3)
+        world.spread()
+        assert world.state.isr == (1,)
+        alone = leader.produce(b"alone", acks=1)
+        with pytest.raises(NotEnoughReplicasError):
+            leader.produce(b"refused")
+        assert leader.partition.high_watermark == 1
+        assert alone.look() == ""
+        leader.crash()
+        world.fence(1)
+        for node_id in (2, 3):
+            world.unfence(node_id)
+        leader.start()
+        world.unfence(1)
+        world.spread()
+        assert world.state.leader in (2, 3)
+        await world.settle(lambda: len(world.state.isr) == 3)
+        assert all(rows(node)[0] == (0, b"committed") for node in world.nodes.values())
+
+    run(story)
+
+
+def test_kafka_14616_a_topic_created_again_meanwhile_does_not_get_the_old_ones_records() -> None:
+    """TRAPS 18."""
+
+    async def story() -> None:
+        world = World()
+        world.leader.produce(b"of the old topic")
+        await world.replicate(2)
+        three = world.nodes[3]
+        three.kill()
+        again = b"another-topic-id"
+        world.commit(RemoveTopic(TOPIC_ID), TopicRecord(again, KEY.topic))
+        world.commit(PartitionRecord(again, 0, (1, 2, 3), (1, 2), 1))
+        world.spread()
+        three.start()
+        assert three.partition.topic_id == again
+        assert three.values() == []
+        world.nodes[1].produce(b"of the new one")
+        await world.replicate(2)
+        assert rows(three) == [(0, b"of the new one")]
+
+    run(story)
+
+
+def test_kip_106_after_an_unclean_election_the_longer_log_is_cut() -> None:
+    """TRAPS 19: the loss is the operator's choice; there is no silent mixture."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2), isr=(1,))
+        one, two = world.nodes[1], world.nodes[2]
+        for value in (b"a", b"b", b"c"):
+            one.produce(value)
+        one.kill()
+        world.commit(PartitionChange(TOPIC_ID, 0, leader=2, isr=(2,)))
+        two.catch_up()
+        two.produce(b"X")
+        one.start()
+        await world.replicate(4)
+        assert rows(one) == rows(two) == [(1, b"X")]
+
+    run(story)

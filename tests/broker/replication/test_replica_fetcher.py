@@ -1,0 +1,172 @@
+"""A fetcher and its connection: whom it asks, when it hangs up, and what it makes of a leader that is not there."""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import trio
+import trio.testing
+from support.images import broker, cluster
+
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.replication.replica_fetcher import Replication
+from minikafka.broker.settings.node_config import load_config
+from minikafka.client.connections.seams import Receiver, Seams
+from minikafka.controller.metadata.image import PartitionState
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.headers import parse_request_header, response_parts
+from minikafka.protocol.message import decode
+from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage import Log, LogConfig, MemoryDisk
+
+NODE, LEADER = 1, 2
+API_VERSIONS, FETCH = 18, 1
+
+
+class Broker:
+    """A leader at the other end: it notes what it is asked, and answers a fetch when the test says so.
+
+    Attributes:
+        connections: When each was made, on trio's clock.
+        fetches: (connection number, request) of each.
+        answers: What to say to the next fetches; a fetch without one waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self.connections: list[float] = []
+        self.fetches: list[tuple[int, FetchRequest]] = []
+        self.answers: list[FetchResponse] = []
+        self.refuses = False
+
+    async def open_stream(self, host: str, port: int, receiver: Receiver, task_group: Any) -> "Wire":
+        if self.refuses:
+            raise ConnectionRefusedError("nobody listens")
+        self.connections.append(trio.current_time())
+        return Wire(self, len(self.connections), receiver)
+
+
+class Wire:
+    """One connection; answers come at once."""
+
+    def __init__(self, leader: Broker, number: int, receiver: Receiver) -> None:
+        self._leader = leader
+        self._number = number
+        self._receiver = receiver
+
+    def write(self, data: bytes) -> None:
+        header, body = parse_request_header(bytearray(data[4:]))
+        if header.api_key == API_VERSIONS:
+            offered = [ApiVersion(api_key=FETCH, min_version=4, max_version=18)]
+            self._reply(ApiVersionsResponse(api_keys=offered), header)
+            return
+        self._leader.fetches.append((self._number, decode(FetchRequest, header.api_version, data[4:], body)))
+        if self._leader.answers:
+            self._reply(self._leader.answers.pop(0), header)
+
+    def _reply(self, response: Any, header: Any) -> None:
+        frame = b"".join(response_parts(response, header.api_version, header.correlation_id))
+        self._receiver.on_frame(bytearray(frame[4:]))
+
+    def close(self) -> None:
+        self._receiver.on_lost("closed")
+
+
+def partition(index: int = 0) -> Partition:
+    name = TopicPartition("t", index)
+    log = Log.open(MemoryDisk(), f"/data/t-{index}", name, LogConfig(), now_ms=lambda: 0, clean=True)
+    made = Partition(NODE, b"topic-id-of-16-b", name, log)
+    made.become(PartitionState(LEADER, 3, 0, (LEADER, NODE), (LEADER, NODE)))
+    return made
+
+
+Story = Callable[[Broker, Replication], Awaitable[None]]
+
+
+def play(story: Story, *, broker_epoch: Callable[[], int] = lambda: 7) -> Broker:
+    leader = Broker()
+
+    async def main() -> None:
+        config = load_config(settings={"node.id": str(NODE)})
+        image = cluster(broker(NODE), broker(LEADER))
+        replication = Replication(config, image, broker_epoch, Seams(random=Random(1), open_stream=leader.open_stream))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(replication.run)
+            await story(leader, replication)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return leader
+
+
+def test_a_partition_that_comes_while_a_fetch_waits_does_not_wait_with_it() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        replication.follow(partition(0))
+        await trio.testing.wait_all_tasks_blocked()
+        replication.follow(partition(1))
+        await trio.sleep(0.05)
+
+    leader = play(story)
+    assert [number for number, _ in leader.fetches] == [1, 2]
+    assert [one.partition for one in leader.fetches[1][1].topics[0].partitions] == [0, 1]
+
+
+def test_many_partitions_one_after_the_other_do_not_make_many_connections() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        for index in range(20):
+            replication.follow(partition(index))
+            await trio.sleep(0.01)
+        await trio.sleep(0.2)
+
+    leader = play(story)
+    assert len(leader.connections) <= 4
+    assert len(leader.fetches[-1][1].topics[0].partitions) == 20
+
+
+def test_nothing_is_asked_before_this_broker_has_registered() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        replication.follow(partition())
+        await trio.sleep(1)
+
+    epochs = iter([-1] * 20)
+    leader = play(story, broker_epoch=lambda: next(epochs, 9))
+    assert leader.fetches[0][1].replica_state.replica_epoch == 9
+
+
+def test_a_leader_that_is_not_there_is_asked_again_and_known_as_lost_for_a_while() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        leader.refuses = True
+        replication.follow(partition())
+        await trio.testing.wait_all_tasks_blocked()
+        assert replication.lost_lately(LEADER)
+        await trio.sleep(3)
+        assert not replication.lost_lately(LEADER), "the controller knows better by now"
+        leader.refuses = False
+        replication.broker_changed(LEADER)
+        began = trio.current_time()
+        await trio.testing.wait_all_tasks_blocked()
+        assert leader.connections == [began], "at once"
+
+    play(story)
+
+
+def test_an_error_of_the_whole_answer_costs_the_connection_and_no_more() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        leader.answers = [FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
+        replication.follow(partition())
+        await trio.sleep(0.5)
+
+    assert [number for number, _ in play(story).fetches] == [1, 2]
+
+
+def test_nobody_is_asked_for_what_is_no_longer_followed() -> None:
+    async def story(leader: Broker, replication: Replication) -> None:
+        followed = partition()
+        replication.follow(followed)
+        await trio.testing.wait_all_tasks_blocked()
+        replication.leave(followed)
+        await trio.sleep(2)
+        assert not replication.lost_lately(LEADER)
+
+    assert len(play(story).fetches) == 1

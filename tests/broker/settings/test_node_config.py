@@ -1,0 +1,206 @@
+"""A node's settings: files written for Apache Kafka, wrong values, defaults, the environment."""
+
+import pytest
+
+from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.settings.node_config import ConfigError, NodeConfig, from_environment, load_config
+from minikafka.broker.settings.properties_file import read_properties
+
+FOR_KAFKA = """
+############################# Server Basics #############################
+process.roles=broker,controller
+node.id=3
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+#log.flush.interval.messages=10000
+log.retention.hours=168
+log.segment.bytes=1073741824
+"""
+
+
+def config(**given: str) -> NodeConfig:
+    """A node with settings whose names are written with underscores."""
+    return load_config(settings={name.replace("_", "."): text for name, text in given.items()})
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with a file, one line each."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(properties=read_properties(text))
+    return str(caught.value).splitlines()
+
+
+def test_a_node_needs_no_settings() -> None:
+    node = load_config()
+    assert (node.node_id, node.log_dirs) == (1, ("minikafka-data/node-1",))
+    assert node.client_listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
+    assert list(node.warnings()) == []
+
+
+def test_the_file_that_comes_with_apache_kafka_works_unchanged() -> None:
+    node = load_config(properties=read_properties(FOR_KAFKA))
+    assert (node.node_id, node.log_dirs) == (3, ("/tmp/kraft-combined-logs",))
+    assert node.client_listeners == (Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert node.listeners.advertised == (Listener("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert node.listeners.controller_names == ("CONTROLLER",)
+    (warning,) = node.warnings()
+    assert warning.startswith(
+        "settings that minikafka does not act on: num.io.threads, num.network.threads, "
+    )
+
+
+def test_an_older_file_may_say_broker_id() -> None:
+    node = config(broker_id="7")
+    assert (node.node_id, node.log_dirs) == (7, ("minikafka-data/node-7",))
+    assert config(node_id="7").static.given["broker.id"] == "7"
+
+
+def test_log_dir_counts_where_log_dirs_is_not_given() -> None:
+    assert config(log_dir="/a").log_dirs == ("/a",)
+    assert config(log_dir="/a", log_dirs="/b, /c").log_dirs == ("/b", "/c")
+    assert config(log_dirs="/b,/c").metadata_log_dir == "/b"
+    assert config(log_dirs="/b,/c", metadata_log_dir="/d").metadata_log_dir == "/d"
+
+
+def test_listener_names_are_capitals_and_a_host_may_be_of_ipv6() -> None:
+    (listener,) = config(listeners="plaintext://[::1]:9092").client_listeners
+    assert listener == Listener("PLAINTEXT", "::1", 9092, "PLAINTEXT")
+    assert str(listener) == "PLAINTEXT://[::1]:9092"
+
+
+def test_a_port_may_serve_ipv4_and_ipv6() -> None:
+    text = "listeners=A://127.0.0.1:1,B://[::1]:1\nlistener.security.protocol.map=A:PLAINTEXT,B:plaintext"
+    node = load_config(properties=read_properties(f"{text}\ninter.broker.listener.name=A"))
+    assert [listener.name for listener in node.client_listeners] == ["A", "B"]
+
+
+def test_a_controllers_listener_is_plaintext_unless_mapped_otherwise() -> None:
+    node = config(listeners="PLAINTEXT://:1,CTRL://:2", controller_listener_names="CTRL")
+    assert node.listeners.all[1].protocol == "PLAINTEXT"
+
+
+BASE = "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://h:1,CONTROLLER://h:2\n"
+REFUSED = [
+    (
+        "log.retention.ms=soon",
+        ["log.retention.ms=soon: Not a number of type LONG (allowed: a whole number of 64 bits)"],
+    ),
+    ("listeners=PLAINTEXT://h:1,PLAINTEXT://h:2", ["PLAINTEXT comes twice"]),
+    ("listeners=PLAINTEXT://h:1,CONTROLLER://h:1", ["share port 1"]),
+    ("listeners=PLAINTEXT//h:1", ["Unable to parse PLAINTEXT//h:1 to a listener; allowed: NAME://host:port"]),
+    ("listeners=PLAINTEXT://h:65536,CONTROLLER://h:2", ["has a port that does not exist"]),
+    ("listeners=INSIDE://h:1,CONTROLLER://h:2", ["No security protocol defined for listener INSIDE"]),
+    ("listeners=CONTROLLER://h:2", ["must contain one that is not a controller's"]),
+    ("listeners=SSL://h:1,CONTROLLER://h:2", ["SSL speaks SSL, which minikafka cannot"]),
+    ("listener.security.protocol.map=PLAINTEXT:PLAIN", ["PLAINTEXT:PLAIN is not NAME:PROTOCOL"]),
+    ("advertised.listeners=SSL://x:1", ["names must be among those of 'listeners' (allowed: PLAINTEXT)"]),
+    ("advertised.listeners=PLAINTEXT://0.0.0.0:1", ["cannot use the address 0.0.0.0"]),
+    ("inter.broker.listener.name=CONTROLLER", ["must be an advertised listener (allowed: PLAINTEXT)"]),
+    (
+        "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
+        ["only one of this and security.inter.broker.protocol"],
+    ),
+    (
+        "controller.listener.names=CONTROLLER,SSL",
+        ["must only contain names that appear in 'listeners' (allowed: PLAINTEXT, CONTROLLER)"],
+    ),
+    ("controller.quorum.voters=2@h:2", ["the node id 1 must be among the voters"]),
+    ("controller.quorum.voters=1@h:2,1@h:3", ["each voter must have an id of its own"]),
+    ("controller.quorum.voters=h:2", ["each must be of the form id@host:port"]),
+    ("broker.id=2\nnode.id=1", ["must be the same as node.id"]),
+    ("node.id=-1", ["node.id=-1: Value must be at least 0"]),
+    ("process.roles=broker", ["must not appear in 'listeners' where process.roles is just broker"]),
+    ("log.retention.minutes=0", ["must be unlimited (-1) or at least 1"]),
+    ("log.roll.ms=0", ["log.roll.ms=0: must be at least 1"]),
+    ("log.roll.jitter.ms=-1", ["must be at least 0"]),
+    ("log.dirs=", ["at least one"]),
+    ("replica.lag.time.max.ms=100", ["must be at least replica.fetch.wait.max.ms, which is 500"]),
+    ("group.consumer.session.timeout.ms=1000", ["must be at least group.consumer.min.session.timeout.ms"]),
+    ("queued.max.request.bytes=5", ["must be at least socket.request.max.bytes"]),
+    ("connections.max.idle.ms=50", ["must be above connection.failed.authentication.delay.ms"]),
+    ("listener.name.plaintext.ssl.client.auth=maybe", ["String must be one of: required, requested, none"]),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), REFUSED, ids=[text for text, _ in REFUSED])
+def test_a_file_is_refused_that_says(text: str, words: list[str]) -> None:
+    told = problems(BASE + text)
+    assert any(word in line for line in told for word in words), told
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    told = problems(
+        "log.retention.ms=x\nnum.partitions=0\nauto.create.topics.enable=maybe\nssl.key.password=s"
+    )
+    assert told == [
+        "auto.create.topics.enable=maybe: Expected value to be either true or false (allowed: true or false)",
+        "log.retention.ms=x: Not a number of type LONG (allowed: a whole number of 64 bits)",
+        "num.partitions=0: Value must be at least 1 (allowed: a whole number of 32 bits, [1,...])",
+    ]
+
+
+def test_unknown_names_are_warned_about_with_a_guess() -> None:
+    node = config(log_retention_hour="5", zookeeper_connect="x")
+    assert list(node.warnings()) == [
+        "unknown setting log.retention.hour (did you mean log.retention.hours?)",
+        "unknown setting zookeeper.connect",
+    ]
+
+
+def test_settings_of_a_listener_are_known_but_not_acted_on() -> None:
+    names = ["listener.name.inside.ssl.key.password", "listener.name.inside.plain.sasl.jaas.config"]
+    node = load_config(settings=dict.fromkeys(names, "secret"))
+    assert node.unknown == ()
+    assert node.ignored == tuple(sorted(names))
+
+
+def test_the_flag_counts_more_than_the_environment_and_that_more_than_the_file() -> None:
+    node = load_config(
+        properties={"num.partitions": "2", "log.roll.hours": "2", "log.segment.bytes": "2000000"},
+        environment={"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_ROLL_HOURS": "3"},
+        settings={"num.partitions": "4"},
+    )
+    assert (node.number("num.partitions"), node.number("log.roll.hours")) == (4, 3)
+    assert node.number("log.segment.bytes") == 2_000_000
+
+
+def test_variables_are_spelled_as_the_image_of_apache_kafka_wants_them() -> None:
+    assert from_environment(
+        {
+            "KAFKA_LISTENERS": "PLAINTEXT://:1",
+            "KAFKA_LOG_DIRS": "/a",
+            "MINIKAFKA_LOG_DIRS": "/b",
+            "KAFKA_HEAP_OPTS": "-Xmx1G",
+            "KAFKA_VERSION": "4.3.1",
+            "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
+            "MINIKAFKA_BOOTSTRAP_SERVER": "127.0.0.1:9092",
+            "PATH": "/bin",
+        }
+    ) == {"listeners": "PLAINTEXT://:1", "log.dirs": "/b"}
+    assert from_environment({"KAFKA_A__B___C": "x"}) == {"a_b-c": "x"}
+
+
+def test_internal_topics_follow_the_live_brokers_unless_told_otherwise() -> None:
+    name = "offsets.topic.replication.factor"
+    assert [load_config().for_internal_topic(name, live_brokers=live) for live in (0, 1, 2, 3, 5)] == [
+        1,
+        1,
+        2,
+        3,
+        3,
+    ]
+    assert config(offsets_topic_replication_factor="3").for_internal_topic(name, live_brokers=1) == 3

@@ -1,0 +1,153 @@
+"""One connection: requests in order, answers matched, lies and silence ended, versions agreed on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from support.fake_network import FakeNetwork, HangUp
+
+from minikafka.client.connections.connection import Connection, open_connection
+from minikafka.protocol.errors import NetworkError, UnsupportedVersionError
+from minikafka.protocol.headers import response_parts
+from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from minikafka.protocol.messages.produce import ProduceRequest
+
+pytestmark = pytest.mark.anyio
+
+
+async def connect(network: FakeNetwork, timeout_ms: float = 60_000) -> Connection:
+    return await open_connection(
+        "a", 1, client_id="test", seams=network.seams(), task_group=None, timeout_ms=timeout_ms
+    )
+
+
+def answers(**handlers: Any) -> FakeNetwork:
+    network = FakeNetwork()
+    network.broker("a", 1, {ListGroupsRequest: handlers["groups"]})
+    return network
+
+
+async def test_requests_are_pipelined_and_answers_matched() -> None:
+    network = answers(
+        groups=lambda request, version: ListGroupsResponse(groups=[ListedGroup(group_id=request.states_filter[0])])
+    )
+    connection = await connect(network)
+    replies: list[str] = []
+    for name in "abc":
+        connection.post(
+            ListGroupsRequest(states_filter=[name]),
+            lambda reply: replies.append(reply.groups[0].group_id),
+            deadline=1e9,
+        )
+    assert replies == ["a", "b", "c"]
+    assert (connection.in_flight, connection.deadline) == (0, float("inf"))
+
+
+async def test_whoever_hangs_up_ends_all_requests() -> None:
+    network = answers(groups=lambda request, version: None)
+    connection = await connect(network)
+    replies: list[Any] = []
+    for _ in range(2):
+        connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
+    assert (connection.in_flight, connection.deadline) == (2, 1e9)
+    network.brokers[0].hang_up()
+    assert [type(reply) for reply in replies] == [NetworkError, NetworkError]
+    assert "the broker hung up" in str(replies[0])
+    with pytest.raises(NetworkError, match="is closed"):
+        connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
+
+
+async def test_silence_ends_in_time() -> None:
+    connection = await connect(answers(groups=lambda request, version: None))
+    with pytest.raises(NetworkError, match="no answer to ListGroupsRequest within 20 ms"):
+        await connection.request(ListGroupsRequest(), timeout_ms=20)
+    assert connection.closed
+
+
+async def test_a_cancelled_request_leaves_the_connection_in_order() -> None:
+    network = answers(groups=lambda request, version: None)
+    connection = await connect(network)
+    with anyio.move_on_after(0.01):
+        await connection.request(ListGroupsRequest(), timeout_ms=60_000)
+    assert (connection.closed, connection.in_flight) == ("", 1)
+    late = response_parts(ListGroupsResponse(), 5, 2)
+    network.brokers[0].streams[0].say(b"".join(late))
+    assert (connection.closed, connection.in_flight) == ("", 0)
+
+
+@pytest.mark.parametrize("frame", [b"", b"\x00\x00", b"\x00\x00\x00\x63", b"\x00\x00\x00\x02\x00\xff\xff\xff"])
+async def test_nonsense_is_no_answer(frame: bytes) -> None:
+    connection = await connect(answers(groups=lambda request, version: None))
+    replies: list[Any] = []
+    connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
+    with pytest.raises(MalformedMessage):
+        connection.on_frame(bytearray(frame))
+    assert "no Kafka response" in str(replies[0])
+
+
+async def test_answers_that_nobody_asked_for() -> None:
+    connection = await connect(answers(groups=lambda request, version: None))
+    with pytest.raises(MalformedMessage, match="nobody asked"):
+        connection.on_frame(bytearray(8))
+
+
+async def test_the_newest_common_version_is_spoken() -> None:
+    seen: list[int] = []
+    network = answers(groups=lambda request, version: seen.append(version) or ListGroupsResponse())
+    network.api_versions = lambda request, version: ApiVersionsResponse(  # type: ignore[method-assign]
+        api_keys=[ApiVersion(api_key=16, min_version=1, max_version=3), ApiVersion(api_key=999, max_version=1)]
+    )
+    network.brokers[0].handlers[ApiVersionsRequest] = network.api_versions
+    connection = await connect(network)
+    await connection.request(ListGroupsRequest(), timeout_ms=60_000)
+    await connection.request(ListGroupsRequest(), timeout_ms=60_000, highest=2)
+    assert seen == [3, 2]
+    with pytest.raises(UnsupportedVersionError, match=r"client speaks versions 3 to 13.*does not offer it"):
+        await connection.request(ProduceRequest(), timeout_ms=60_000)
+
+
+async def test_an_old_broker_is_asked_in_the_version_it_knows() -> None:
+    network = answers(groups=lambda request, version: ListGroupsResponse())
+    versions: list[int] = []
+
+    def old(request: Any, version: int) -> ApiVersionsResponse:
+        versions.append(version)
+        code = 35 if version > 2 else 0
+        return ApiVersionsResponse(error_code=code, api_keys=[ApiVersion(api_key=18, max_version=2)])
+
+    broker = network.brokers[0]
+    broker.handlers[ApiVersionsRequest] = old
+    serve = broker.serve
+
+    def as_version_0(frame: bytearray, stream: Any) -> None:
+        """Kafka answers a version it does not know in version 0."""
+        if frame[2:4] == b"\x00\x04":
+            versions.append(4)
+            stream.say(bytes.fromhex("00000010" + frame[4:8].hex() + "0023" + "00000001" + "0012" + "0000" + "0002"))
+        else:
+            serve(frame, stream)
+
+    broker.serve = as_version_0  # type: ignore[method-assign]
+    connection = await connect(network)
+    assert versions == [4, 2]
+    assert connection.versions == {18: (0, 2)}
+
+
+async def test_refused_connections_name_the_address() -> None:
+    network = FakeNetwork()
+    with pytest.raises(NetworkError, match="cannot connect to a:1: nobody listens at a:1"):
+        await connect(network)
+    network.broker("a", 1, {ApiVersionsRequest: lambda request, version: None})
+    with pytest.raises(NetworkError, match="cannot connect to a:1"):
+        await connect(network, timeout_ms=20)
+    network.brokers[0].handlers[ApiVersionsRequest] = _hang_up
+    with pytest.raises(NetworkError, match="the broker hung up"):
+        await connect(network)
+
+
+def _hang_up(request: Any, version: int) -> None:
+    raise HangUp

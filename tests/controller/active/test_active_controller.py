@@ -1,0 +1,141 @@
+"""What the active controller sees to by itself: who is heard of, who is fenced, and who has to know of a new topic."""
+
+from itertools import pairwise
+
+import trio
+from support.quorum import Controllers, create, heartbeat, register, run
+
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+
+def alive(image: Image) -> list[int]:
+    return image.live_brokers()
+
+
+async def three_brokers(cluster: Controllers) -> int:
+    """Three nodes, all registered and heard of; the active controller's id."""
+    await cluster.start(1, 2, 3)
+    leader = await cluster.leader()
+    for node_id in (1, 2, 3):
+        await register(cluster[node_id], node_id)
+        cluster.stay_alive(node_id)
+    await cluster.agree()
+    return leader.node_id
+
+
+def test_a_broker_that_is_killed_is_fenced_at_once() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        began = trio.current_time()
+        await cluster.kill(other)
+        while other in alive(cluster[leader].image):
+            await trio.sleep(0.01)
+        assert 0.2 < trio.current_time() - began < 0.5
+
+    run(story)
+
+
+def test_a_broker_that_falls_silent_is_fenced_after_a_session() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        began = trio.current_time()
+        cluster.network.isolate(other)
+        while other in alive(cluster[leader].image):
+            await trio.sleep(0.01)
+        assert 0.7 < trio.current_time() - began < 1.5
+        cluster.network.heal()
+        await cluster.agree()
+        assert other not in alive(cluster[other].image)
+        await heartbeat(cluster[other], other, cluster[other].broker_epoch)
+        assert other in alive(cluster[other].image)
+
+    run(story)
+
+
+def test_a_new_active_controller_gives_everyone_time_but_those_it_knows_to_be_gone() -> None:
+    async def story(cluster: Controllers) -> None:
+        old = await three_brokers(cluster)
+        began = trio.current_time()
+        await cluster.kill(old)
+        new = await cluster.leader()
+        while old in alive(new.controller.image):
+            await trio.sleep(0.01)
+        assert trio.current_time() - began < 1.0
+        await trio.sleep(5)
+        assert alive(new.controller.image) == sorted({1, 2, 3} - {old})
+
+    run(story)
+
+
+def test_whoever_creates_a_topic_waits_until_all_live_brokers_know_it() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        for number in range(5):
+            assert await create(cluster[leader], f"topic-{number}") == [0]
+            assert all(f"topic-{number}" in cluster[node_id].image.topics for node_id in (1, 2, 3))
+        other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        cluster.network.isolate(other)
+        began = trio.current_time()
+        assert await create(cluster[leader], "without-one") == [0]
+        assert 0.5 < trio.current_time() - began < 1.5  # until it was fenced
+        assert other not in alive(cluster[leader].image)
+
+    run(story)
+
+
+def test_waiting_for_brokers_is_bounded_by_the_request() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        cluster.network.isolate(next(node_id for node_id in (1, 2, 3) if node_id != leader))
+        began = trio.current_time()
+        assert await create(cluster[leader], "soon", timeout_ms=200) == [0]
+        assert trio.current_time() - began < 0.3
+
+    run(story)
+
+
+def test_heartbeats_count_before_their_turn_comes() -> None:
+    """TRAPS 28: the queue does not move for many sessions, and nobody is fenced for it."""
+
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        others = [node_id for node_id in (1, 2, 3) if node_id != leader]
+        for disk in cluster.disks.values():
+            disk.pause = lambda: trio.sleep(0.3)
+        for number in range(10):
+            await create(cluster[others[0]], f"topic-{number}")
+        assert alive(cluster[leader].image) == [1, 2, 3]
+        assert cluster[leader].is_active
+
+    run(story)
+
+
+def test_a_broker_that_was_unregistered_is_told_so() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+        epoch = cluster[other].broker_epoch
+        response = await cluster[leader].handle(UnregisterBrokerRequest(broker_id=other), 0)
+        assert response.error_code == ErrorCode.NONE
+        answer = await heartbeat(cluster[other], other, epoch)
+        assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+        assert await register(cluster[other], other) > epoch
+
+    run(story)
+
+
+def test_producer_ids_are_never_given_twice_whoever_is_asked() -> None:
+    async def story(cluster: Controllers) -> None:
+        leader = await three_brokers(cluster)
+        blocks = [await cluster[node_id].allocate_producer_ids() for node_id in (1, 2, 3, 1)]
+        await cluster.kill(leader)
+        other = next(iter(cluster.running))
+        blocks.append(await cluster[other].allocate_producer_ids())
+        assert len({block.first for block in blocks}) == 5
+        assert all(second.first >= first.first + first.size for first, second in pairwise(blocks))
+
+    run(story)

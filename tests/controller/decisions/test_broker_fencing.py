@@ -1,0 +1,128 @@
+"""Fencing: what becomes of partitions whose broker was not heard of."""
+
+from support.decided_cluster import DecidedCluster
+from support.images import applied
+
+from minikafka.controller.decisions import broker_fencing, leader_balancing
+from minikafka.controller.decisions.decision import RECORDS_MAX
+from minikafka.controller.metadata.records import BrokerChange, ConfigRecord
+
+
+def test_leaders_move_to_the_first_replica_in_sync_that_lives() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), (1, 3, 2), (2, 1, 3))
+    cluster.fence(1)
+    states = cluster.image.topics["t"].partitions
+    assert [(state.leader, state.leader_epoch, state.isr) for state in states] == [
+        (2, 1, (2, 3)),
+        (3, 1, (3, 2)),
+        (2, 0, (2, 3)),
+    ]
+    assert [state.replicas for state in states] == [(1, 2, 3), (1, 3, 2), (2, 1, 3)]
+
+
+def test_a_replica_out_of_sync_does_not_lead() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), isr=(1, 3))
+    cluster.fence(1)
+    assert (cluster.state().leader, cluster.state().isr) == (3, (3,))
+    cluster.fence(3)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (-1, (), (3,))
+
+
+def test_a_partition_waits_for_whoever_was_last_in_sync() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), isr=(1,))
+    cluster.fence(1)
+    assert cluster.state().last_known_elr == (1,)
+    assert not cluster.carry_out(leader_balancing.leaderless(cluster.image, cluster.context()))
+    assert cluster.state().leader == -1
+    cluster.join(1, previous=cluster.epoch(1))
+    assert (cluster.state().leader, cluster.state().leader_epoch) == (1, 2)
+    assert (cluster.state().elr, cluster.state().last_known_elr) == ((), ())
+
+
+def test_where_the_topic_allows_it_one_out_of_sync_leads_at_once() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), isr=(1,), unclean_leader_election_enable="true")
+    cluster.topic((1, 2, 3), isr=(1,), name="u")
+    cluster.fence(1)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (2, (2,), ())
+    assert cluster.state("u").leader == -1
+
+
+def test_the_setting_of_all_brokers_counts_for_topics_without_one() -> None:
+    cluster = DecidedCluster()
+    applied([ConfigRecord(4, "", "unclean.leader.election.enable", "true")], cluster.image)
+    cluster.topic((1, 2, 3), isr=(1,))
+    cluster.topic((1, 2, 3), isr=(1,), name="u", unclean_leader_election_enable="false")
+    cluster.fence(1)
+    assert (cluster.state().leader, cluster.state("u").leader) == (2, -1)
+
+
+def test_a_topic_that_allows_it_later_gets_its_leader_later() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), isr=(1,))
+    cluster.fence(1)
+    applied([ConfigRecord(2, "t", "unclean.leader.election.enable", "true")], cluster.image)
+    assert not cluster.carry_out(leader_balancing.leaderless(cluster.image, cluster.context()))
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().last_known_elr) == (2, (2,), ())
+
+
+def test_those_that_fall_out_below_the_minimum_stay_eligible() -> None:
+    """KIP-966: nothing is committed without them."""
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    cluster.fence(1)
+    assert cluster.state().elr == ()
+    cluster.fence(2)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (3, (3,), (2,))
+    cluster.fence(3)
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (-1, (), (2, 3))
+    cluster.join(2, previous=cluster.epoch(2))
+    assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (2, (2,), (3,))
+
+
+def test_a_minimum_above_the_number_of_replicas_means_all_of_them() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2), min_insync_replicas="5")
+    cluster.fence(2)
+    assert cluster.state().elr == (2,)
+
+
+def test_nobody_is_eligible_any_more_once_enough_are_in_sync() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    cluster.fence(2)
+    cluster.fence(3)
+    assert cluster.state().elr == (3,)
+    cluster.join(2, previous=cluster.epoch(2))
+    cluster.alter([1, 2])
+    assert (cluster.state().isr, cluster.state().elr) == ((1, 2), ())
+
+
+def test_the_epochs_of_partitions_without_the_broker_stay() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((2, 3))
+    cluster.fence(1)
+    assert (cluster.state().leader_epoch, cluster.state().partition_epoch) == (0, 0)
+
+
+def test_fencing_again_or_nobody_changes_nothing() -> None:
+    cluster = DecidedCluster()
+    cluster.topic((1, 2))
+    cluster.fence(1)
+    before = cluster.offset
+    cluster.fence(1)
+    cluster.fence(99)
+    assert cluster.offset == before
+
+
+def test_the_broker_is_fenced_first_and_very_many_partitions_follow_in_bits() -> None:
+    cluster = DecidedCluster()
+    cluster.topic(*[(1, 2)] * 12_000)
+    decision = broker_fencing.decide(cluster.image, 1, cluster.context())
+    assert (len(decision.records), decision.reply) == (RECORDS_MAX, True)
+    assert decision.records[0] == BrokerChange(1, cluster.epoch(1), fenced=True)
+    cluster.fence(1)
+    assert {state.isr for state in cluster.image.topics["t"].partitions} == {(2,)}

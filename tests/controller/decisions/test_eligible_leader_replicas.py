@@ -1,0 +1,101 @@
+"""Eligible leader replicas when the demand for replicas in sync changes."""
+
+import pytest
+from support.decided_cluster import DecidedCluster
+from support.images import applied, name_of, static
+
+from minikafka.controller.metadata.records import ConfigRecord
+from minikafka.controller.settings.effective_settings import InForce
+from minikafka.protocol.messages import alter_configs as replacing
+from minikafka.protocol.messages import incremental_alter_configs as altering
+
+TOPIC, BROKER = 2, 4
+MIN_ISR = "min.insync.replicas"
+
+
+def one_left(**settings: str) -> DecidedCluster:
+    """Replica 1 leads alone; 2 is eligible as long as two are demanded."""
+    cluster = DecidedCluster((1, 2))
+    applied([ConfigRecord(BROKER, "", MIN_ISR, "2")], cluster.image)
+    cluster.topic((1, 2), **settings)
+    cluster.fence(2)
+    assert cluster.state().elr == (2,)
+    return cluster
+
+
+def alter(cluster: DecidedCluster, *changes: tuple[int, str, str | None], validate: bool = False) -> list[str]:
+    resources = [
+        altering.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[altering.AlterableConfig(name=MIN_ISR, config_operation=int(value is None), value=value)],
+        )
+        for kind, name, value in changes
+    ]
+    request = altering.IncrementalAlterConfigsRequest(resources=resources, validate_only=validate)
+    return [name_of(one.error_code) for one in cluster.ask(request).responses]
+
+
+def test_whoever_is_not_in_sync_is_eligible_no_more_when_one_is_enough() -> None:
+    """Else 2 would lead without what 1 committed alone."""
+    cluster = one_left()
+    assert alter(cluster, (TOPIC, "t", "1")) == ["NONE"]
+    assert (cluster.state().elr, cluster.state().leader_epoch) == ((), 0)
+    cluster.fence(1)
+    cluster.join(2, previous=cluster.epoch(2))
+    assert cluster.state().leader == -1
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "elr"),
+    [
+        ({}, [(BROKER, "", "1")], ()),
+        ({}, [(TOPIC, "t", "2")], (2,)),
+        ({}, [(TOPIC, "t", "9")], (2,)),
+        ({}, [(BROKER, "", "9")], (2,)),
+        ({"min_insync_replicas": "2"}, [(BROKER, "", "1")], (2,)),
+        ({"min_insync_replicas": "2"}, [(BROKER, "", "1"), (TOPIC, "t", None)], ()),
+        ({"min_insync_replicas": "2"}, [(TOPIC, "t", None), (BROKER, "", "1")], ()),
+        ({"min_insync_replicas": "2"}, [(TOPIC, "t", None)], (2,)),
+    ],
+)
+def test_the_topics_own_demand_counts_before_that_of_all_brokers(
+    settings: dict[str, str], changes: list[tuple[int, str, str | None]], elr: tuple[int, ...]
+) -> None:
+    cluster = one_left(**settings)
+    assert set(alter(cluster, *changes)) == {"NONE"}
+    assert cluster.state().elr == elr
+
+
+def test_replacing_all_settings_counts_as_well() -> None:
+    cluster = one_left(min_insync_replicas="2")
+    applied([ConfigRecord(BROKER, "", MIN_ISR, "1")], cluster.image)
+    resource = replacing.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[])
+    cluster.ask(replacing.AlterConfigsRequest(resources=[resource]))
+    assert cluster.state().elr == ()
+
+
+def test_validating_changes_nothing() -> None:
+    cluster = one_left()
+    assert alter(cluster, (TOPIC, "t", "1"), validate=True) == ["NONE"]
+    assert cluster.state().elr == (2,)
+
+
+def test_what_does_not_fit_into_one_decision_is_refused() -> None:
+    cluster = one_left()
+    cluster.topic(*[(1, 2)] * 10_001, name="big")
+    cluster.fence(2)
+    assert alter(cluster, (BROKER, "", "1")) == ["POLICY_VIOLATION"]
+    assert cluster.state().elr == (2,)
+    assert cluster.image.config(BROKER, "")[MIN_ISR] == "2"
+
+
+def test_what_a_node_was_started_with_counts_last() -> None:
+    image = DecidedCluster().image
+    of_node = InForce(static(unclean_leader_election_enable="true", min_insync_replicas="3"), image)
+    assert of_node.unclean_leader_election("t")
+    assert of_node.min_insync_replicas("t") == 1, "the cluster has it from the start"
+    applied([ConfigRecord(BROKER, "", "unclean.leader.election.enable", "false")], image)
+    assert not of_node.unclean_leader_election("t")
+    applied([ConfigRecord(TOPIC, "t", "unclean.leader.election.enable", "true")], image)
+    assert of_node.unclean_leader_election("t")

@@ -1,0 +1,148 @@
+"""What a node that is not the active controller answers by itself, and what it hands on."""
+
+from random import Random
+from typing import Any
+
+from support.decided_cluster import DecidedCluster
+from support.images import name_of, static
+
+from minikafka.controller.decisions import forwarding_rules
+from minikafka.controller.decisions.decision import Context
+from minikafka.controller.decisions.routing import DECISIONS
+from minikafka.protocol.messages import alter_configs as replacing
+from minikafka.protocol.messages import incremental_alter_configs as altering
+from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+
+TOPIC, BROKER, LOGGER = 2, 4, 8
+
+
+class Nodes:
+    """Node 2 is asked, node 1 is the active controller."""
+
+    def __init__(self) -> None:
+        self.cluster = DecidedCluster()
+        self.cluster.topic((1, 2))
+        self.levels = {"root": "INFO", "minikafka": "INFO"}
+        self.handed_on: list[tuple[int, str]] | None = None
+
+    def ask(
+        self, *resources: tuple[int, str, str, str | None], incremental: bool = True, validate: bool = False
+    ) -> list[str]:
+        """The errors by resource, in the order of the request."""
+        request: Any
+        if incremental:
+            request = altering.IncrementalAlterConfigsRequest(
+                resources=[
+                    altering.AlterConfigsResource(
+                        resource_type=kind,
+                        resource_name=name,
+                        configs=[altering.AlterableConfig(name=key, config_operation=value is None, value=value)],
+                    )
+                    for kind, name, key, value in resources
+                ],
+                validate_only=validate,
+            )
+        else:
+            request = replacing.AlterConfigsRequest(
+                resources=[
+                    replacing.AlterConfigsResource(
+                        resource_type=kind,
+                        resource_name=name,
+                        configs=[replacing.AlterableConfig(name=key, value=value)],
+                    )
+                    for kind, name, key, value in resources
+                ],
+                validate_only=validate,
+            )
+        split = forwarding_rules.split(self.cluster.image, request, Context(static(2), Random(0), 1, self.levels))
+        self.levels.update(split.log_levels)
+        self.handed_on = None
+        response = None
+        if split.request is not None:
+            self.handed_on = [(one.resource_type, one.resource_name) for one in split.request.resources]
+            deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, handed_on=True)
+            decide = DECISIONS[type(request)]
+            response = self.cluster.carry_out(decide(self.cluster.image, split.request, deciding))
+        merged = split.merge(response)
+        asked = [(kind, name) for kind, name, *_ in resources]
+        assert [(one.resource_type, one.resource_name) for one in merged.responses] == asked
+        return [name_of(one.error_code) for one in merged.responses]
+
+
+def test_settings_of_a_node_are_changed_by_asking_it() -> None:
+    nodes = Nodes()
+    assert nodes.ask((BROKER, "2", "background.threads", "9")) == ["NONE"]
+    assert nodes.handed_on == [(BROKER, "2")]
+    assert nodes.cluster.image.config(BROKER, "2") == {"background.threads": "9"}
+    assert nodes.ask((BROKER, "1", "background.threads", "9"), (BROKER, "x", "a", "b")) == ["INVALID_REQUEST"] * 2
+    assert nodes.handed_on is None
+
+
+def test_settings_of_all_nodes_by_asking_any() -> None:
+    nodes = Nodes()
+    assert nodes.ask((BROKER, "", "background.threads", "9")) == ["NONE"]
+    assert nodes.cluster.image.config(BROKER, "")["background.threads"] == "9"
+
+
+def test_loggers_are_the_asked_nodes_own() -> None:
+    nodes = Nodes()
+    assert nodes.ask((LOGGER, "2", "minikafka", "DEBUG"), (LOGGER, "1", "root", "WARN")) == ["NONE", "INVALID_REQUEST"]
+    assert nodes.levels == {"root": "INFO", "minikafka": "DEBUG"}
+    assert nodes.handed_on is None
+    assert nodes.ask((LOGGER, "2", "minikafka", "WARN"), validate=True) == ["NONE"]
+    assert nodes.levels["minikafka"] == "DEBUG"
+
+
+def test_answers_come_in_the_order_of_the_questions() -> None:
+    nodes = Nodes()
+    asked = [
+        (TOPIC, "t", "retention.ms", "5"),
+        (BROKER, "3", "background.threads", "9"),
+        (TOPIC, "nope", "retention.ms", "5"),
+        (LOGGER, "2", "root", "WARN"),
+        (BROKER, "2", "background.threads", "9"),
+    ]
+    errors = nodes.ask(*asked)
+    assert errors == ["NONE", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PARTITION", "NONE", "NONE"]
+    assert nodes.handed_on == [(TOPIC, "t"), (TOPIC, "nope"), (BROKER, "2")]
+
+
+def test_replacing_settings_is_split_as_well() -> None:
+    nodes = Nodes()
+    asked = [(BROKER, "2", "background.threads", "9"), (BROKER, "3", "background.threads", "9")]
+    assert nodes.ask(*asked, incremental=False) == ["NONE", "INVALID_REQUEST"]
+    assert nodes.ask((LOGGER, "2", "root", "WARN"), incremental=False) == ["INVALID_REQUEST"]
+
+
+def test_values_are_checked_wherever_that_is_decided() -> None:
+    nodes = Nodes()
+    assert nodes.ask((BROKER, "2", "background.threads", "0")) == ["INVALID_REQUEST"]
+    assert nodes.ask((BROKER, "2", "node.id", "7")) == ["INVALID_REQUEST"]
+    assert nodes.ask((BROKER, "2", "min.insync.replicas", "2")) == ["INVALID_CONFIG"]
+
+
+def test_loggers_are_never_set_for_another_node() -> None:
+    nodes = Nodes()
+    request = altering.IncrementalAlterConfigsRequest(
+        resources=[
+            altering.AlterConfigsResource(
+                resource_type=LOGGER,
+                resource_name="1",
+                configs=[altering.AlterableConfig(name="root", value="WARN")],
+            )
+        ]
+    )
+    deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, handed_on=True)
+    decision = DECISIONS[type(request)](nodes.cluster.image, request, deciding)
+    assert not decision.log_levels
+    assert name_of(decision.reply.responses[0].error_code) == "INVALID_REQUEST"
+
+
+def test_everything_else_is_handed_on_as_it_is() -> None:
+    nodes = Nodes()
+    request, response = CreateTopicsRequest(), object()
+    split = forwarding_rules.split(nodes.cluster.image, request, Context(static(2), Random(0), 7))
+    assert split.request is request
+    assert split.merge(response) is response
+    empty = altering.IncrementalAlterConfigsRequest()
+    assert forwarding_rules.split(nodes.cluster.image, empty, Context(static(2), Random(0), 7)).request is empty

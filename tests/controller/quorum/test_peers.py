@@ -1,0 +1,222 @@
+"""Nodes that talk: hellos, refusals, questions that are answered, and connections that go."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from support.memory_network import MemoryNetwork
+
+from minikafka.controller.quorum.peer_connection import Frames, Lost, Reply
+from minikafka.controller.quorum.peer_frames import (
+    BadFrame,
+    Hello,
+    decode_frame,
+    encode_frame,
+    hello_from,
+    hello_map,
+    objection,
+)
+from minikafka.controller.quorum.peers import Peers, Unreachable
+
+VOTERS = {1: ("node-1", 9093), 2: ("node-2", 9093), 3: ("node-3", 9093)}
+
+
+def hello(node_id: int = 1, to: int | None = None, cluster_id: str | None = None) -> Hello:
+    return Hello(node_id, to, cluster_id, VOTERS)
+
+
+def test_a_hello_is_the_same_on_the_other_side() -> None:
+    for one in (hello(), hello(1, 2, "a-cluster")):
+        assert hello_from(decode_frame(encode_frame(hello_map(one))[4:])) == one
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "word"),
+    [
+        (hello(1), hello(2, 1), None),
+        (hello(1, cluster_id="a"), hello(2, 1, None), None),
+        (hello(1), hello(2), None),
+        (hello(1), hello(1), None),
+        (hello(1, cluster_id="a"), hello(2, 1, "b"), "node 2 belongs to cluster b, node 1 to a"),
+        (hello(1), hello(2, 3), "node 3 was expected at this address, but node 1 is there"),
+        (hello(1, 3), hello(2), "node 3 was expected at this address, but node 2 is there"),
+        (hello(1), hello(1, 1), "two nodes have node.id=1"),
+    ],
+)
+def test_who_must_not_talk(own: Hello, other: Hello, word: str | None) -> None:
+    found = objection(own, other)
+    assert found is None if word is None else found is not None and word in found
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"kind": "ask"},
+        {**hello_map(hello()), "version": 1},
+        {**hello_map(hello()), "node": "1"},
+        {**hello_map(hello()), "to": "1"},
+        {**hello_map(hello()), "cluster": 7},
+        {**hello_map(hello()), "voters": None},
+        {**hello_map(hello()), "voters": [[1, "host"]]},
+    ],
+)
+def test_what_is_no_hello(frame: dict[str, Any]) -> None:
+    with pytest.raises(BadFrame):
+        hello_from(frame)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc1", b"\x90", b"\x80", b"\x81\xa4kind\x01", b"\xdf\xff\xff\xff\xff", b"\x81\x01\x02"]
+)
+def test_what_is_no_frame(data: bytes) -> None:
+    with pytest.raises(BadFrame):
+        decode_frame(data)
+
+
+class Node:
+    """Peers that answer `double` with twice the number, and never answer `silence`."""
+
+    def __init__(self, network: MemoryNetwork, node_id: int, cluster_id: str | None = None) -> None:
+        self.cluster_id = cluster_id
+        self.lost: list[int] = []
+        self.refused: list[str] = []
+        self._network = network.of(node_id)
+        self.peers = Peers(
+            node_id,
+            network=self._network,
+            voters=VOTERS,
+            cluster_id=lambda: self.cluster_id,
+            learn=self._learn,
+            on_ask=self._asked,
+            on_lost=self.lost.append,
+            on_refused=lambda node, reason: self.refused.append(reason),
+        )
+
+    def _learn(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+
+    def _asked(self, sender: int, what: str, body: dict[str, Any], reply: Reply) -> None:
+        if what == "double":
+            reply({"number": 2 * body["number"]})
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        await self.peers.run(await self._network.listen("", 0), task_status=task_status)
+
+
+def with_nodes(
+    story: Callable[[MemoryNetwork, trio.Nursery, Node, Node], Awaitable[None]], *clusters: str | None
+) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        one, two = (Node(network, node_id, cluster_id) for node_id, cluster_id in zip((1, 2), clusters, strict=True))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(one.run)
+            await story(network, nursery, one, two)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_questions_are_answered_whatever_their_number() -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        answers: list[int] = []
+
+        async def ask(number: int) -> None:
+            answers.append((await one.peers.ask(2, "double", {"number": number}))["number"])
+
+        async with trio.open_nursery() as asking:
+            for number in range(100):
+                asking.start_soon(ask, number)
+        assert sorted(answers) == list(range(0, 200, 2))
+        assert two.cluster_id == "a"  # learned from the hello
+
+    with_nodes(story, "a", None)
+
+
+def test_a_node_that_is_not_there_is_unreachable_and_soon_found_when_it_comes() -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        for _ in range(20):
+            with pytest.raises(Unreachable):
+                await one.peers.ask(2, "double", {"number": 1})
+            await trio.sleep(0.05)
+        assert 2 in one.lost
+        await nursery.start(two.run)
+        await trio.sleep(0.25)
+        assert await one.peers.ask(2, "double", {"number": 1}) == {"number": 2}
+
+    with_nodes(story, None, None)
+
+
+def test_a_connection_that_ends_is_told_to_both_and_to_whoever_waits() -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        life, told = trio.CancelScope(), trio.Event()
+
+        async def live(task_status: trio.TaskStatus[None]) -> None:
+            with life:
+                await two.run(task_status)
+
+        async def ask() -> None:
+            with pytest.raises(Lost):
+                await one.peers.ask(2, "silence", {})
+            told.set()
+
+        await nursery.start(live)
+        nursery.start_soon(ask)
+        await trio.sleep(1)
+        life.cancel()
+        await told.wait()
+        await trio.sleep(0.01)
+        assert one.lost == [2]
+
+    with_nodes(story, None, None)
+
+
+def test_another_cluster_is_refused_in_words_on_both_sides() -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        with pytest.raises(Unreachable, match="node 1 belongs to cluster a, node 2 to b"):
+            await one.peers.ask(2, "double", {"number": 1})
+        assert len(one.refused) == 1
+        assert two.refused == []  # it did not ask; it only says so in its log
+
+    with_nodes(story, "a", "b")
+
+
+def test_a_network_that_is_cut_and_healed_is_found_again() -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        await nursery.start(two.run)
+        await one.peers.ask(2, "double", {"number": 1})
+        network.cut((1, 2))
+        with trio.move_on_after(1):
+            await one.peers.ask(2, "double", {"number": 1})
+            raise AssertionError("nothing gets through")
+        network.heal()
+        await trio.sleep(0.25)
+        assert await one.peers.ask(2, "double", {"number": 3}) == {"number": 6}
+
+    with_nodes(story, None, None)
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", encode_frame({"kind": "ask", "id": 1})])
+def test_who_says_no_hello_is_hung_up_on(garbage: bytes) -> None:
+    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        stream = await network.of(3).connect("node-1", 9093)
+        await stream.send_all(garbage)
+        with trio.fail_after(2):
+            assert await stream.receive_some() == b""
+
+    with_nodes(story, None, None)
+
+
+def test_frames_are_limited() -> None:
+    async def main() -> None:
+        here, there = trio.testing.memory_stream_pair()
+        frames = Frames(there, 100)
+        await here.send_all(encode_frame({"kind": "x" * 200}))
+        with pytest.raises(BadFrame, match="allowed are 1 to 100"):
+            await frames.next()
+
+    trio.run(main)

@@ -1,0 +1,88 @@
+"""Random lives of a quorum with its real driver: power cuts, cut networks, slow disks. What was answered lasts."""
+
+from random import Random
+
+import pytest
+import trio
+from support.controllers import make_slow
+from support.quorum import Controllers, run
+
+from minikafka.controller.metadata.snapshot_encoding import records_of
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
+
+STEPS = 25
+VOTERS = (1, 2, 3)
+
+
+async def live(cluster: Controllers, random: Random) -> None:
+    """One life, and what must be true at its end."""
+    await cluster.start(*VOTERS)
+    answered: list[str] = []
+    async with trio.open_nursery() as nursery:
+        for step in range(STEPS):
+            await _mistreat(cluster, random)
+            nursery.start_soon(_ask, cluster, random.choice(sorted(cluster.running)), f"user-{step}", answered)
+            await trio.sleep(random.choice((0.01, 0.3, 2.0)))
+    cluster.network.heal()
+    for disk in cluster.disks.values():
+        make_slow(disk, 0)
+    await cluster.start(*(node_id for node_id in VOTERS if node_id not in cluster.running))
+    with trio.fail_after(30):
+        await cluster.leader()
+        await cluster.agree()
+    assert len(answered) >= STEPS // 6, "most of the time a majority is there"
+    assert {(("user", name),) for name in answered} <= set(cluster[1].image.quotas)
+    assert len({tuple(records_of(cluster[node_id].image)) for node_id in VOTERS}) == 1
+    assert not [one.failure for one in cluster.running.values() if one.failure]
+
+
+async def _mistreat(cluster: Controllers, random: Random) -> None:
+    victim = random.choice(VOTERS)
+    match random.randrange(7):
+        case 0 if len(cluster.running) > 1 and victim in cluster.running:
+            await cluster.kill(victim)
+        case 1:
+            cluster.network.isolate(victim)
+        case 2:
+            make_slow(cluster.disks[victim], random.choice((0, 0, 0.05, 0.2)))
+        case 3 | 4:
+            cluster.network.heal()
+        case _:
+            await cluster.start(*(node_id for node_id in VOTERS if node_id not in cluster.running))
+
+
+async def _ask(cluster: Controllers, node_id: int, name: str, answered: list[str]) -> None:
+    """Set a quota, unless the node that is asked goes meanwhile."""
+    entry = RequestEntryData(
+        entity=[EntityData(entity_type="user", entity_name=name)], ops=[OpData(key="producer_byte_rate", value=1.0)]
+    )
+    member = cluster.running[node_id]
+
+    async def until_it_ends() -> None:
+        await member.ended.wait()
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(until_it_ends)
+        try:
+            response = await member.controller.handle(AlterClientQuotasRequest(entries=[entry]), 1)
+            assert response.entries[0].error_code == 0
+            answered.append(name)
+        except KafkaError:
+            pass
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_was_answered_lasts_and_all_agree(seed: int) -> None:
+    async def story(cluster: Controllers) -> None:
+        await live(cluster, Random(seed))
+
+    settings = {"metadata.log.max.record.bytes.between.snapshots": "1000"} if seed % 2 else {}
+    run(story, seed=seed * 1000, given={"request.timeout.ms": "2000", **settings})

@@ -1,0 +1,181 @@
+"""The metadata log as Raft wants it: epochs, cuts, snapshots, and what a crash leaves of them."""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import FeatureRecord, UnreadableRecord
+from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
+from minikafka.controller.quorum.raft_log import StoredLog
+from minikafka.controller.raft import ElectionState, EpochEnd, SnapshotId
+from minikafka.controller.standalone_log import LocalLog, encode_decision
+from minikafka.protocol.records.batch import batches
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.memory_disk import MemoryDisk
+
+DIRECTORY = "/data/__cluster_metadata-0"
+
+
+def opened(disk: MemoryDisk) -> StoredLog:
+    return StoredLog.open(disk, "/data", LogConfig(retention_ms=-1), now_ms=lambda: 0)
+
+
+def batch(count: int = 1) -> bytes:
+    return encode_decision([FeatureRecord("x", 1)] * count, 0)
+
+
+def filled(disk: MemoryDisk) -> StoredLog:
+    """Offsets 0 to 3 of epoch 1, 3 and 4 of epoch 2, from 5 to 9 of epoch 4."""
+    log = opened(disk)
+    assert log.append_as_leader(batch(3), 1) == 3
+    assert log.append_as_leader(batch() + batch(), 2) == 5
+    assert log.append_as_leader(batch(5), 4) == 10
+    return log
+
+
+def waited(wait: Callable[[], Awaitable[Any]]) -> None:
+    trio.run(wait)
+
+
+def test_a_new_log_is_empty_and_of_epoch_0() -> None:
+    log = opened(MemoryDisk(Random(0)))
+    assert (log.start_offset, log.end_offset, log.last_epoch, log.latest_snapshot()) == (0, 0, 0, None)
+    assert log.end_offset_for(0) == log.end_offset_for(7) == EpochEnd(0, 0)
+    assert log.read(0, 1000) == b""
+    assert log.election_state() == ElectionState()
+
+
+def test_epochs_end_where_the_next_one_begins() -> None:
+    log = filled(MemoryDisk(Random(0)))
+    assert log.last_epoch == 4
+    assert [log.end_offset_for(epoch) for epoch in range(6)] == [(0, 0), (1, 3), (2, 5), (2, 5), (4, 10), (4, 10)]
+
+
+def test_whole_batches_are_read_and_at_least_one() -> None:
+    log = filled(MemoryDisk(Random(0)))
+    assert [one.base_offset for one in batches(log.read(0, 1))] == [0]
+    assert [one.base_offset for one in batches(log.read(0, 1 << 20))] == [0, 3, 4, 5]
+    two = len(log.read(3, 1)) * 2
+    assert [one.base_offset for one in batches(log.read(3, two + 10))] == [3, 4]
+
+
+def test_a_follower_appends_what_its_leader_has_and_nothing_else() -> None:
+    leader, log = filled(MemoryDisk(Random(0))), opened(MemoryDisk(Random(1)))
+    data = leader.read(0, 1 << 20)
+    for wrong in (leader.read(3, 1 << 20), data[:-1], data[:-1] + bytes([data[-1] ^ 1])):
+        with pytest.raises(ValueError, match=r"batch of the metadata log|behind the last batch"):
+            log.append_as_follower(wrong)
+        assert log.end_offset == 0
+    assert log.append_as_follower(data) == 10
+    assert log.read(0, 1 << 20) == data
+    assert log.end_offset_for(3) == (2, 5)
+
+
+def test_what_is_cut_off_is_forgotten() -> None:
+    log = filled(MemoryDisk(Random(0)))
+    log.truncate_to(4)
+    assert (log.end_offset, log.last_epoch) == (4, 2)
+    assert log.end_offset_for(9) == (2, 4)
+    assert log.append_as_leader(batch(), 5) == 5
+
+
+def test_a_snapshot_takes_the_place_of_what_it_stands_for() -> None:
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+    data = encode_snapshot(records_of(Image()))
+
+    async def write() -> None:
+        await log.sync()
+        await log.write_snapshot(SnapshotId(5, 2), data)
+
+    waited(write)
+    for found in (log, opened_again(disk, log)):
+        assert found.latest_snapshot() == (5, 2)
+        assert (found.start_offset, found.start_epoch, found.end_offset, found.last_epoch) == (5, 2, 10, 4)
+        assert found.end_offset_for(1) == found.end_offset_for(2) == EpochEnd(2, 5)
+        assert found.read_snapshot(SnapshotId(5, 2), 3, 4) == (len(data), data[3:7])
+        assert found.read_snapshot(SnapshotId(4, 2), 0, 4) is None
+
+
+def opened_again(disk: MemoryDisk, log: StoredLog) -> StoredLog:
+    log.close()
+    disk.unlock_all()
+    return opened(disk)
+
+
+def test_an_installed_snapshot_begins_the_log_anew() -> None:
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+    data = encode_snapshot(records_of(Image()))
+    with pytest.raises(UnreadableRecord):
+        log.start_at(SnapshotId(100, 6), data[:-1])
+    assert log.end_offset == 10
+    log.start_at(SnapshotId(100, 6), data)
+    for found in (log, opened_again(disk, log)):
+        assert (found.start_offset, found.end_offset, found.last_epoch) == (100, 100, 6)
+        assert found.end_offset_for(6) == EpochEnd(6, 100)
+    assert opened_again(disk, found).append_as_leader(batch(), 7) == 101
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_crash_while_a_snapshot_is_installed_leaves_the_old_log_or_the_new_one(seed: int) -> None:
+    disk = MemoryDisk(Random(seed))
+    log = filled(disk)
+    waited(log.sync)
+    log.start_at(SnapshotId(7, 3), encode_snapshot(records_of(Image())))
+    disk.crash()
+    found = opened(disk)
+    assert (found.start_offset, found.end_offset, found.last_epoch) == (7, 7, 3)
+
+
+def test_a_log_that_lost_its_snapshot_is_refused() -> None:
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+
+    async def write() -> None:
+        await log.sync()
+        await log.write_snapshot(SnapshotId(10, 4), encode_snapshot(records_of(Image())))
+
+    waited(write)
+    log.close()
+    disk.remove(f"{DIRECTORY}/{log_name(10, 4)}")
+    disk.unlock_all()
+    with pytest.raises(UnreadableRecord, match="begins at 10, and what was before is gone"):
+        opened(disk)
+
+
+def log_name(offset: int, epoch: int) -> str:
+    return f"{offset:020d}-{epoch:010d}.checkpoint"
+
+
+def test_the_election_state_lasts_and_one_of_another_version_stops_the_start() -> None:
+    disk = MemoryDisk(Random(0))
+    log = opened(disk)
+
+    async def persist() -> None:
+        await log.persist(ElectionState(7, voted_for=2), [1, 2, 3])
+
+    waited(persist)
+    disk.crash()
+    log = opened(disk)
+    assert log.election_state() == ElectionState(7, voted_for=2)
+    disk.write_atomically(f"{DIRECTORY}/quorum-state", b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"data_version":9}')
+    with pytest.raises(UnreadableRecord, match="quorum-state has version 9"):
+        log.election_state()
+
+
+def test_the_log_of_a_node_alone_is_continued_by_a_quorum() -> None:
+    disk = MemoryDisk(Random(0))
+    alone = LocalLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    alone.append([[FeatureRecord("x", 1)]])
+    alone.commit_now()
+    epoch = alone.leader_epoch
+    alone.close()
+    disk.unlock_all()
+    log = opened(disk)
+    assert log.end_offset == 1
+    assert log.election_state() == ElectionState(epoch)

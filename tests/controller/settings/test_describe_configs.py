@@ -1,0 +1,213 @@
+"""DescribeConfigs: values in force, where they come from, and what else they are called."""
+
+from typing import Any
+
+import pytest
+from support.images import applied, cluster, name_of, static, with_topic
+
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import ConfigRecord
+from minikafka.controller.settings.describe_configs import describe_configs
+from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+LEVELS = {"root": "INFO", "minikafka": "DEBUG"}
+Synonym = tuple[str, str | None, int]
+
+
+def a_cluster(*records: ConfigRecord) -> Image:
+    return applied(records, with_topic(cluster(), "t", (1,)))
+
+
+def ask(
+    image: Image,
+    *resources: tuple[int, str],
+    keys: list[str] | None = None,
+    node: StaticSettings | None = None,
+    **more: bool,
+) -> list[Any]:
+    asked = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+        for kind, name in resources
+    ]
+    request = DescribeConfigsRequest(resources=asked, include_synonyms=True, **more)
+    return describe_configs(request, InForce(node or static(), image), LEVELS).results
+
+
+def told(image: Image, kind: int, name: str, key: str, node: StaticSettings | None = None) -> tuple[Any, ...]:
+    """Value, source and synonyms of one setting."""
+    (result,) = ask(image, (kind, name), keys=[key], node=node)
+    (entry,) = result.configs
+    synonyms = [(one.name, one.value, one.source) for one in entry.synonyms]
+    return entry.value, entry.config_source, synonyms
+
+
+def test_a_topics_own_setting_comes_before_the_nodes() -> None:
+    image = a_cluster(ConfigRecord(TOPIC, "t", "cleanup.policy", " compact , delete,delete "))
+    assert told(image, TOPIC, "t", "cleanup.policy") == (
+        "compact,delete",
+        1,
+        [("cleanup.policy", "compact,delete", 1), ("log.cleanup.policy", "delete", 5)],
+    )
+
+
+RETENTION: dict[str, tuple[dict[str, str], str, str | None, int, list[Synonym]]] = {
+    "nothing": ({}, "168", None, 5, []),
+    "hours": ({"log_retention_hours": "5"}, "5", None, 5, []),
+    "milliseconds and hours": (
+        {"log_retention_hours": "5", "log_retention_ms": "7200000"},
+        "5",
+        "7200000",
+        4,
+        [("log.retention.ms", "7200000", 4), ("log.retention.hours", "5", 4), ("log.retention.hours", "168", 5)],
+    ),
+    "minutes and milliseconds": (
+        {"log_retention_minutes": "3", "log_retention_ms": "1"},
+        "168",
+        "1",
+        4,
+        [("log.retention.ms", "1", 4), ("log.retention.minutes", "3", 4), ("log.retention.hours", "168", 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "hours", "ms", "source", "synonyms"), RETENTION.values(), ids=RETENTION)
+def test_retention_given_in(
+    given: dict[str, str], hours: str, ms: str | None, source: int, synonyms: list[Synonym]
+) -> None:
+    image, node = a_cluster(), static(**given)
+    assert told(image, BROKER, "1", "log.retention.hours", node)[0] == hours
+    assert told(image, BROKER, "1", "log.retention.ms", node) == (ms, source, synonyms)
+    assert told(image, TOPIC, "t", "retention.ms", node)[1:] == (source, synonyms)
+
+
+IN_FORCE: list[tuple[dict[str, str], str, str]] = [
+    ({}, "retention.ms", "604800000"),
+    ({"log_retention_hours": "1"}, "retention.ms", "3600000"),
+    ({"log_retention_hours": "1", "log_retention_minutes": "1"}, "retention.ms", "60000"),
+    ({"log_retention_minutes": "1", "log_retention_ms": "5"}, "retention.ms", "5"),
+    ({"log_retention_hours": "-1"}, "retention.ms", "-1"),
+    ({"log_roll_hours": "2"}, "segment.ms", "7200000"),
+    ({"log_roll_hours": "2", "log_roll_ms": "9"}, "segment.ms", "9"),
+    ({"log_roll_jitter_hours": "1"}, "segment.jitter.ms", "3600000"),
+    ({"log_flush_scheduler_interval_ms": "7"}, "flush.ms", "7"),
+    ({"log_flush_scheduler_interval_ms": "7", "log_flush_interval_ms": "3"}, "flush.ms", "3"),
+    ({"message_max_bytes": "1000"}, "max.message.bytes", "1000"),
+]
+
+
+@pytest.mark.parametrize(("given", "name", "value"), IN_FORCE)
+def test_a_topic_has_what_the_nodes_file_says(given: dict[str, str], name: str, value: str) -> None:
+    assert told(a_cluster(), TOPIC, "t", name, static(**given))[0] == value
+
+
+def test_a_nodes_own_change_comes_before_the_change_for_all() -> None:
+    name = "log.cleaner.threads"
+    image = a_cluster(ConfigRecord(BROKER, "", name, "3"), ConfigRecord(BROKER, "1", name, "2"))
+    assert told(image, BROKER, "1", name) == ("2", 2, [(name, "2", 2), (name, "3", 3), (name, "1", 5)])
+    applied([ConfigRecord(BROKER, "1", name, None)], image)
+    assert told(image, BROKER, "1", name, static(log_cleaner_threads="4"))[0] == "3"
+
+
+def test_a_change_displaces_what_the_file_says_by_a_name_that_counts_more() -> None:
+    image = a_cluster(ConfigRecord(BROKER, "", "log.roll.ms", "5"))
+    assert told(image, TOPIC, "t", "segment.ms", static(log_roll_ms="1", log_roll_hours="2"))[0] == "5"
+
+
+def test_all_brokers_have_only_what_was_set_for_all() -> None:
+    image = a_cluster(ConfigRecord(BROKER, "", "no.such", "5"))
+    (result,) = ask(image, (BROKER, ""))
+    entries = {entry.name: (entry.value, entry.config_source, entry.is_sensitive) for entry in result.configs}
+    assert entries == {"min.insync.replicas": ("1", 3, False), "no.such": (None, 3, True)}
+    assert told(image, BROKER, "", "min.insync.replicas")[2] == [("min.insync.replicas", "1", 3)]
+
+
+def test_a_node_tells_every_setting_and_hides_secrets_and_what_it_does_not_know() -> None:
+    node = static(ssl_key_password="hunter2", some_addon="secret")
+    (result,) = ask(a_cluster(), (BROKER, "1"), node=node)
+    entries = {entry.name: entry for entry in result.configs}
+    assert len(entries) == 341
+    for name in ("ssl.key.password", "some.addon"):
+        assert (entries[name].value, entries[name].is_sensitive) == (None, True)
+        assert all(synonym.value is None for synonym in entries[name].synonyms)
+    assert (entries["node.id"].value, entries["node.id"].config_source, entries["node.id"].read_only) == ("1", 4, True)
+    assert entries["log.retention.ms"].value is None
+    assert not entries["message.max.bytes"].read_only
+
+
+def test_a_listeners_own_setting_is_shown_like_the_one_behind() -> None:
+    place, secret = "listener.name.x.ssl.keystore.location", "listener.name.x.ssl.keystore.password"
+    image = a_cluster(ConfigRecord(BROKER, "1", place, "/x"), ConfigRecord(BROKER, "1", secret, "hunter2"))
+    assert told(image, BROKER, "1", place) == ("/x", 2, [(place, "/x", 2)])
+    assert told(image, BROKER, "1", secret) == (None, 2, [(secret, None, 2)])
+
+
+def test_own_defaults_are_defaults() -> None:
+    node = StaticSettings(1, {"node.id": "1"}, {"group.initial.rebalance.delay.ms": "0"})
+    name = "group.initial.rebalance.delay.ms"
+    assert told(a_cluster(), BROKER, "1", name, node) == ("0", 5, [(name, "0", 5)])
+
+
+def test_a_group_has_settings_whether_it_exists_or_not() -> None:
+    name = "consumer.session.timeout.ms"
+    image = a_cluster(ConfigRecord(GROUP, "g", name, "50000"))
+    behind = ("group.consumer.session.timeout.ms", "45000", 5)
+    assert told(image, GROUP, "g", name) == ("50000", 8, [(name, "50000", 8), behind])
+    assert told(image, GROUP, "other", name) == ("45000", 5, [behind])
+    isolation = "share.isolation.level"
+    assert told(image, GROUP, "g", isolation) == ("read_uncommitted", 5, [(isolation, "read_uncommitted", 5)])
+
+
+def test_a_subscription_has_defaults() -> None:
+    image = a_cluster(ConfigRecord(METRICS, "m", "interval.ms", "1000"))
+    assert told(image, METRICS, "m", "interval.ms") == ("1000", 7, [("interval.ms", "1000", 7)])
+    assert told(image, METRICS, "m", "metrics") == ("", 5, [])
+
+
+def test_loggers_have_levels() -> None:
+    (result,) = ask(a_cluster(), (LOGGER, "1"))
+    assert [(entry.name, entry.value, entry.config_source) for entry in result.configs] == [
+        ("minikafka", "DEBUG", 6),
+        ("root", "INFO", 6),
+    ]
+
+
+REFUSED = [
+    (TOPIC, "unknown", "UNKNOWN_TOPIC_OR_PARTITION"),
+    (TOPIC, "a/b", "INVALID_TOPIC_EXCEPTION"),
+    (TOPIC, "", "INVALID_TOPIC_EXCEPTION"),
+    (BROKER, "7", "INVALID_REQUEST"),
+    (BROKER, "one", "INVALID_REQUEST"),
+    (LOGGER, "7", "INVALID_REQUEST"),
+    (LOGGER, "", "INVALID_REQUEST"),
+    (GROUP, "", "INVALID_REQUEST"),
+    (METRICS, "", "INVALID_REQUEST"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "error"), REFUSED)
+def test_refused_alone(kind: int, name: str, error: str) -> None:
+    refused, answered = ask(a_cluster(), (kind, name), (TOPIC, "t"))
+    assert (name_of(refused.error_code), refused.configs) == (error, [])
+    assert (refused.resource_type, refused.resource_name) == (kind, name)
+    assert (answered.error_code, len(answered.configs)) == (0, 33)
+
+
+def test_an_unknown_resource_type_spoils_all() -> None:
+    assert [name_of(one.error_code) for one in ask(a_cluster(), (TOPIC, "t"), (3, "x"))] == ["INVALID_REQUEST"] * 2
+
+
+def test_keys_choose_and_none_of_them_means_all() -> None:
+    image = a_cluster()
+    (some,) = ask(image, (TOPIC, "t"), keys=["segment.ms", "no.such"])
+    assert [entry.name for entry in some.configs] == ["segment.ms"]
+    assert all(len(ask(image, (TOPIC, "t"), keys=keys)[0].configs) == 33 for keys in ([], None))
+
+
+def test_documentation_comes_when_asked_for() -> None:
+    (without,) = ask(a_cluster(), (TOPIC, "t"))
+    (having,) = ask(a_cluster(), (TOPIC, "t"), include_documentation=True)
+    assert all(entry.documentation is None for entry in without.configs)
+    assert all(entry.documentation for entry in having.configs)

@@ -1,0 +1,341 @@
+"""The controller: order, group commit, subscribers, what is seen when, and what a restart brings back."""
+
+import contextlib
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from support.controllers import ENDPOINTS, create, creation, make_slow, started, with_controller
+
+from minikafka.controller.decisions.decision import Decision
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import FeatureRecord, Record, RemoveTopic, TopicRecord
+from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.protocol.errors import InvalidTopicError, NotControllerError
+from minikafka.protocol.messages import incremental_alter_configs as incremental
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
+
+
+def new_disk() -> MemoryDisk:
+    return MemoryDisk(Random(0))
+
+
+def test_a_new_cluster_has_an_id_and_knows_its_node() -> None:
+    async def use(controller: StandaloneController) -> int:
+        return controller.broker_epoch
+
+    controller, epoch = with_controller(new_disk(), use)
+    assert len(controller.image.cluster_id) == 22
+    assert (epoch, controller.image.live_brokers()) == (0, [1])
+    assert controller.image.config(4, "") == {"min.insync.replicas": "1"}
+
+
+def test_after_a_restart_everything_is_there_and_the_broker_has_a_new_epoch() -> None:
+    disk = new_disk()
+
+    async def first(controller: StandaloneController) -> list[int]:
+        return await create(controller, "a", "b", partitions=3)
+
+    before, codes = with_controller(disk, first)
+    assert codes == [0, 0]
+    again = started(disk)
+    assert again.image == before.image
+    assert again.offset == before.offset
+    again.close()
+
+    async def second(controller: StandaloneController) -> int:
+        assert controller.leader_epoch == 2
+        return controller.broker_epoch
+
+    after, epoch = with_controller(disk, second)
+    assert epoch == 1
+    assert [state.leader_epoch for state in after.image.topics["a"].partitions] == [1, 1, 1]
+
+
+def test_subscribers_see_the_changed_image_before_the_answer_comes() -> None:
+    seen: list[tuple[list[str], bool]] = []
+
+    async def use(controller: StandaloneController) -> None:
+        answered = trio.Event()
+
+        def subscriber(records: Sequence[Record]) -> None:
+            names = [record.name for record in records if isinstance(record, TopicRecord)]
+            assert all(name in controller.image.topics for name in names)
+            seen.append((names, answered.is_set()))
+
+        controller.subscribe(subscriber)
+        await create(controller, "a")
+        answered.set()
+
+    with_controller(new_disk(), use)
+    assert seen == [(["a"], False)]
+
+
+def test_decisions_that_wait_build_on_each_other_and_share_one_sync() -> None:
+    disk = new_disk()
+    syncs: list[None] = []
+
+    async def use(controller: StandaloneController) -> list[int]:
+        run = disk.run
+
+        async def counted(function: Any, *args: object) -> Any:
+            syncs.append(None)
+            return await run(function, *args)
+
+        disk.run = counted  # type: ignore[method-assign]
+        codes: list[int] = []
+
+        async def one() -> None:
+            codes.extend(await create(controller, "a"))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(one)
+        return codes
+
+    make_slow(disk, 0.01)
+    _, codes = with_controller(disk, use)
+    assert sorted(codes) == [0] + [36] * 49  # TOPIC_ALREADY_EXISTS
+    assert len(syncs) == 1
+
+
+def test_nobody_sees_what_is_not_on_the_device_yet() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> None:
+        make_slow(disk, 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(create, controller, "a")
+            await trio.sleep(0.5)
+            assert "a" not in controller.image.topics
+            await trio.sleep(1)
+            assert "a" in controller.image.topics
+
+    with_controller(disk, use)
+
+
+def test_what_is_wrong_is_told_to_the_one_who_asked_and_nothing_changes() -> None:
+    def refuse(image: Image) -> Decision[None]:
+        raise InvalidTopicError("no")
+
+    def broken(image: Image) -> Decision[None]:
+        raise ZeroDivisionError
+
+    async def use(controller: StandaloneController) -> None:
+        before = controller.offset
+        with pytest.raises(InvalidTopicError):
+            await controller.submit(refuse)
+        with pytest.raises(ZeroDivisionError):
+            await controller.submit(broken)
+        assert controller.offset == before
+        assert await create(controller, "a") == [0]
+
+    with_controller(new_disk(), use)
+
+
+def test_a_question_is_answered_without_a_decision() -> None:
+    async def use(controller: StandaloneController) -> Any:
+        before = controller.offset
+        response = await controller.handle(ListConfigResourcesRequest(resource_types=[4]), 1)
+        assert controller.offset == before
+        return [(one.resource_name, one.resource_type) for one in response.config_resources]
+
+    assert with_controller(new_disk(), use)[1] == [("1", 4)]
+
+
+def test_levels_of_loggers_change_with_the_answer() -> None:
+    told: list[tuple[str, str]] = []
+    change = incremental.AlterableConfig(name="root", config_operation=0, value="DEBUG")
+    resource = incremental.AlterConfigsResource(resource_type=8, resource_name="1", configs=[change])
+
+    async def use(controller: StandaloneController) -> None:
+        controller._set_log_level = lambda logger, level: told.append((logger, level))
+        await controller.handle(incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        assert controller.log_levels["root"] == "DEBUG"
+
+    with_controller(new_disk(), use)
+    assert told == [("root", "DEBUG")]
+
+
+def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> list[int]:
+        return [(await controller.allocate_producer_ids()).first for _ in range(2)]
+
+    assert with_controller(disk, use)[1] == [0, 1000]
+    assert with_controller(disk, use)[1] == [2000, 3000]
+
+
+def test_a_record_that_does_not_fit_ends_the_node() -> None:
+    def decide(image: Image) -> Decision[None]:
+        return Decision([RemoveTopic(bytes(16))], None)
+
+    async def main() -> None:
+        controller = started(new_disk())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(controller.run)
+            await controller.submit(decide)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert caught.group_contains(KeyError)
+
+
+def test_a_subscriber_that_fails_ends_the_node() -> None:
+    def subscriber(records: Sequence[Record]) -> None:
+        raise OSError("no directory for the partition")
+
+    async def use(controller: StandaloneController) -> None:
+        controller.subscribe(subscriber)
+        await create(controller, "a")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        with_controller(new_disk(), use)
+    assert caught.group_contains(OSError)
+
+
+def test_nobody_waits_for_a_controller_that_has_ended() -> None:
+    async def main() -> None:
+        disk = new_disk()
+        controller = started(disk)
+        outcomes: list[Exception] = []
+
+        async def ask() -> None:
+            with pytest.raises(NotControllerError) as caught:
+                await create(controller, "a")
+            outcomes.append(caught.value)
+
+        async with trio.open_nursery() as askers, trio.open_nursery() as nursery:
+            await nursery.start(controller.run)
+            await controller.register(ENDPOINTS)
+            make_slow(disk, 10)
+            for _ in range(3):
+                askers.start_soon(ask)
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+        with pytest.raises(NotControllerError):
+            await controller.register(ENDPOINTS)
+        assert len(outcomes) == 3
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_one_decision_is_one_batch_whole_or_not_at_all() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> None:
+        await create(controller, "a", "b", partitions=100)
+
+    with_controller(disk, use)
+    path = "/data/__cluster_metadata-0/00000000000000000000.log"
+    file = disk.open(path)
+    whole = started(disk)
+    names, size = list(whole.image.topics), file.size_bytes
+    whole.close()
+    assert names == ["a", "b"]
+    file.truncate(size - 1)
+    cut = started(disk)
+    assert list(cut.image.topics) == []
+    assert cut.image.live_brokers() == [1]
+    cut.close()
+
+
+def test_a_snapshot_stands_for_what_came_before_it() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> Image:
+        for round_ in range(20):
+            await create(controller, *[f"t{round_}-{index}" for index in range(20)], partitions=5)
+        return controller.image
+
+    bound = "100000"
+    _, image = with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots=bound)
+    names = disk.list("/data/__cluster_metadata-0")
+    snapshots = [name for name in names if name.endswith(".checkpoint")]
+    assert len(snapshots) == 2
+    logs = [name for name in names if name.endswith(".log")]
+    assert int(logs[0][:20]) > 0
+    again = started(disk)
+    assert again.image == image
+    assert list(again.image.topics) == list(image.topics)
+    again.close()
+
+
+def test_a_snapshot_that_cannot_be_written_is_tried_again_later() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> None:
+        write, failures = disk.write_atomically, [OSError("no room")]
+
+        def failing(path: str, data: bytes, *, sync: bool = True) -> None:
+            if path.endswith(".checkpoint") and failures:
+                raise failures.pop()
+            write(path, data, sync=sync)
+
+        disk.write_atomically = failing  # type: ignore[method-assign]
+        for round_ in range(10):
+            assert await create(controller, f"t{round_}", partitions=100) == [0]
+
+    with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots="50000")
+    assert any(name.endswith(".checkpoint") for name in disk.list("/data/__cluster_metadata-0"))
+
+
+def test_an_answer_survives_the_power_whatever_else_does() -> None:
+    for seed in range(12):
+        disk = MemoryDisk(Random(seed))
+
+        async def use(controller: StandaloneController) -> list[str]:
+            acknowledged: list[str] = []
+            for name in "abcdef":
+                await create(controller, name, partitions=3)
+                acknowledged.append(name)
+            return acknowledged
+
+        _, acknowledged = with_controller(disk, use)
+        disk.crash()
+        again = started(disk)
+        assert list(again.image.topics) == acknowledged
+        assert all(len(topic.partitions) == 3 for topic in again.image.topics.values())
+        again.close()
+
+
+def test_any_decision_can_be_submitted() -> None:
+    async def use(controller: StandaloneController) -> int:
+        return await controller.submit(lambda image: Decision([FeatureRecord("x", 5)], len(image.topics)))
+
+    controller, reply = with_controller(new_disk(), use)
+    assert (reply, controller.image.features["x"]) == (0, 5)
+
+
+def test_requests_of_every_kind_have_a_decision() -> None:
+    async def use(controller: StandaloneController) -> None:
+        with pytest.raises(KeyError):
+            await controller.handle(object(), 0)
+        assert (await controller.handle(creation(), 7)).topics == []
+
+    with_controller(new_disk(), use)
+
+
+def test_the_power_may_go_at_any_operation() -> None:
+    """Whenever it goes: what was answered is there, and the node starts."""
+    for operations in range(1, 150, 5):
+        disk = MemoryDisk(Random(operations))
+        acknowledged: list[str] = []
+
+        async def use(controller: StandaloneController, acknowledged: list[str] = acknowledged) -> None:
+            for name in "abcdefgh":
+                if await create(controller, name, partitions=5) == [0]:
+                    acknowledged.append(name)
+
+        disk.lose_power_after(operations)
+        with contextlib.suppress(PowerLoss, ExceptionGroup):
+            with_controller(disk, use, metadata_log_max_record_bytes_between_snapshots="2000")
+        disk.crash()
+        again = started(disk)
+        assert list(again.image.topics)[: len(acknowledged)] == acknowledged
+        again.close()

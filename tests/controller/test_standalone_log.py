@@ -1,0 +1,147 @@
+"""The metadata log and the data directories: whose they are, and what is refused."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.controllers import create, started, with_controller
+
+from minikafka.controller.metadata.records import UnreadableRecord
+from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.controller.standalone_log import LocalLog
+from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.record import Record as LogRecord
+from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.memory_disk import MemoryDisk
+
+CLUSTER = "q_K-35fHQESH_S3kC6HDJw"
+DIRECTORY = "/data/__cluster_metadata-0"
+
+
+def formatted(directory: str = "/data", *, node_id: int = 1, cluster_id: str = CLUSTER) -> MemoryDisk:
+    """A disk with a directory as Kafka's storage tool leaves it."""
+    disk = MemoryDisk(Random(0))
+    add_directory(disk, directory, node_id=node_id, cluster_id=cluster_id)
+    return disk
+
+
+def add_directory(disk: MemoryDisk, directory: str, *, node_id: int = 1, cluster_id: str = CLUSTER) -> None:
+    disk.make_directory(directory)
+    told = {"node.id": str(node_id), "version": "1", "cluster.id": cluster_id}
+    write_properties(disk, f"{directory}/{META_PROPERTIES}", told)
+
+
+def test_a_formatted_directory_keeps_its_cluster() -> None:
+    controller = started(formatted())
+    assert controller.image.cluster_id == CLUSTER
+    controller.close()
+
+
+def test_a_directory_of_another_node_is_refused() -> None:
+    with pytest.raises(WrongDirectory, match=r"/data belongs to node 3, but node\.id is 1"):
+        started(formatted(node_id=3))
+
+
+def test_directories_of_two_clusters_are_refused() -> None:
+    disk = formatted("/a")
+    add_directory(disk, "/b", cluster_id="AAAAAAAAAAAAAAAAAAAAAQ")
+    with pytest.raises(WrongDirectory, match="/b belongs to cluster AAAAAAAAAAAAAAAAAAAAAQ, other directories"):
+        started(disk, log_dirs="/a,/b")
+
+
+def test_a_metadata_log_of_another_cluster_is_refused() -> None:
+    disk = MemoryDisk(Random(0))
+    started(disk).close()
+    add_directory(disk, "/other")
+    with pytest.raises(WrongDirectory, match=f"belong to cluster {CLUSTER}, the metadata log to"):
+        started(disk, log_dirs="/other", metadata_log_dir="/data")
+
+
+def test_the_metadata_log_has_a_directory_of_its_own_if_it_is_named() -> None:
+    disk = MemoryDisk(Random(0))
+    started(disk, metadata_log_dir="/metadata").close()
+    assert disk.exists("/metadata/__cluster_metadata-0")
+    assert not disk.exists(DIRECTORY)
+
+
+def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
+    def opened() -> LocalLog:
+        return LocalLog.open(RealDisk(), str(tmp_path), LogConfig(), now_ms=lambda: 0)
+
+    first = opened()
+    with pytest.raises(BlockingIOError):
+        opened()
+    first.close()
+
+
+def append(disk: MemoryDisk, *values: bytes) -> None:
+    """Put a batch of other bytes behind the log's end."""
+    log = LocalLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    data = bytearray(encode_batch([LogRecord(index, 0, None, value) for index, value in enumerate(values)]))
+    log._log.append(data, list(batches(data)), leader_epoch=1)
+    log.close()
+
+
+def test_a_log_of_apache_kafka_is_not_taken_over() -> None:
+    disk = MemoryDisk(Random(0))
+    append(disk, bytes.fromhex("010c00106d657461646174612e76657273696f6e001e00"))
+    with pytest.raises(UnreadableRecord, match=r"offset 0.*metadata of Apache Kafka cannot be taken over"):
+        started(disk)
+
+
+def test_a_record_that_nobody_knows_stops_the_start_and_says_where() -> None:
+    disk = MemoryDisk(Random(0))
+    controller = started(disk)
+    end = controller.offset
+    controller.close()
+    append(disk, b"\x82\xa4kind\xa9spaceship\xa7version\x00")
+    with pytest.raises(UnreadableRecord, match=f"offset {end}: .*'spaceship'"):
+        started(disk)
+
+
+async def _two_topics(controller: StandaloneController) -> None:
+    await create(controller, "a")
+    await create(controller, "b")
+
+
+def test_damage_in_the_middle_stops_the_start() -> None:
+    disk = MemoryDisk(Random(0))
+    with_controller(disk, _two_topics)
+    file = disk.open(f"{DIRECTORY}/{0:020d}.log")
+    file.pwrite(file.size_bytes // 2, b"rotten")
+    with pytest.raises(UnreadableRecord, match="is damaged"):
+        started(disk)
+
+
+def test_a_torn_end_is_cut_off() -> None:
+    disk = MemoryDisk(Random(0))
+    with_controller(disk, _two_topics)
+    disk.open(f"{DIRECTORY}/{0:020d}.log").append(bytes(100))
+    controller = started(disk)
+    assert list(controller.image.topics) == ["a", "b"]
+    controller.close()
+
+
+def test_a_damaged_snapshot_stops_the_start() -> None:
+    disk = MemoryDisk(Random(0))
+    with_controller(disk, _two_topics, metadata_log_max_record_bytes_between_snapshots="1")
+    snapshot = sorted(name for name in disk.list(DIRECTORY) if name.endswith(".checkpoint"))[-1]
+    disk.open(f"{DIRECTORY}/{snapshot}").pwrite(40, b"rotten")
+    with pytest.raises(UnreadableRecord, match="snapshot is damaged"):
+        started(disk)
+
+
+def test_a_log_that_lags_behind_its_snapshot_begins_anew_after_it() -> None:
+    disk = MemoryDisk(Random(0))
+    with_controller(disk, _two_topics, metadata_log_max_record_bytes_between_snapshots="1")
+    for name in disk.list(DIRECTORY):
+        if not name.endswith(".checkpoint"):
+            disk.remove(f"{DIRECTORY}/{name}")
+    controller, _ = with_controller(disk, lambda controller: create(controller, "c"))
+    assert list(controller.image.topics) == ["a", "b", "c"]
+    again = started(disk)
+    assert again.image == controller.image
+    again.close()

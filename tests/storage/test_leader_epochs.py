@@ -1,0 +1,111 @@
+"""Leader epochs by the rules of Kafka's LeaderEpochFileCache."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.logs import memory_disk
+
+from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_epochs
+from minikafka.storage.leader_epochs import LeaderEpochs
+
+PATH = "/data/leader-epoch-checkpoint"
+
+
+def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
+    found = LeaderEpochs(memory_disk(), PATH, [])
+    for epoch, start in entries:
+        found.assign(epoch, start)
+    return found
+
+
+def test_the_file_is_kafkas_text() -> None:
+    found = epochs((0, 0), (2, 100))
+    assert found._disk.read_bytes(PATH) == b"0\n2\n0 0\n2 100\n"
+    assert read_epochs(found._disk, PATH) == [(0, 0), (2, 100)]
+
+
+def test_an_epoch_keeps_its_first_start() -> None:
+    found = epochs((1, 10), (1, 20))
+    assert found.entries == [(1, 10)]
+    found.assign(1, 5)
+    assert found.entries == [(1, 5)]
+
+
+def test_entries_that_contradict_a_new_one_go() -> None:
+    assert epochs((1, 10), (2, 20), (3, 30), (4, 15)).entries == [(1, 10), (4, 15)]
+    assert epochs((1, 10), (3, 20), (2, 30)).entries == [(1, 10), (2, 30)]
+    assert epochs((1, 10), (2, 10)).entries == [(2, 10)], "an epoch in which nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (-1, (-1, -1)),
+        (1, (1, 10)),  # older than all known: up to where the first known begins
+        (2, (2, 20)),
+        (3, (2, 20)),  # never seen: the one before, and where it ends (KIP-279)
+        (4, (4, 30)),
+        (5, (4, 30)),
+        (7, (7, 99)),  # the latest ends at the log's end
+        (8, (-1, -1)),  # newer than all known
+    ],
+)
+def test_where_an_epoch_ends(asked: int, answer: tuple[int, int]) -> None:
+    assert epochs((2, 10), (4, 20), (7, 30)).end_offset_for(asked, 99) == answer
+
+
+def test_without_entries_nothing_is_known() -> None:
+    assert epochs().end_offset_for(3, 99) == (-1, -1)
+    assert epochs().latest is None
+    assert epochs().epoch_of(5) is None
+
+
+def test_truncation_at_both_ends() -> None:
+    found = epochs((2, 10), (4, 20), (7, 30))
+    found.truncate_from_end(30)
+    assert (found.entries, found.latest) == ([(2, 10), (4, 20)], 4)
+    found.truncate_from_end(25)
+    assert found.entries == [(2, 10), (4, 20)]
+    found.truncate_from_start(15)
+    assert found.entries == [(2, 15), (4, 20)]
+    found.truncate_from_start(20)
+    assert found.entries == [(4, 20)]
+    found.truncate_from_start(5)
+    assert found.entries == [(4, 20)]
+    assert read_epochs(found._disk, PATH) == [(4, 20)]
+
+
+def test_impossible_entries_are_refused() -> None:
+    for entry in ((-1, 0), (0, -1)):
+        with pytest.raises(ValueError, match="no leader epoch"):
+            epochs(entry)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "0\n", "0\n1\n", "1\n0\n", "0\n1\n0 0", "0\n1\n0 0 0\n", "0\n2\n0 0\n", "0\n1\nx 0\n", "\0\0\0",
+     "0\n1\n-1 0\n", "0\n1\n0 0\n0 1\n"],
+)  # fmt: skip
+def test_a_broken_file_is_told_from_an_absent_one(text: str) -> None:
+    disk = memory_disk()
+    assert read_epochs(disk, PATH) is None
+    disk.write_atomically(PATH, text.encode())
+    with pytest.raises(BrokenCheckpoint):
+        read_epochs(disk, PATH)
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 50)), max_size=30), st.integers(0, 60))
+def test_entries_always_grow_in_epoch_and_in_offset(steps: list[tuple[int, int]], cut: int) -> None:
+    found = epochs(*steps)
+    for _ in range(2):
+        entries = found.entries
+        assert entries == sorted(set(entries))
+        assert len({start for _, start in entries}) == len(entries) == len({epoch for epoch, _ in entries})
+        for offset in range(60):
+            expected = [epoch for epoch, start in entries if start <= offset]
+            assert found.epoch_of(offset) == (expected[-1] if expected else None)
+        assert read_epochs(found._disk, PATH) in (entries, None if not steps else entries)
+        found.truncate_from_end(cut)
+        assert all(start < cut for _, start in found.entries)

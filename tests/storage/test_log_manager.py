@@ -1,0 +1,303 @@
+"""All logs of a node: starting, stopping, checkpoints, deleting, directories that fail."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+from support.logs import SMALL, Clock, append, memory_disk, read_all
+
+from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage import checkpoint_files
+from minikafka.storage.checkpoint_files import read_clean_shutdown, read_offsets, read_properties
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.disk import MemoryDisk
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_manager import LogManager, parse_directory_name
+
+A, B = TopicPartition("a", 0), TopicPartition("b.c-d", 12)
+TOPIC_ID = bytes(range(16))
+
+
+def manage(
+    disk: MemoryDisk, *directories: str, clock: Clock | None = None, load: bool = True, **options: object
+) -> LogManager:
+    found = LogManager(
+        disk,
+        list(directories or ("/data",)),
+        now_ms=clock or Clock(),
+        random=Random(1),
+        config_of=lambda topic: SMALL,
+        node_id=1,
+        cluster_id="c",
+        **options,  # type: ignore[arg-type]
+    )
+    if load:
+        found.load()
+    return found
+
+
+def test_a_new_directory_becomes_the_nodes_and_stays_it() -> None:
+    disk = memory_disk()
+    manage(disk).close({})
+    found = read_properties(disk, "/data/meta.properties")
+    assert found is not None
+    assert list(found) == ["node.id", "directory.id", "version", "cluster.id"]
+    assert (found["node.id"], found["cluster.id"], len(found["directory.id"])) == ("1", "c", 22)
+    again = manage(disk)
+    assert again.directories[0].directory_id == found["directory.id"]
+    other = LogManager(disk, ["/data"], now_ms=Clock(), random=Random(1), node_id=2, cluster_id="c")
+    with pytest.raises(WrongDirectory, match=r"belongs to node\.id 1, not 2"):
+        other.load()
+
+
+def test_a_clean_restart_brings_everything_back() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    for key in (A, B):
+        log = manager.create(key, topic_id=TOPIC_ID)
+        for number in range(50):
+            append(log, b"%d" % number * 30)
+    manager.logs[A].advance_start_offset(7)
+    manager.close({A: 40, B: 50}, broker_epoch=11)
+    assert disk.read_bytes("/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":11}'
+    manager = manage(disk)
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    assert (manager.clean, manager.previous_broker_epoch) == (True, 11)
+    assert [manager.high_watermark(key) for key in (A, B)] == [40, 50]
+    assert [log.start_offset for log in manager.logs.values()] == [7, 0]
+    assert all(log.report.clean and log.topic_id == TOPIC_ID for log in manager.logs.values())
+    assert manager.get(A) is manager.create(A)
+    assert manager.get(TopicPartition("none", 0)) is None
+
+
+def test_checkpoints_are_kafkas_text() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    log = manager.create(A)
+    append(log, b"x", b"y")
+    manager.create(B)
+    log.advance_start_offset(1)
+    log.flush()
+    manager.write_checkpoints({A: 2, B: 0})
+    assert disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n2\na 0 2\nb.c-d 12 0\n"
+    assert disk.read_bytes("/data/replication-offset-checkpoint") == b"0\n2\na 0 2\nb.c-d 12 0\n"
+    assert disk.read_bytes("/data/log-start-offset-checkpoint") == b"0\n1\na 0 1\n"
+    writes = disk.calls["write"]
+    manager.write_checkpoints({A: 2, B: 0})
+    assert disk.calls["write"] == writes, "nothing changed"
+    trio.run(manager.write_high_watermarks, {A: 1, B: 0})
+    assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 0}
+
+
+def test_high_watermarks_stay_within_the_log() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    append(manager.create(A), b"x", b"y")
+    manager.close({A: 99})
+    assert manage(disk).high_watermark(A) == 2
+
+
+def test_a_deleted_log_is_renamed_at_once_and_goes_later() -> None:
+    disk, clock = memory_disk(), Clock()
+    manager = manage(disk, clock=clock)
+    log = manager.create(A)
+    append(log, b"x")
+    part = log.read(0, max_bytes=100)
+    manager.delete(A)
+    manager.delete(A)
+    (name,) = [name for name in disk.list("/data") if name.endswith("-delete")]
+    assert name.startswith("a-0.")
+    assert len(name) == len("a-0.") + 32 + len("-delete")
+    assert manager.get(A) is None
+    assert part is not None
+    assert len(part.read()) == len(part)
+    assert read_all(manager.create(A)) == [], "a new one of the same name begins empty"
+    clock.ms += SMALL.file_delete_delay_ms
+    manager.remove_deleted()
+    assert not [name for name in disk.list("/data") if name.endswith("-delete")]
+
+
+def test_what_was_about_to_go_at_a_crash_goes_after_it() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    append(manager.create(A), b"x")
+    manager.delete(A)
+    manager = manage(disk)
+    assert manager.get(A) is None
+    manager.remove_deleted()
+    assert not [name for name in disk.list("/data") if name.endswith("-delete")]
+
+
+def test_a_log_that_is_created_again_does_not_inherit_checkpoints() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    log = manager.create(A)
+    for _ in range(20):
+        append(log, b"x")
+    log.advance_start_offset(5)
+    log.flush()
+    manager.write_checkpoints({A: 20})
+    manager.delete(A)
+    append(manager.create(A), b"new")
+    assert manager.high_watermark(A) == 0
+    manager.logs[A].close(clean=False)
+    manager = manage(disk)
+    assert read_all(manager.logs[A]) == [(0, b"new")]
+    assert not manager.logs[A].report.damage
+
+
+def test_new_logs_go_where_the_fewest_are() -> None:
+    disk = memory_disk()
+    disk.make_directory("/other")
+    manager = manage(disk, "/data", "/other")
+    for index in range(6):
+        manager.create(A._replace(partition=index))
+    assert [len(directory.logs) for directory in manager.directories] == [3, 3]
+    manager.close({}, broker_epoch=4)
+    manager = manage(disk, "/data", "/other")
+    assert len(manager.logs) == 6
+    assert manager.previous_broker_epoch == 4
+
+
+def test_a_directory_that_fails_takes_its_logs_and_no_others() -> None:
+    disk = memory_disk()
+    disk.make_directory("/other")
+    told: list[str] = []
+    manager = manage(disk, "/data", "/other", on_offline=lambda path, error: told.append(path))
+    logs = [manager.create(A._replace(partition=index)) for index in range(4)]
+    disk.fail("write", path="/data/a-0/")
+    with pytest.raises(KafkaStorageError):
+        append(logs[0], b"x")
+    assert told == ["/data"]
+    assert [log.failure is None for log in logs] == [False, True, False, True]
+    assert len(manager.logs) == 2
+    append(logs[1], b"x")
+    assert manager.create(A._replace(partition=9)).directory.startswith("/other")
+    manager.close({})
+    assert read_clean_shutdown(disk, "/data/.kafka_cleanshutdown") is None
+    assert read_clean_shutdown(disk, "/other/.kafka_cleanshutdown") == -1
+    manager = manage(disk, "/data", "/other")
+    assert not manager.clean
+    assert [directory.clean for directory in manager.directories] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "action"),
+    [
+        ("rename", "/data/a-0", lambda manager: manager.delete(A)),
+        ("sync", "/data/a-0/", lambda manager: trio.run(manager.flush_due)),
+        ("sync", "/data/a-0/", lambda manager: manager.close({})),
+        ("rename", "/data/recovery", lambda manager: manager.write_checkpoints({})),
+        ("rename", "/data/replication", lambda manager: trio.run(manager.write_high_watermarks, {A: 1})),
+        ("rename", "/data/a-0/", lambda manager: manager.run_retention(lambda key: 60)),
+        ("open", "/data/c-0", lambda manager: manager.create(TopicPartition("c", 0))),
+    ],
+)
+def test_whatever_fails_takes_the_directory_offline_and_nothing_else(kind: str, path: str, action: Any) -> None:
+    disk = memory_disk()
+    told: list[str] = []
+    manager = manage(disk, on_offline=lambda path, error: told.append(path))
+    log = manager.create(A)
+    for _ in range(60):
+        append(log, b"x" * 200)
+    log.flush()
+    log.advance_start_offset(40)
+    for _ in range(30):
+        append(log, b"x" * 200)
+    disk.fail(kind, path=path, times=99)
+    try:
+        action(manager)
+    except KafkaStorageError:
+        pass
+    assert told == ["/data"]
+    assert manager.logs == {}
+    with pytest.raises(KafkaStorageError):
+        append(log, b"x")
+    disk.heal()
+    manager.close({})
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    assert len(read_all(manage(disk).logs[A])) >= 50 if kind != "rename" or "a-0" not in path else True
+
+
+def test_without_a_directory_nothing_is_created() -> None:
+    disk = memory_disk()
+    manager = manage(disk, load=False)
+    disk.fail("mkdir", path="/data")
+    manager.load()
+    with pytest.raises(KafkaStorageError, match="all data directories"):
+        manager.create(A)
+
+
+def test_the_recovery_point_is_lowered_on_disk_before_synced_data_is_cut() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    log = manager.create(A)
+    for _ in range(20):
+        append(log, b"x")
+    log.flush()
+    manager.write_checkpoints()
+    log.truncate_to(5)
+    assert read_offsets(disk, f"/data/{checkpoint_files.RECOVERY_POINTS}") == {A: 5}
+
+
+def test_retention_runs_over_all_logs_and_flushes_over_those_that_are_due() -> None:
+    disk, clock = memory_disk(), Clock()
+    manager = LogManager(
+        disk,
+        ["/data"],
+        now_ms=clock,
+        random=Random(1),
+        config_of=lambda topic: LogConfig(segment_bytes=2048, retention_bytes=4096, retention_ms=-1),
+    )
+    manager.load()
+    for key in (A, B):
+        log = manager.create(key)
+        for _ in range(60):
+            append(log, b"x" * 200)
+    assert trio.run(manager.flush_due) == 2
+    assert trio.run(manager.flush_due) == 0
+    assert manager.run_retention(lambda key: 60 if key == A else None) > 3
+    assert manager.logs[A].size_bytes < 4096 + 2048
+    assert manager.logs[B].start_offset == 0
+    manager.expire_producers()
+    manager.update_config("a")
+
+
+def test_the_metadata_log_is_left_to_its_owner() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    key = TopicPartition("__cluster_metadata", 0)
+    append(manager.create(key), b"x")
+    manager.close({})
+    manager = manage(disk)
+    assert manager.get(key) is None
+    assert read_all(manager.create(key)) == [(0, b"x")]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("a-0", A),
+        ("b.c-d-12", B),
+        ("a", None),
+        ("-0", None),
+        ("a-x", None),
+        ("a-0.0123456789abcdef-delete", None),
+        ("a--1", TopicPartition("a-", 1)),
+    ],
+)
+def test_directory_names(name: str, key: TopicPartition | None) -> None:
+    assert parse_directory_name(name) == key
+
+
+def test_a_long_topic_name_still_fits_when_deleted() -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    manager.create(TopicPartition("t" * 249, 3))
+    manager.delete(TopicPartition("t" * 249, 3))
+    (name,) = [name for name in disk.list("/data") if name.endswith("-delete")]
+    assert len(name) == 255
