@@ -54,10 +54,10 @@ from minikafka.client.admin.admin_types import (
     QuorumReplica,
     Reassignment,
 )
-from minikafka.client.admin.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
-from minikafka.client.consumer.consumer import Consumer, RecordBatch
-from minikafka.client.consumer.fetch_state import ConsumerRecord
+from minikafka.client.consumer.consumer import Consumer
+from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.subscription import Listener
+from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
 from minikafka.client.producer.producer import Producer
 from minikafka.client.producer.producer_batch import Delivery, RecordMetadata

@@ -30,7 +30,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from minikafka.client.admin import admin as asynchronous_admin
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.consumer import consumer as asynchronous_consumer
-from minikafka.client.consumer.fetch_state import ConsumerRecord
+from minikafka.client.consumer.consumer_record import ConsumerRecord
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.client.producer import producer as asynchronous_producer
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata

@@ -22,9 +22,9 @@ from minikafka.client.admin.admin_types import (
     NewTopic,
     ReplicaSize,
 )
-from minikafka.client.admin.offset_queries import OffsetAndTimestamp, list_offsets
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
 from minikafka.client.connections.seams import Seams
+from minikafka.client.offset_queries import OffsetAndTimestamp, list_offsets
 from minikafka.client.options import AdminOptions, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
 from minikafka.protocol.messages.create_partitions import (

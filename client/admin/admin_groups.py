@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
-from minikafka.client.admin.offset_queries import OffsetAndMetadata, commit_request, committed_offsets
 from minikafka.client.connections.cluster_client import Cluster, ClusterClient
 from minikafka.client.groups.assignors import decode_assignment
+from minikafka.client.offset_queries import OffsetAndMetadata, commit_request, committed_offsets
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     GroupIdNotFoundError,

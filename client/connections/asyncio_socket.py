@@ -11,7 +11,7 @@ import contextvars
 
 import sniffio
 
-from minikafka.client.connections.seams import Receiver, Stream
+from minikafka.client.connections.stream import Receiver, Stream
 from minikafka.protocol.message import MalformedMessage
 
 _SCRATCH_SIZE_BYTES = 1 << 16

@@ -8,7 +8,7 @@ among the cluster's. `ClusterClient` is the context manager that all clients sha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -415,8 +415,3 @@ class ClusterClient:
             if len(group.exceptions) == 1:
                 raise group.exceptions[0] from None
             raise
-
-
-def unique(names: Iterable[str]) -> list[str]:
-    """Names in order, each once."""
-    return list(dict.fromkeys(names))

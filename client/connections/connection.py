@@ -14,7 +14,8 @@ from typing import Any
 
 import anyio
 
-from minikafka.client.connections.seams import Seams, Stream
+from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.stream import Stream
 from minikafka.protocol.apis import APIS, api_of
 from minikafka.protocol.errors import NetworkError, UnsupportedVersionError, error_for
 from minikafka.protocol.frame import FrameReader

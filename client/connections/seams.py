@@ -1,7 +1,7 @@
-"""What clients take from the outside world, in one object that tests and simulations replace.
+"""A client's clock, randomness and network in one object, which tests and simulations replace.
 
-This file and the shells (`trio_socket.py`, `asyncio_socket.py`) are the only ones here that touch a clock, a source of
-randomness or a socket.
+In this package only this file, `trio_socket.py` and `asyncio_socket.py` use a clock, a source of randomness or a
+socket.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import sniffio
 
-from minikafka.protocol.frame import FrameReader
+from minikafka.client.connections.stream import OpenStream, Receiver, Stream
 
 
 def wall_clock_ms() -> int:
@@ -22,34 +22,8 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Stream(Protocol):
-    """One open connection's bytes, as a shell gives them."""
-
-    def write(self, data: bytes) -> None:
-        """Send, now or as soon as the socket takes it; never waits, never raises."""
-
-    def close(self) -> None:
-        """Hang up. `on_lost` is called once, now or later."""
-
-
-class Receiver(Protocol):
-    """Whoever listens to a stream."""
-
-    frames: FrameReader
-
-    def on_frame(self, frame: bytearray) -> None:
-        """A whole frame came. Raises MalformedMessage where the connection cannot go on."""
-
-    def on_lost(self, why: str) -> None:
-        """The stream is gone, for whatever reason; nothing comes after this."""
-
-
-OpenStream = Callable[[str, int, Receiver, Any], Any]
-"""`await open_stream(host, port, receiver, task_group) -> Stream`; raises OSError."""
-
-
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
-    """Connect by the shell of the running event loop."""
+    """Connect with the socket implementation for the running event loop. Raises OSError."""
     if sniffio.current_async_library() == "trio":
         from minikafka.client.connections import trio_socket
 
@@ -64,9 +38,9 @@ class Seams:
     """Clock, randomness and network.
 
     Attributes:
-        now_ms: the wall clock, for the times of records.
-        random: for jitter and for sticky partitions.
-        open_stream: how connections are made.
+        now_ms: the wall clock, for record timestamps.
+        random: for back-off jitter and sticky partitions.
+        open_stream: opens a connection.
     """
 
     now_ms: Callable[[], int] = wall_clock_ms

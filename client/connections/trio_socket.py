@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from minikafka.client.connections.seams import Receiver, Stream
+from minikafka.client.connections.stream import Receiver, Stream
 from minikafka.protocol.message import MalformedMessage
 
 _READ_SIZE_BYTES = 1 << 18

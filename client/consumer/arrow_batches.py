@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from minikafka.client.consumer.consumer import RecordBatch
+from minikafka.client.consumer.consumer_record import RecordBatch
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer
 from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers

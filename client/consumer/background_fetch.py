@@ -12,12 +12,12 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from minikafka.client.admin.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, Plan, Problem, Reading
+from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest

@@ -18,7 +18,13 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from minikafka.client.admin.offset_queries import (
+from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer.background_fetch import FetchLoop
+from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
+from minikafka.client.consumer.fetch_state import READ_COMMITTED, Chunk, Fetcher, Reading
+from minikafka.client.consumer.subscription import Listener, Subscriptions
+from minikafka.client.offset_queries import (
     EARLIEST,
     LATEST,
     OffsetAndMetadata,
@@ -26,11 +32,6 @@ from minikafka.client.admin.offset_queries import (
     committed_offsets,
     list_offsets,
 )
-from minikafka.client.connections.cluster_client import ClusterClient
-from minikafka.client.connections.seams import Seams
-from minikafka.client.consumer.background_fetch import FetchLoop
-from minikafka.client.consumer.fetch_state import READ_COMMITTED, Chunk, ConsumerRecord, Fetcher
-from minikafka.client.consumer.subscription import Listener, Subscriptions
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -40,31 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CLOSE_TIMEOUT_S = 5
-
-
-class RecordBatch(Sequence[ConsumerRecord]):
-    """Consecutive records of one partition, as `Consumer.batches` gives them."""
-
-    __slots__ = ("partition", "records", "topic")
-
-    def __init__(self, topic: str, partition: int, records: list[ConsumerRecord]) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.records = records
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.records[index]
-
-    @property
-    def values(self) -> list[Any]:
-        return [record.value for record in self.records]
-
-    @property
-    def keys(self) -> list[Any]:
-        return [record.key for record in self.records]
 
 
 class Consumer(ClusterClient):
@@ -320,7 +296,7 @@ class Consumer(ClusterClient):
 
     # The inside.
 
-    def _reading(self, tp: TopicPartition) -> Any:
+    def _reading(self, tp: TopicPartition) -> Reading:
         reading = self._fetcher.readings.get(TopicPartition(*tp))
         if reading is None:
             assigned = ", ".join(map(str, self._fetcher.readings)) or "nothing"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from minikafka.client.consumer.consumer_record import ConsumerRecord
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -20,7 +21,7 @@ from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.columns import decode_columns
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, TOGETHER_SIZE_BYTES, TooMuchContent
 from minikafka.protocol.records.control import ControlType, control_type
-from minikafka.protocol.records.record import CorruptRecords, Headers
+from minikafka.protocol.records.record import CorruptRecords
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -33,19 +34,6 @@ CHUNK_SIZE_BYTES = 512 << 10
 _BUSY_WAIT_MS = 20
 """How long a fetch may wait at the broker while other partitions could not be asked for."""
 READ_COMMITTED = "read_committed"
-
-
-class ConsumerRecord(NamedTuple):
-    """A record as it was read. `timestamp` in ms since 1970; `timestamp_type` 0 CreateTime, 1 LogAppendTime."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: Any
-    value: Any
-    headers: Headers = ()
-    timestamp_type: int = 0
 
 
 class Reading:

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from minikafka.client.admin.offset_queries import OffsetAndMetadata, commit_request
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.groups.group_session import Group
 from minikafka.client.groups.membership import Membership, State
+from minikafka.client.offset_queries import OffsetAndMetadata, commit_request
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,

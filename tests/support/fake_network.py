@@ -14,7 +14,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from minikafka.client.connections.seams import Receiver, Seams
+from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.stream import Receiver
 from minikafka.protocol.apis import APIS
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.headers import parse_request_header, response_parts

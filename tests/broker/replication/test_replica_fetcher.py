@@ -11,7 +11,8 @@ from support.images import broker, cluster
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.replication.replica_fetcher import Replication
 from minikafka.broker.settings.node_config import load_config
-from minikafka.client.connections.seams import Receiver, Seams
+from minikafka.client.connections.seams import Seams
+from minikafka.client.connections.stream import Receiver
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.headers import parse_request_header, response_parts

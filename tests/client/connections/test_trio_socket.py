@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from minikafka.client.connections import trio_socket
-from minikafka.client.connections.seams import Stream
+from minikafka.client.connections.stream import Stream
 from minikafka.protocol.frame import FrameReader
 
 MANY_BYTES = 24 << 20

@@ -1,0 +1,34 @@
+"""The interfaces between a connection and its socket: `Stream` to send bytes, `Receiver` to be given frames."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from minikafka.protocol.frame import FrameReader
+
+
+class Stream(Protocol):
+    """The sending side of an open connection; implemented for asyncio and for trio."""
+
+    def write(self, data: bytes) -> None:
+        """Send now, or as soon as the socket accepts the bytes. Never waits and never raises."""
+
+    def close(self) -> None:
+        """Close the connection. `on_lost` is called once, now or later."""
+
+
+class Receiver(Protocol):
+    """The receiving side: gets the frames of a stream."""
+
+    frames: FrameReader
+
+    def on_frame(self, frame: bytearray) -> None:
+        """Handle a whole frame. Raises MalformedMessage where the connection must be closed."""
+
+    def on_lost(self, why: str) -> None:
+        """The stream is closed, for any reason; no call follows this one."""
+
+
+OpenStream = Callable[[str, int, Receiver, Any], Awaitable[Stream]]
+"""`await open_stream(host, port, receiver, task_group) -> Stream`; raises OSError."""

@@ -1,0 +1,52 @@
+"""The records that a consumer returns: `ConsumerRecord`, and `RecordBatch` for consecutive records of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
+
+from minikafka.protocol.records.record import Headers
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as it was read. `timestamp` in ms since 1970; `timestamp_type` 0 CreateTime, 1 LogAppendTime."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    headers: Headers = ()
+    timestamp_type: int = 0
+
+
+class RecordBatch(Sequence[ConsumerRecord]):
+    """Consecutive records of one partition, as `Consumer.batches` returns them."""
+
+    __slots__ = ("partition", "records", "topic")
+
+    def __init__(self, topic: str, partition: int, records: list[ConsumerRecord]) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> ConsumerRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[ConsumerRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> ConsumerRecord | list[ConsumerRecord]:
+        return self.records[index]
+
+    @property
+    def values(self) -> list[Any]:
+        return [record.value for record in self.records]
+
+    @property
+    def keys(self) -> list[Any]:
+        return [record.key for record in self.records]
