@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minikafka.protocol import messages
-from minikafka.protocol.schema import Versions, declaration_of
+from minikafka.protocol.codec.schema import Versions, declaration_of
 
 API_VERSIONS_KEY = 18
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from minikafka.protocol.apis import API_VERSIONS_KEY, APIS, api_of
-from minikafka.protocol.faults import MalformedMessage
+from minikafka.protocol.codec.schema import LATEST, Versions
+from minikafka.protocol.codec.varint import Buffer, read_uvarint, skip_tagged_fields
 from minikafka.protocol.message import decode, encode_parts
-from minikafka.protocol.schema import LATEST, Versions
-from minikafka.protocol.varint import Buffer, read_uvarint, skip_tagged_fields
+from minikafka.protocol.message_errors import MalformedMessage
 
 M = TypeVar("M")
 

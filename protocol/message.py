@@ -17,14 +17,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
-from minikafka.protocol import compiler
-from minikafka.protocol.faults import (
-    MalformedMessage,
-    UnencodableMessage,
-    UnsupportedField,
-    UnsupportedVersion,
-)
-from minikafka.protocol.schema import (
+from minikafka.protocol.codec import compiler
+from minikafka.protocol.codec.schema import (
     EVERY,
     IMPLIED,
     NEVER,
@@ -35,6 +29,12 @@ from minikafka.protocol.schema import (
     default_of,
     fields_of,
     versions_of,
+)
+from minikafka.protocol.message_errors import (
+    MalformedMessage,
+    UnencodableMessage,
+    UnsupportedField,
+    UnsupportedVersion,
 )
 
 __all__ = [

@@ -28,10 +28,10 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import uuid_text
 from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch_table import BatchTable, read_table
 from minikafka.protocol.records.compression import TOGETHER_SIZE_BYTES, TooMuchContent
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
-from minikafka.protocol.records.tables import BatchTable, read_table
-from minikafka.protocol.records.varints import Array
+from minikafka.protocol.records.numpy_varints import Array
 from minikafka.protocol.types import NIL_UUID
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.data_loss import DataLoss

@@ -7,7 +7,7 @@ The columns are those of Spark's Kafka source: key, value, topic, partition, off
 CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
 
 Nothing is copied record by record. Where each record's fields begin and end is computed for all records at once
-(`protocol.records.tables`, `vectors`), every position is checked against the record that it lies in, and only then are
+(`protocol.records`: `batch_table`, `numpy_codec`), every position is checked against its record, and only then are
 keys, values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary
 array over the answer's bytes, of which every other element is taken, in one pass.
 """
@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from minikafka.client.consumer.consumer_record import RecordBatch
 from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch_table import BatchTable, table_of
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer
+from minikafka.protocol.records.numpy_codec import RecordPositions, locate_records
+from minikafka.protocol.records.numpy_varints import Array, read_blobs, read_varints
 from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers
-from minikafka.protocol.records.tables import BatchTable, table_of
-from minikafka.protocol.records.varints import Array, read_blobs, read_varints
-from minikafka.protocol.records.vectors import Found, find
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -79,13 +79,15 @@ def decode_table(
     `max_size_bytes` together; but what a record holds behind the last column that is asked for is not looked at.
     Checksums are not looked at either: that is `BatchTable.check_crcs`.
     """
-    found = find(table, max_size_bytes)
+    found = locate_records(table, max_size_bytes)
     keys, values, headers = _fields(found, columns)
     types = np.repeat(table.timestamp_types.astype(np.int32), found.sections.counts)
     return Decoded(found.offsets, found.timestamps, types, keys, values, headers)
 
 
-def _fields(found: Found, columns: Collection[str]) -> tuple[pa.Array | None, pa.Array | None, pa.Array | None]:
+def _fields(
+    found: RecordPositions, columns: Collection[str]
+) -> tuple[pa.Array | None, pa.Array | None, pa.Array | None]:
     """Keys, values and headers, as far as they are wanted, in the order in which a record has them."""
     data, buffer, position = found.sections.data, found.buffer, found.position
     headers_wanted = "headers" in columns

@@ -18,7 +18,7 @@ from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.protocol.records.columns import decode_columns
+from minikafka.protocol.records.column_codec import decode_columns
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, TOGETHER_SIZE_BYTES, TooMuchContent
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords

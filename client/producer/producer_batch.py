@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from minikafka.protocol.errors import KafkaError
-from minikafka.protocol.records.columns import encode_columns
+from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers
 

@@ -7,8 +7,8 @@ count at once, and everything before is committed along with it.
 import struct
 from collections.abc import Iterable
 
+from minikafka.protocol.codec.varint import uvarint
 from minikafka.protocol.records.control import ControlType, encode_control
-from minikafka.protocol.varint import uvarint
 
 _HEAD = struct.Struct(">hi")
 _VOTER = struct.Struct(">ib")

@@ -1,23 +1,25 @@
-"""Records: what a producer sends, a segment file holds and a consumer reads, all the same bytes.
+"""Record batches (format v2): the same bytes from the producer to the segment file to the consumer.
 
-The life of a record. A producer collects records and packs them into a batch (`batch.encode_batch`, or for
-many at once `columns.encode_columns`), compressed by one of four codecs (`compression`). The broker looks
-at the 61 bytes of the header and at the checksum, sets offset and epoch in place (`batch.assign`) and
-writes the rest to disk unread. A consumer gets the same bytes back, walks over the batches
-(`batch.batches`) and takes them apart (`Batch.records`, or a whole fetch answer at once with `columns`).
-Markers of transactions and other words of Kafka's own travel the same way as control batches (`control`).
+A producer packs records into a batch (`batch.encode_batch`, or `column_codec.encode_columns` for many at once),
+compressed by one of four codecs (`compression`). The broker reads the 61-byte header, verifies the checksum, sets
+base offset and leader epoch in place (`batch.assign`) and writes the rest to disk unread. A consumer receives the same
+bytes, iterates over the batches (`batch.batches`) and decodes their records (`Batch.records`, or
+`column_codec.decode_columns` for a whole fetch response). Transaction markers and Kafka's other internal records are
+control batches (`control`).
 
-    record.py       Record, and the plain loops that define encoding and decoding
-    batch.py        Batch: a header and a view over bytes; parse, check, encode, patch in place
-    compression.py  gzip, snappy, lz4 and zstd within a bound
-    control.py      control batches: the ends of transactions
-    columns.py      the same as record.py for hundreds of records at once, by numpy (vectors.py) where it is installed
-    tables.py       with numpy: the batches of a whole answer as columns, and where each of their records lies
-    varints.py      with numpy: many varints at once
+    record.py          `Record`; the reference encoder and decoder, plain loops
+    batch.py           `Batch`: a header and a view over bytes; parse, verify, encode, patch in place
+    compression.py     gzip, snappy, lz4 and zstd, with bounded output
+    control.py         control batches: transaction markers
+    columns.py         `Columns`: the records of some batches as one list per field
+    column_codec.py    encodes and decodes many records at once, with numpy if it is installed
+    numpy_codec.py     the numpy implementation of column_codec.py
+    batch_table.py     numpy: the headers of many batches as columns, and the position of each of their records
+    numpy_varints.py   numpy: many varints at once
 
 Caveats:
-    * Only format v2 is understood, as in Kafka 4; magic 0 and 1 raise `UnsupportedMagic`.
-    * Nothing a batch claims is believed: whatever does not fit raises `CorruptRecords`, and decompression
-      stops at `max_size_bytes`. The checksum, though, is only looked at by `check_crc`.
-    * A header's name that is not UTF-8 is read with replacement characters, as Java does.
+    * Only format v2 is supported, as in Kafka 4; magic 0 and 1 raise `UnsupportedMagic`.
+    * No field of a batch is trusted: inconsistencies raise `CorruptRecords`, and decompression stops at
+      `max_size_bytes`. The checksum is verified by `check_crc` only.
+    * A header key that is not valid UTF-8 is decoded with replacement characters, as Java does.
 """

@@ -13,6 +13,7 @@ from support.oracle import Oracle, needs_oracle
 from support.wire_messages import random_message
 
 from minikafka.protocol.apis import APIS, Api
+from minikafka.protocol.codec.schema import fresh
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidTopicError
 from minikafka.protocol.headers import decode_response, encode_request, response_parts
@@ -20,7 +21,6 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVers
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from minikafka.protocol.messages.describe_acls import DescribeAclsRequest
 from minikafka.protocol.names import check_topic_name
-from minikafka.protocol.schema import fresh
 
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 

@@ -8,6 +8,7 @@ import pytest
 from support.wire_messages import REQUESTS_AND_RESPONSES, every_version, name_of
 
 from minikafka.protocol.apis import APIS, api_of
+from minikafka.protocol.codec.schema import fresh
 from minikafka.protocol.headers import (
     RequestHeader,
     UnknownApi,
@@ -21,7 +22,6 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVers
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minikafka.protocol.messages.produce import PartitionProduceData
-from minikafka.protocol.schema import fresh
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

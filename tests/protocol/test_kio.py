@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.wire_messages import REQUESTS_AND_RESPONSES, every_version, messages, name_of
 
 from minikafka.protocol.apis import api_of
+from minikafka.protocol.codec.schema import Field, fields_of
 from minikafka.protocol.message import decode, encode
-from minikafka.protocol.schema import Field, fields_of
 
 kio_index = pytest.importorskip("kio.index")
 kio_serial = pytest.importorskip("kio.serial")

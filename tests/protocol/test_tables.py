@@ -11,8 +11,8 @@ from support.kafka_tables import FOLDER, TableField, TableMessage, read_table
 from support.wire_messages import ALL, RECORDS, REQUESTS_AND_RESPONSES, name_of
 
 from minikafka.protocol.apis import APIS
+from minikafka.protocol.codec.schema import IMPLIED, NEVER, Field, declaration_of, fields_of, versions_of
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.schema import IMPLIED, NEVER, Field, declaration_of, fields_of, versions_of
 from minikafka.protocol.types import NIL_UUID
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the tables are not beside the checkout")

@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow")
 import numpy as np
 
 from minikafka.client.consumer import arrow_batches as arrow
-from minikafka.protocol.records.tables import read_table
+from minikafka.protocol.records.batch_table import read_table
 from minikafka.spark_connector.partition_reader import decoded
 
 MUTATIONS = 100_000

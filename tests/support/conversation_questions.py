@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from minikafka.protocol.codec.schema import Field
 from minikafka.protocol.message import fields_of
-from minikafka.protocol.schema import Field
 from support.conversation_values import API_BY_NAME
 
 AREAS: dict[str, str] = {

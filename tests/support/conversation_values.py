@@ -13,9 +13,9 @@ import uuid
 from typing import Any
 
 from minikafka.protocol.apis import APIS, Api
+from minikafka.protocol.codec.schema import Field, default_of
 from minikafka.protocol.message import MalformedMessage, decode, encode, fields_of
 from minikafka.protocol.messages import consumer_protocol
-from minikafka.protocol.schema import Field, default_of
 from support.conversation_batches import as_bytes, as_text, decode_batches, encode_batches
 
 API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values()}

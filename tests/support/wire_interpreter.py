@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from minikafka.protocol.schema import Field, declaration_of, default_of, fields_of
+from minikafka.protocol.codec.schema import Field, declaration_of, default_of, fields_of
 
 
 def interpret_encode(message: Any, version: int) -> bytes:

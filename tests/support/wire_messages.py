@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from minikafka.protocol.apis import APIS
+from minikafka.protocol.codec.schema import Field, declaration_of, default_of, fields_of
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from minikafka.protocol.messages.group_records import (
     GroupMetadataKey,
@@ -18,7 +19,6 @@ from minikafka.protocol.messages.group_records import (
     OffsetCommitValue,
 )
 from minikafka.protocol.messages.transaction_records import EndTxnMarker, TransactionLogKey, TransactionLogValue
-from minikafka.protocol.schema import Field, declaration_of, default_of, fields_of
 from minikafka.protocol.types import Kind
 
 REQUESTS_AND_RESPONSES = [cls for api in APIS.values() for cls in (api.request, api.response)]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from minikafka.protocol.compile_decoder import STRING_SIZE_MAX, holds_records
-from minikafka.protocol.faults import UnencodableMessage, UnsupportedField
-from minikafka.protocol.schema import IMPLIED, Field, declaration_of, fields_of
-from minikafka.protocol.source import ARRAYS_READY, Source
+from minikafka.protocol.codec.compile_decoder import STRING_SIZE_MAX, holds_records
+from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
+from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
+from minikafka.protocol.codec.varint import SHORT, UVARINTS, uvarint
+from minikafka.protocol.message_errors import UnencodableMessage, UnsupportedField
 from minikafka.protocol.types import RECORDS, STRING
-from minikafka.protocol.varint import SHORT, UVARINTS, uvarint
 
 
 def encoder_source(cls: Any, version: int) -> Source:

@@ -1,8 +1,8 @@
-"""The numpy half of `columns.py`: the same bytes and the same records as the loops of `record.py`.
+"""The numpy implementation of `column_codec.py`: the same bytes and records as the loops of `record.py`.
 
-Decoding. `tables` finds the records; all else is done field by field for all records of all batches at once, by
-`varints`. A record that does not end where its length says is corrupt, which is found out last: until then its fields
-are positions only, and nothing was allocated by them.
+Decoding: `batch_table` locates the records; `numpy_varints` then reads one field after another for all records of all
+batches at once. A record that does not end where its length says is corrupt. This is checked last; until then fields
+are only positions, so a corrupt length allocates nothing.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import NamedTuple
 import numpy as np
 
 from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch_table import BatchTable, Sections, decompress_all, record_bounds, table_of
 from minikafka.protocol.records.columns import Blobs, Columns
 from minikafka.protocol.records.compression import Buffer
+from minikafka.protocol.records.numpy_varints import Array, read_blobs, read_varints
 from minikafka.protocol.records.record import CorruptRecords, Headers, decode_headers, encode_headers, varint
-from minikafka.protocol.records.tables import BatchTable, Sections, decompress_all, find_records, table_of
-from minikafka.protocol.records.varints import Array, read_blobs, read_varints
 
 _VARINTS = [varint(size) for size in range(1 << 13)]
-_NOTHING = b"\x00"
+_ZERO = b"\x00"
 
 
-class Found(NamedTuple):
-    """What was found of the records of a table.
+class RecordPositions(NamedTuple):
+    """Where the records of a table are, read up to their keys.
 
     Attributes:
         sections: the decompressed payloads.
-        ends: where each record has to end.
+        ends: where each record must end.
         offsets, timestamps: of each record, int64; timestamps in ms.
-        position: where each record's key begins, at its length.
+        position: where the length of each record's key begins.
     """
 
     sections: Sections
@@ -42,29 +42,29 @@ class Found(NamedTuple):
 
     @property
     def buffer(self) -> Array:
-        return np.frombuffer(self.sections.data or _NOTHING, np.uint8)
+        return np.frombuffer(self.sections.data or _ZERO, np.uint8)
 
 
-def find(table: BatchTable, max_size_bytes: int) -> Found:
-    """Find the records of a table, and read them as far as their keys. Raises CorruptRecords."""
+def locate_records(table: BatchTable, max_size_bytes: int) -> RecordPositions:
+    """Locate the records of a table and read the fields before their keys. Raises CorruptRecords."""
     sections = decompress_all(table, max_size_bytes)
-    starts, ends = find_records(sections)
-    buffer = np.frombuffer(sections.data or _NOTHING, np.uint8)
+    starts, ends = record_bounds(sections)
+    buffer = np.frombuffer(sections.data or _ZERO, np.uint8)
     lengths, position = read_varints(buffer, starts)
     if lengths.min(initial=0) < 0:
-        raise CorruptRecords(f"a record of {lengths.min()} bytes")
-    late, position = read_varints(buffer, position + 1, 10)
+        raise CorruptRecords(f"record length {lengths.min()} is negative")
+    timestamp_deltas, position = read_varints(buffer, position + 1, 10)
     deltas, position = read_varints(buffer, position)
     counts = sections.counts
     _check_deltas(deltas, np.repeat(table.column("last_offset_delta"), counts), counts)
     offsets = deltas + np.repeat(table.base_offsets, counts)
-    return Found(sections, ends, offsets, _timestamps(late, table, counts), position)
+    return RecordPositions(sections, ends, offsets, _timestamps(timestamp_deltas, table, counts), position)
 
 
 def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
     """See `columns.decode_columns`."""
     table = table_of(batches)
-    found = find(table, max_size_bytes)
+    found = locate_records(table, max_size_bytes)
     buffer, data = found.buffer, found.sections.data
     key_starts, key_ends, position = read_blobs(buffer, found.position, "key")
     value_starts, value_ends, position = read_blobs(buffer, position, "value")
@@ -84,17 +84,17 @@ def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
 
 
 def _headers(data: Buffer, counts: Array, position: Array, after: Array) -> list[Headers] | None:
-    """Each record's headers, and in `after` where they end; records that have some are few as a rule."""
-    having = np.flatnonzero(counts)
-    if not having.size:
+    """The headers of each record; `after` is set to where they end. Few records have headers as a rule."""
+    with_headers = np.flatnonzero(counts)
+    if not with_headers.size:
         return None
     headers: list[Headers] = [()] * len(counts)
     data = bytes(data)
     try:
-        for index in having.tolist():
+        for index in with_headers.tolist():
             headers[index], after[index] = decode_headers(data, int(position[index]))
     except IndexError:
-        raise CorruptRecords("a record's headers go past the end of its batch") from None
+        raise CorruptRecords("a record's headers extend past the end of its batch") from None
     return headers
 
 
@@ -103,11 +103,11 @@ def _check_deltas(deltas: Array, last: Array, counts: Array) -> None:
     before[1:] = deltas[:-1]
     before[(np.cumsum(counts) - counts)[counts > 0]] = -1
     if ((deltas <= before) | (deltas > last)).any():
-        raise CorruptRecords("a record's offset does not follow the one before it, or lies outside its batch")
+        raise CorruptRecords("record offsets are not increasing, or lie outside their batch")
 
 
-def _timestamps(late: Array, table: BatchTable, counts: Array) -> Array:
-    times = late + np.repeat(table.column("base_timestamp"), counts)
+def _timestamps(deltas: Array, table: BatchTable, counts: Array) -> Array:
+    times = deltas + np.repeat(table.column("base_timestamp"), counts)
     types = table.timestamp_types
     if types.any():
         return np.where(np.repeat(types, counts), np.repeat(table.column("max_timestamp"), counts), times)
@@ -133,16 +133,16 @@ def encode(
 ) -> bytes:
     """The payload of an uncompressed batch; see `columns.encode_columns`.
 
-    What stands before each key, or before each value where there are no keys, is computed for all records at
-    once, cut apart and joined with keys and values, which are never copied but for that.
+    The fields in front of each key, or of each value if there are no keys, are computed for all records at once, then
+    sliced and joined with keys and values, which are copied only once.
     """
     count = len(values)
-    base, deltas = timestamps[0], np.arange(count, dtype=np.int64)
-    late = np.array(timestamps, np.int64) - base
+    base, offset_deltas = timestamps[0], np.arange(count, dtype=np.int64)
+    timestamp_deltas = np.array(timestamps, np.int64) - base
     value_sizes = _sizes(values)
     key_sizes = np.full(count, -1, np.int64) if keys is None else _sizes(keys)
-    tails = [encode_headers(one) if one else _NOTHING for one in headers] if headers else None
-    inner = [late, deltas, key_sizes, value_sizes]
+    tails = [encode_headers(one) if one else _ZERO for one in headers] if headers else None
+    inner = [timestamp_deltas, offset_deltas, key_sizes, value_sizes]
     sizes = 1 + sum((_size(_zigzag(numbers)) for numbers in inner), start=np.zeros(count, np.int64))
     sizes += np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0)
     sizes += 1 if tails is None else np.fromiter(map(len, tails), np.int64, count)
@@ -152,7 +152,7 @@ def encode(
         columns = [_rows(fields), _filled(values)]
     else:
         columns = [_rows(fields[:-1]), _filled(keys), _varint_bytes(value_sizes), _filled(values)]
-    columns.append([_NOTHING] * count if tails is None else tails)
+    columns.append([_ZERO] * count if tails is None else tails)
     flat: list[bytes] = [b""] * (count * len(columns))
     for index, column in enumerate(columns):
         flat[index :: len(columns)] = column
@@ -181,7 +181,7 @@ def _zigzag(numbers: Array) -> Array:
 
 
 def _size(zigzag: Array) -> Array:
-    """Bytes that the varints take."""
+    """The size of each varint in bytes."""
     sizes = np.ones(len(zigzag), np.int64)
     greatest = int(zigzag.max())
     for shift in range(7, 64, 7):
@@ -192,7 +192,7 @@ def _size(zigzag: Array) -> Array:
 
 
 def _rows(fields: Sequence[Array]) -> list[bytes]:
-    """For each record its fields' varints, one behind another."""
+    """The concatenated varints of each record's fields."""
     numbers = [_zigzag(field) for field in fields]
     sizes = [_size(number) for number in numbers]
     bounds = np.zeros(len(fields[0]) + 1, np.int64)

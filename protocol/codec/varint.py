@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from minikafka.protocol.faults import MalformedMessage
+from minikafka.protocol.message_errors import MalformedMessage
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minikafka.protocol.compile_decoder import decoder_source
-from minikafka.protocol.compile_encoder import encoder_source
-from minikafka.protocol.faults import UnsupportedVersion
-from minikafka.protocol.schema import IMPLIED, declaration_of, fields_of
-from minikafka.protocol.source import Source
-from minikafka.protocol.varint import Buffer
+from minikafka.protocol.codec.compile_decoder import decoder_source
+from minikafka.protocol.codec.compile_encoder import encoder_source
+from minikafka.protocol.codec.generated_source import Source
+from minikafka.protocol.codec.schema import IMPLIED, declaration_of, fields_of
+from minikafka.protocol.codec.varint import Buffer
+from minikafka.protocol.message_errors import UnsupportedVersion
 
 __all__ = ["Buffer", "Decoder", "Encoder", "decoder_for", "encoder_for", "initializer_for"]
 

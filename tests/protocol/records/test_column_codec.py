@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import record_shapes
 
-from minikafka.protocol.records import columns
+from minikafka.protocol.records import column_codec
 from minikafka.protocol.records.batch import Batch, batches, encode_batch, parse_header, stamp_log_append_time
-from minikafka.protocol.records.columns import decode_columns, encode_columns
+from minikafka.protocol.records.column_codec import decode_columns, encode_columns
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import CorruptRecords, Record
 
@@ -26,10 +26,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test runs with numpy from the first record on, and as if numpy were not installed."""
     if request.param == "numpy":
         pytest.importorskip("numpy")
-        monkeypatch.setattr(columns, "ENCODE_COUNT_MIN", 1)
-        monkeypatch.setattr(columns, "DECODE_COUNT_MIN", 1)
+        monkeypatch.setattr(column_codec, "ENCODE_COUNT_MIN", 1)
+        monkeypatch.setattr(column_codec, "DECODE_COUNT_MIN", 1)
     else:
-        monkeypatch.setattr(columns, "load_vectors", lambda: None)
+        monkeypatch.setattr(column_codec, "load_numpy_codec", lambda: None)
     return str(request.param)
 
 

@@ -19,8 +19,8 @@ from crc32c import crc32c
 
 from minikafka.protocol.records.batch import HEADER_SIZE, LENGTH_MIN, MAGIC, Batch, parse_header
 from minikafka.protocol.records.compression import Buffer, decompress, too_much
+from minikafka.protocol.records.numpy_varints import Array, read_varints
 from minikafka.protocol.records.record import RECORD_SIZE_MIN, CorruptRecords, read_varint
-from minikafka.protocol.records.varints import Array, read_varints
 
 _HEADER = np.dtype([
     ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
@@ -173,7 +173,7 @@ def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
     return sections
 
 
-def find_records(sections: Sections) -> tuple[Array, Array]:
+def record_bounds(sections: Sections) -> tuple[Array, Array]:
     """Where each record starts, at its length, and where it ends. Raises CorruptRecords where a batch is not filled."""
     chain = _Chain(sections)
     chain.stride()

@@ -11,11 +11,11 @@ import struct
 from struct import calcsize
 from typing import Any
 
-from minikafka.protocol.faults import MalformedMessage
-from minikafka.protocol.schema import IMPLIED, Field, declaration_of, fields_of
-from minikafka.protocol.source import ARRAYS_READY, Source
+from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
+from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
+from minikafka.protocol.codec.varint import read_uvarint, skip_tagged_fields
+from minikafka.protocol.message_errors import MalformedMessage
 from minikafka.protocol.types import BYTES, RECORDS, STRING, Kind
-from minikafka.protocol.varint import read_uvarint, skip_tagged_fields
 
 STRING_SIZE_MAX = 0x7FFF
 

@@ -1,0 +1,22 @@
+"""The compiler behind `message.encode` and `message.decode`: one function per message class and version.
+
+The version is known when the code is generated, so the code has no `if version`: adjacent fields of fixed size are
+one `struct` call, nested structs are inlined, and fields that the version lacks are constants.
+
+On the first `decode(cls, version, …)`, `compiler.decoder_for` asks `compile_decoder` for the source text of the
+function, compiles it and stores it in `cls.__decoders__`; later calls go there directly. To see what runs:
+
+    print(decoder_source(FetchRequest, 12).text)
+
+    schema.py               a class's declaration, resolved: `Versions`, `Field`, `fields_of(cls)`
+    compiler.py             `decoder_for`, `encoder_for`, `initializer_for`: generate, compile and cache a function
+    compile_decoder.py      the source of a decoder
+    compile_encoder.py      the source of an encoder
+    generated_source.py     `Source`: lines, indentation, and the objects that the generated code refers to
+    varint.py               unsigned varints and tagged fields (KIP-482)
+
+Caveats:
+    * Unknown tagged fields are skipped and not kept: decoding and encoding again loses them.
+    * Strings that are not valid UTF-8 are rejected; Java substitutes replacement characters.
+    * A tagged field must be as long as its declared length; Java ignores the length of tags that it knows.
+"""
