@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: sizes, seams, and that nothing lies around unused."""
+"""The project rules that can be checked automatically: sizes, seams, unused files and names."""
 
 import ast
 import tomllib
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
-SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 EVERYTHING = [*SOURCES, *TESTS, *sorted((ROOT / "bench").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
 
@@ -44,7 +44,7 @@ IMPORTS_TRIO = {
     "controller/active/leadership_term.py",
     "storage/disk.py",
 }
-"""Sockets, drivers of pure cores, the server. A file that joins this list says why in its docstring."""
+"""Sockets, drivers of pure cores, the server. The docstring of a file in this list says why it uses trio."""
 
 SEAMS = {
     "broker/node/main.py": {"time", "random", "os", "print"},
@@ -54,15 +54,15 @@ SEAMS = {
     "storage/disk.py": {"os", "open", "shutil"},
     "storage/memory_disk.py": {"os"},
 }
-"""Where the outside world may be touched: the files that hand it to all others, and how."""
+"""The files that may use clocks, sockets, files and randomness directly; all others receive them as arguments."""
 
 BANNED_MODULES = {"time", "threading", "socket", "random", "uuid", "asyncio", "tempfile", "shutil", "subprocess"}
 BANNED_CALLS = {"open", "input", "print"}
 PURE_FROM = {"random": {"Random"}, "uuid": {"UUID"}, "time": set[str]()}
-"""What may be had from a banned module: types that are handed in."""
+"""Allowed names of banned modules: types of objects that are passed as arguments."""
 
-HANDS_OUT_THE_WORLD = ("cli/", "client/")
-"""The command line is where clocks, files and processes come from; the client has a seam test of its own."""
+USES_THE_SYSTEM = ("cli/", "client/")
+"""The command line creates clocks, files and processes; tests/client/connections/test_seams.py covers the client."""
 
 
 def name(path: Path) -> str:
@@ -70,7 +70,7 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", EVERYTHING, ids=name)
-def test_files_and_functions_are_of_a_size_that_fits_in_a_head(path: Path) -> None:
+def test_files_and_functions_are_not_too_long(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") <= FILE_LINES_MAX, f"{name(path)} has more than {FILE_LINES_MAX} lines"
     long = [
@@ -84,7 +84,7 @@ def test_files_and_functions_are_of_a_size_that_fits_in_a_head(path: Path) -> No
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_every_module_says_what_it_is_for(path: Path) -> None:
+def test_every_module_has_a_docstring(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), f"{name(path)} has no docstring"
 
 
@@ -111,8 +111,8 @@ def test_trio_is_imported_in_the_listed_files_only() -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_the_outside_world_is_handed_in(path: Path) -> None:
-    if name(path).startswith(HANDS_OUT_THE_WORLD):
+def test_system_resources_are_passed_as_arguments(path: Path) -> None:
+    if name(path).startswith(USES_THE_SYSTEM):
         return
     allowed = SEAMS.get(name(path), set())
     tree = ast.parse(path.read_text())
@@ -127,7 +127,7 @@ def test_the_outside_world_is_handed_in(path: Path) -> None:
             assert "os" in allowed, f"{name(path)}:{node.lineno} uses os.{node.attr}"
 
 
-def test_no_module_is_left_that_nobody_imports() -> None:
+def test_every_module_is_imported() -> None:
     modules = {module_name(path): path for path in SOURCES}
     used = {entry.split(":")[0] for entry in pyproject()["project"]["scripts"].values()}
     for path in EVERYTHING:
