@@ -72,7 +72,7 @@ class LogManager:
         self._on_offline = on_offline
         self._damaged: set[TopicPartition] = set()
         self._doomed: list[tuple[int, str]] = []
-        self._logger = structlog.get_logger("storage")
+        self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
         """Open every log. The clean-shutdown markers go first, so that a crash while loading leads to

@@ -185,7 +185,7 @@ class Node:
             KafkaError: The cluster does not take this broker.
         """
         for warning in self.config.warnings():
-            log.warning(warning)
+            log.warning("configuration warning", warning=warning)
         try:
             if self.controller.cluster_id is not None:
                 self._load()

@@ -84,7 +84,7 @@ class ControllerNode:
             OSError, WrongDirectory: As `Node.run`.
         """
         for warning in self._config.warnings():
-            log.warning(warning)
+            log.warning("configuration warning", warning=warning)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
