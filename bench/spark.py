@@ -31,8 +31,8 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.record import Headers, Record
 from minikafka.spark_connector import register
-from minikafka.spark_connector.micro_batches import Position
-from minikafka.spark_connector.offset_reader import cluster_for
+from minikafka.spark_connector.micro_batches import StreamPosition
+from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.offset_resolution import batch_ranges
 from minikafka.spark_connector.options import parse
 from minikafka.spark_connector.partition_reader import read
@@ -174,7 +174,7 @@ def decode(given: dict[str, str]) -> None:
     """Fetch and decode everything, one partition after the other, in this process."""
     options = parse(given)
     columns = (*COLUMNS, "headers") if options.include_headers else COLUMNS
-    for one in batch_ranges(cluster_for(options.kafka), options):
+    for one in batch_ranges(offset_reader_for(options.kafka), options):
         for _ in read(options, one, columns):
             pass
 
@@ -207,10 +207,10 @@ def idle_requests(node: Node, seconds: float = 5.0) -> float:
     """What a stream without news asks, called as often as Spark calls it."""
     create_topic(node.address, "idle")
     options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle"})
-    position, cluster = Position(options), cluster_for(options.kafka)
-    offset, before, began = position.initial(), cluster.requests, time.perf_counter()
+    position, reader = StreamPosition(options), offset_reader_for(options.kafka)
+    offset, before, began = position.initial(), reader.request_count, time.perf_counter()
     while time.perf_counter() - began < seconds:
         position.next(offset, everything=False)
         position.reported()
         time.sleep(0.01)
-    return (cluster.requests - before) / (time.perf_counter() - began)
+    return (reader.request_count - before) / (time.perf_counter() - began)

@@ -1,4 +1,4 @@
-"""What is said where data that were to be read are gone."""
+"""Data loss: the error, or the warning of `failOnDataLoss` false, for records that no longer exist."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _REMEDY = (
 
 
 class DataLoss(Exception):
-    """Records that were to be read cannot be read any more, and `failOnDataLoss` is true.
+    """Records of the query no longer exist, and `failOnDataLoss` is true.
 
     Attributes:
-        reason: which, and why.
+        reason: which records, and why.
     """
 
     def __init__(self, reason: str) -> None:
@@ -28,7 +28,7 @@ class DataLoss(Exception):
 
 
 def report(reason: str, *, fail: bool) -> None:
-    """Raise DataLoss, or, for `failOnDataLoss` false, log a warning."""
+    """Raises DataLoss; with `failOnDataLoss` false, logs a warning instead."""
     if fail:
         raise DataLoss(reason)
-    _logger.warning("%s Going on with what is there, as failOnDataLoss is false.", reason)
+    _logger.warning("%s Continuing with the remaining records because failOnDataLoss is false.", reason)

@@ -1,21 +1,24 @@
-"""The data source as Spark sees it: `format("minikafka")`. Light to import: Spark imports it in every session."""
+"""The Spark data source `format("minikafka")`: its schema, its batch reader and its registration.
+
+Spark imports this module in every session, so the modules that do the work are imported when they are needed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from minikafka.spark_connector.input_partitions import RangePartition, read_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from minikafka.spark_connector.range_planner import Range
-
 NAME = "minikafka"
-FIELDS = {
+COLUMNS = {
     "key": "binary",
     "value": "binary",
     "topic": "string",
@@ -28,53 +31,48 @@ FIELDS = {
 
 
 class MinikafkaDataSource(DataSource):
-    """Reads topics of minikafka, or of any other Kafka, with the options of Spark's Kafka source."""
+    """Reads topics of minikafka or any other Kafka cluster, with the options of Spark's Kafka source."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.given = dict(options.items())
+        self._given = dict(options.items())
 
     @classmethod
     def name(cls) -> str:
         return NAME
 
     def schema(self) -> str:
-        """The columns of Spark's Kafka source; `headers` only with includeHeaders. Raises RefusedOption."""
+        """Returns the columns of Spark's Kafka source; `headers` only with includeHeaders. Raises RefusedOption."""
         from minikafka.spark_connector.options import parse
 
-        with_headers = parse(self.given).include_headers
-        return ", ".join(f"{name} {kind}" for name, kind in FIELDS.items() if name != "headers" or with_headers)
+        with_headers = parse(self._given).include_headers
+        return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items() if name != "headers" or with_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(self.given, checked_columns(schema))
+        return BatchReader(self._given, checked_columns(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from minikafka.spark_connector.micro_batches import StreamReader
 
-        return StreamReader(self.given, checked_columns(schema))
+        return StreamReader(self._given, checked_columns(schema))
 
 
 def checked_columns(schema: StructType) -> list[str]:
-    """The columns of a schema, which may be a user's: any of ours, in any order. Raises ValueError for others."""
+    """Returns the column names of a schema, which may be the user's: any of `COLUMNS` in any order.
+
+    Raises ValueError for unknown columns and wrong types.
+    """
     for field in schema.fields:
-        kind = FIELDS.get(field.name)
+        kind = COLUMNS.get(field.name)
         if kind is None:
-            raise ValueError(f"the minikafka source has no column '{field.name}'; it has {', '.join(FIELDS)}")
+            raise ValueError(f"the minikafka source has no column '{field.name}'; it has {', '.join(COLUMNS)}")
         if field.dataType.simpleString() != kind:
             raise ValueError(f"column '{field.name}' is {kind}, not {field.dataType.simpleString()}")
     return [field.name for field in schema.fields]
 
 
-class RangePartition(InputPartition):
-    """An input partition: a range of offsets."""
-
-    def __init__(self, wanted: Range) -> None:
-        super().__init__(wanted)
-        self.range = wanted
-
-
 class BatchReader(DataSourceReader):
-    """Plans on the driver, reads in the executors."""
+    """Reads a batch query: plans on the driver, reads in the executors."""
 
     def __init__(self, given: Mapping[str, str], columns: Sequence[str]) -> None:
         self._given = dict(given)
@@ -82,30 +80,19 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises RefusedOption, UnresolvedOffsets, DataLoss, KafkaError."""
-        from minikafka.spark_connector.offset_reader import cluster_for
+        from minikafka.spark_connector.offset_reader import offset_reader_for
         from minikafka.spark_connector.offset_resolution import batch_ranges
         from minikafka.spark_connector.options import check_batch, parse
 
         options = parse(self._given)
         check_batch(options)
-        return [RangePartition(one) for one in batch_ranges(cluster_for(options.kafka), options)]
+        return [RangePartition(one) for one in batch_ranges(offset_reader_for(options.kafka), options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Without any partition Spark calls this once, with None."""
+        """Spark passes None if there are no partitions."""
         return read_partition(self._given, self._columns, partition)
 
 
-def read_partition(
-    given: Mapping[str, str], columns: Sequence[str], partition: InputPartition | None
-) -> Iterator[Any]:
-    """The records of one input partition."""
-    from minikafka.spark_connector.options import parse
-    from minikafka.spark_connector.partition_reader import read
-
-    if isinstance(partition, RangePartition):
-        yield from read(parse(given), partition.range, columns)
-
-
 def register(spark: SparkSession) -> None:
-    """Make `format("minikafka")` known to a session that has not found it by itself."""
+    """Registers `format("minikafka")` with a session that did not find it by itself."""
     spark.dataSource.register(MinikafkaDataSource)

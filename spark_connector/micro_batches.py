@@ -1,8 +1,8 @@
-"""Micro-batches: from which offsets to which, one after the other. Lives in a process of its own, one for each query.
+"""Micro-batches of a stream: the start and end offsets of each. Runs in a process of its own for each query.
 
-Spark asks `latestOffset` again and again, every ten milliseconds when nothing is new; it is answered from the brokers
-at most once in `idlePollMs` then. Offsets never go back, unless the log itself has: a topic that was created again is
-known by its id, one that was cut by its end, and either is reported as `failOnDataLoss` has it.
+Spark calls `latestOffset` repeatedly, every ten milliseconds while there are no new records; brokers are then queried
+at most once per `idlePollMs`. Offsets never decrease unless the log did: a re-created topic is recognized by its topic
+id, a truncated log by its end offset, and both are reported according to `failOnDataLoss`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.data_loss import report
-from minikafka.spark_connector.data_source import RangePartition, read_partition
-from minikafka.spark_connector.offset_reader import Cluster, cluster_for
+from minikafka.spark_connector.input_partitions import RangePartition, read_partition
+from minikafka.spark_connector.offset_reader import OffsetReader, offset_reader_for
 from minikafka.spark_connector.offset_resolution import ends, find_partitions, resolve, starts
-from minikafka.spark_connector.offsets import Offsets, backlog, from_json, names, prorate, to_json
-from minikafka.spark_connector.options import Limit, SourceOptions, check_stream, parse
+from minikafka.spark_connector.offsets import Offsets, from_json, names, to_json
+from minikafka.spark_connector.options import Bound, SourceOptions, check_stream, parse
 from minikafka.spark_connector.range_planner import Range, plan
+from minikafka.spark_connector.rate_limits import RateLimiter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,30 +38,31 @@ _IDLE_PAUSE_FIRST_S = 0.01
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """What Spark calls; `Position` does the work, on the driver only."""
+    """Implements Spark's interface; `StreamPosition` does the work, on the driver only."""
 
     def __init__(self, given: Mapping[str, str], columns: Sequence[str]) -> None:
         self._given = dict(given)
         self._columns = list(columns)
         self._options = parse(given)
         check_stream(self._options)
-        self._known: Position | None = None
+        self._opened: StreamPosition | None = None
 
     @property
-    def _position(self) -> Position:
-        if self._known is None:
-            self._known = Position(self._options)
-        return self._known
+    def _position(self) -> StreamPosition:
+        if self._opened is None:
+            self._opened = StreamPosition(self._options)
+        return self._opened
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's names here and below)
         return self._position.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limits of the options; Spark passes ReadAllAvailable instead for Trigger.Once."""
-        if self._options.min_offsets_per_trigger is not None:
-            return ReadMinRows(self._options.min_offsets_per_trigger)
-        if self._options.max_offsets_per_trigger is not None:
-            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        """Returns the rate limit of the options; for Trigger.Once Spark uses ReadAllAvailable instead."""
+        limits = self._options.rate_limits
+        if limits.min_offsets is not None:
+            return ReadMinRows(limits.min_offsets)
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -75,8 +77,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         ranges = self._position.ranges(start, end)
         options = self._options
-        cut = plan(ranges, at_least=options.min_partitions, size_max=options.max_records_per_partition)
-        return [RangePartition(one) for one in cut]
+        planned = plan(ranges, at_least=options.min_partitions, size_max=options.max_records_per_partition)
+        return [RangePartition(one) for one in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._given, self._columns, partition)
@@ -85,60 +87,61 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._position.commit(end)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Executors get the options, never a connection."""
-        return {**self.__dict__, "_known": None}
+        """Executors receive the options, not the connections."""
+        return {**self.__dict__, "_opened": None}
 
 
-class Position:
-    """Where a stream is, and what it knows of its topics."""
+class StreamPosition:
+    """The position of a stream, and the metadata of its topics."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._cluster: Cluster = cluster_for(options.kafka)
+        self._brokers: OffsetReader = offset_reader_for(options.kafka)
         self._partitions: list[TopicPartition] = []
-        self._asked_metadata_s = float("-inf")
-        self._ids: dict[str, bytes] = {}
-        self._again: dict[TopicPartition, tuple[int, int]] = {}
+        self._metadata_refreshed_s = float("-inf")
+        self._topic_ids: dict[str, bytes] = {}
+        self._restarted: dict[TopicPartition, tuple[int, int]] = {}
+        """Partitions whose log was replaced or truncated: the offset the query had reached, and where it continues."""
         self._latest: Offsets = {}
-        self._pinned: Offsets | None = None
-        self._triggered_s = float("-inf")
+        self._available_now: Offsets | None = None
+        self._rate_limiter = RateLimiter(options.rate_limits)
         self._pause_s = 0.0
 
     def initial(self) -> dict[str, Any]:
-        """Where a new query begins: at the end, unless options say otherwise."""
+        """Returns where a new query starts: at the latest offsets, unless the options specify others."""
         partitions = self._find(must_exist=True)
-        limit = self._options.starting or Limit("latest")
-        return self._json(resolve(self._cluster, self._options, limit, partitions, is_start=True))
+        bound = self._options.starting or Bound("latest")
+        return self._json(resolve(self._brokers, self._options, bound, partitions, is_start=True))
 
     def pin(self) -> None:
-        """AvailableNow: go as far as the log goes now, and no further."""
-        self._pinned = ends(self._cluster, self._options, self._find(must_exist=True))
+        """For Trigger.AvailableNow: makes the current ends of the logs the end of the query."""
+        self._available_now = ends(self._brokers, self._options, self._find(must_exist=True))
 
     def next(self, start: Mapping[str, Any], *, everything: bool) -> dict[str, Any]:
-        """Where the micro-batch that begins at `start` ends.
+        """Returns the end of the micro-batch that begins at `start`, within the rate limits unless `everything`.
 
-        Where nothing is new it waits before it says so: a wait at the beginning would count as part of the micro-batch
-        that finds something.
+        Pauses before it returns `start` itself; a pause at the beginning would count as time of the next micro-batch
+        with records.
         """
         begun, ids = from_json(start)
         for topic, topic_id in ids.items():
-            self._ids.setdefault(topic, topic_id)
+            self._topic_ids.setdefault(topic, topic_id)
         latest = self._latest = self._ends(begun)
         low = self._starts(begun, latest)
         end = latest if everything else self._limited(low, latest)
         if end == begun:
             self._pause_s = min(max(2 * self._pause_s, _IDLE_PAUSE_FIRST_S), self._options.idle_poll_s)
-            sockets.pause(self._pause_s)
+            sockets.sleep(self._pause_s)
         else:
             self._pause_s = 0.0
         return self._json(end)
 
     def reported(self) -> dict[str, Any] | None:
-        """The end of the log as it was when last asked for."""
+        """Returns the ends of the logs as of the last query."""
         return self._json(self._latest) if self._latest else None
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Range]:
-        """What lies between two offsets. Raises DataLoss for what is known to be gone."""
+        """Returns the ranges between two offsets of the stream. Raises DataLoss for records known to be gone."""
         (begun, _), (ended, _) = from_json(start), from_json(end)
         if not self._partitions:
             self._find(must_exist=False)
@@ -151,86 +154,78 @@ class Position:
                 self._lose(f"Added partition {tp} starts from {low[tp]} instead of 0.")
             if low.get(tp, 0) > offset:
                 self._lose(_changed(tp, low[tp], offset))
-        topic_id = self._cluster.metadata.topic_id
+        topic_id = self._brokers.metadata.topic_id
         return [Range(tp.topic, tp.partition, low[tp], ended[tp], topic_id(tp.topic)) for tp in ended if tp in low]
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Tell a group how far the query has come, if one was named."""
+        """Commits the progress of the query to the group of `commitOffsets`, if set."""
         if self._options.commit_group:
-            self._cluster.commit(self._options.commit_group, from_json(end)[0])
+            self._brokers.commit(self._options.commit_group, from_json(end)[0])
 
     def _find(self, *, must_exist: bool) -> list[TopicPartition]:
-        self._partitions = find_partitions(self._cluster, self._options, must_exist=must_exist)
-        self._asked_metadata_s = sockets.now_s()
+        self._partitions = find_partitions(self._brokers, self._options, must_exist=must_exist)
+        self._metadata_refreshed_s = sockets.now_s()
         return self._partitions
 
     def _ends(self, begun: Offsets) -> Offsets:
-        """The end of every partition; never before where the query stands, unless the log was cut or made anew."""
-        if sockets.now_s() - self._asked_metadata_s >= self._options.metadata_age_s:
+        """The ends of all partitions, not below `begun` unless the log was truncated or the topic re-created."""
+        if sockets.now_s() - self._metadata_refreshed_s >= self._options.metadata_age_s:
             self._find(must_exist=False)
-        self._look_for_new_topics(begun)
-        if self._pinned is not None:
-            return {tp: max(offset, begun.get(tp, offset)) for tp, offset in self._pinned.items()}
+        self._detect_recreated_topics(begun)
+        if self._available_now is not None:
+            return {tp: max(offset, begun.get(tp, offset)) for tp, offset in self._available_now.items()}
         for attempt in range(self._options.retries + 1):
-            found = ends(self._cluster, self._options, self._partitions)
-            back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._again]
+            found = ends(self._brokers, self._options, self._partitions)
+            back = [tp for tp, end in found.items() if end < begun.get(tp, 0) and tp not in self._restarted]
             if not back:
                 return found
             if attempt < self._options.retries:
-                sockets.pause(self._options.retry_interval_s)
+                sockets.sleep(self._options.retry_interval_s)
         for tp in back:
             self._lose(_changed(tp, begun[tp], found[tp]))
-            self._again[tp] = (begun[tp], found[tp])
+            self._restarted[tp] = (begun[tp], found[tp])
         return found
 
-    def _look_for_new_topics(self, begun: Offsets) -> None:
-        """Compare topic ids with those seen before: the same name may belong to another topic by now."""
-        anew: set[str] = set()
+    def _detect_recreated_topics(self, begun: Offsets) -> None:
+        """Compares topic ids with those seen before: a topic may have been deleted and created again."""
+        recreated: set[str] = set()
         for topic in sorted({tp.topic for tp in self._partitions}):
-            now, before = self._cluster.metadata.topic_id(topic), self._ids.get(topic, NIL_UUID)
+            now, before = self._brokers.metadata.topic_id(topic), self._topic_ids.get(topic, NIL_UUID)
             if NIL_UUID not in (now, before) and now != before:
-                anew.add(topic)
-        for topic in sorted(anew):
-            stood = {tp: offset for tp, offset in begun.items() if tp.topic == topic}
-            there = [tp for tp in self._partitions if tp.topic == topic]
-            reached = ends(self._cluster, self._options, there)
-            for tp, offset in stood.items():
+                recreated.add(topic)
+        for topic in sorted(recreated):
+            reached = {tp: offset for tp, offset in begun.items() if tp.topic == topic}
+            existing = [tp for tp in self._partitions if tp.topic == topic]
+            new_ends = ends(self._brokers, self._options, existing)
+            for tp, offset in reached.items():
                 self._lose(
-                    f"Topic {topic} was deleted and created again: {tp} was to be read on from offset {offset}, the new"
-                    f" partition's records end at {reached.get(tp, 0)}."
+                    f"Topic {topic} was deleted and created again: {tp} had been read up to offset {offset}, the log of"
+                    f" the new partition ends at {new_ends.get(tp, 0)}."
                 )
-            first = starts(self._cluster, there)
-            self._again |= {tp: (stood[tp], first[tp]) for tp in there if tp in stood}
-        self._ids |= {tp.topic: self._cluster.metadata.topic_id(tp.topic) for tp in self._partitions}
+            new_starts = starts(self._brokers, existing)
+            self._restarted |= {tp: (reached[tp], new_starts[tp]) for tp in existing if tp in reached}
+        self._topic_ids |= {tp.topic: self._brokers.metadata.topic_id(tp.topic) for tp in self._partitions}
 
     def _starts(self, begun: Offsets, ended: Offsets) -> Offsets:
-        """Where to read from: `begun`, a new log's beginning, or for new partitions the beginning of theirs."""
+        """Where to read from: `begun`; the log start of new partitions and of re-created or truncated ones."""
         new = [tp for tp in ended if tp not in begun]
         low = {tp: offset for tp, offset in begun.items() if tp in ended}
         if new:
-            low |= starts(self._cluster, new)
-        for tp, (stood, first) in self._again.items():
-            if begun.get(tp) == stood and tp in low:
+            low |= starts(self._brokers, new)
+        for tp, (reached, first) in self._restarted.items():
+            if begun.get(tp) == reached and tp in low:
                 low[tp] = min(first, ended[tp])
         return low
 
     def _limited(self, low: Offsets, latest: Offsets) -> Offsets:
-        options = self._options
-        if options.min_offsets_per_trigger is not None and self._pinned is None:
-            now_s = sockets.now_s()
-            late = now_s - self._triggered_s >= options.max_trigger_delay_s
-            if not late and backlog(low, latest) < options.min_offsets_per_trigger:
-                return {tp: offset for tp, offset in low.items() if tp in latest}
-            self._triggered_s = now_s
-        if options.max_offsets_per_trigger is not None:
-            return prorate(options.max_offsets_per_trigger, low, latest)
-        return latest
+        is_available_now = self._available_now is not None
+        return self._rate_limiter.end_offsets(low, latest, now_s=sockets.now_s(), ignore_minimum=is_available_now)
 
     def _json(self, offsets: Offsets) -> dict[str, Any]:
         if not self._options.remember_topic_ids:
             return to_json(offsets)
         topics = dict.fromkeys(tp.topic for tp in offsets)
-        known = {topic: self._cluster.metadata.topic_id(topic) for topic in topics}
+        known = {topic: self._brokers.metadata.topic_id(topic) for topic in topics}
         return to_json(offsets, {topic: topic_id for topic, topic_id in known.items() if topic_id != NIL_UUID})
 
     def _lose(self, reason: str) -> None:
@@ -239,7 +234,8 @@ class Position:
 
 def _changed(tp: TopicPartition, before: int, now: int) -> str:
     return (
-        f"Partition {tp} offset was changed from {before} to {now}: offset {before} was wanted, the log ends at {now}."
+        f"Partition {tp} offset was changed from {before} to {now}: the query was at offset {before}, the log ends at"
+        f" {now}."
         " This could be either 1) a user error that the start offset is set beyond available offset when starting"
         " query, or 2) the kafka topic-partition is deleted and re-created."
     )

@@ -1,7 +1,7 @@
-"""The cluster as the connector sees it: who leads what, where partitions begin and end. Blocking, with retries.
+"""Reads metadata and offsets from the brokers, and commits offsets. Blocking, with retries.
 
-One `Cluster` per process and set of Kafka options (`cluster_for`), because workers run one task after another: the
-next task finds its connections open.
+Each process keeps one `OffsetReader` per set of Kafka options (`offset_reader_for`): a Spark worker runs one task after
+another and reuses its connections.
 """
 
 from __future__ import annotations
@@ -36,49 +36,48 @@ from minikafka.spark_connector import sockets
 from minikafka.spark_connector.options import KafkaOptions
 
 T = TypeVar("T")
-EARLIEST, LATEST = -2, -1
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _OFFSET_COMMIT_VERSION_MAX = 9
-"""Later versions name topics by id."""
-_FIND_BY_LIST = 4
-_CLUSTERS: dict[tuple[int, KafkaOptions], Cluster] = {}
+"""Later versions identify topics by id."""
+_COORDINATOR_KEYS_VERSION = 4
+_READERS: dict[tuple[int, KafkaOptions], OffsetReader] = {}
 
 
-def cluster_for(options: KafkaOptions) -> Cluster:
-    """This process's cluster for these options."""
+def offset_reader_for(options: KafkaOptions) -> OffsetReader:
+    """Returns the reader of this process for these options."""
     key = (sockets.process_id(), options)
-    if key not in _CLUSTERS:
-        _CLUSTERS.clear()
-        _CLUSTERS[key] = Cluster(options)
-    return _CLUSTERS[key]
+    if key not in _READERS:
+        _READERS.clear()
+        _READERS[key] = OffsetReader(options)
+    return _READERS[key]
 
 
-class Cluster:
-    """Connections and metadata.
+class OffsetReader:
+    """Connections to the brokers, and their metadata.
 
     Attributes:
-        metadata: what the last answers said.
-        requests: how many requests were sent, for whoever watches the cost of being idle.
+        metadata: from the latest responses.
+        request_count: the number of requests sent.
     """
 
     def __init__(self, options: KafkaOptions) -> None:
         self.metadata = Metadata()
-        self.requests = 0
+        self.request_count = 0
         self.options = options
         self._bootstrap = parse_addresses(options.bootstrap_servers)
-        self._wires: dict[tuple[str, int], sockets.Wire] = {}
+        self._connections: dict[tuple[str, int], sockets.BrokerConnection] = {}
 
     def close(self) -> None:
-        """Hang up on everyone."""
-        for one in self._wires.values():
-            one.close()
-        self._wires.clear()
+        """Closes all connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
 
-    def retry(self, attempt: Callable[[], T], what: str, timeout_s: float | None = None) -> T:
-        """`attempt` until it succeeds or fails for good, with growing pauses.
+    def retry(self, attempt: Callable[[], T], action: str, timeout_s: float | None = None) -> T:
+        """Calls `attempt` until it succeeds, with exponential backoff.
 
-        Raises its last error: the first that is not retriable, or RequestTimedOutError past the time limit
-        (`kafka.default.api.timeout.ms` by default).
+        Raises the first error that is not retriable; RequestTimedOutError after the timeout, by default
+        `kafka.default.api.timeout.ms`.
         """
         limit_s = self.options.api_timeout_s if timeout_s is None else timeout_s
         deadline, pause_s = sockets.now_s() + limit_s, _PAUSE_S
@@ -89,85 +88,85 @@ class Cluster:
                 if not error.retriable:
                     raise
                 if sockets.now_s() + pause_s >= deadline:
-                    raise RequestTimedOutError(f"{what} did not succeed within {limit_s:.0f} s: {error}") from error
-            sockets.pause(pause_s)
+                    raise RequestTimedOutError(f"{action} did not succeed within {limit_s:.0f} s: {error}") from error
+            sockets.sleep(pause_s)
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
-    def wire_to(self, node_id: int) -> sockets.Wire:
-        """A connection to a broker with nothing under way. Raises BrokerNotAvailableError, NetworkError."""
+    def connection_to(self, node_id: int) -> sockets.BrokerConnection:
+        """Returns a connection without outstanding responses. Raises BrokerNotAvailableError, NetworkError."""
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
-            raise BrokerNotAvailableError(f"no broker with the id {node_id} is known")
+            raise BrokerNotAvailableError(f"broker {node_id} is not in the metadata")
         return self._open(broker.host, broker.port)
 
-    def _open(self, host: str, port: int) -> sockets.Wire:
-        known = self._wires.get((host, port))
-        if known is not None and not known.closed and not known.busy:
-            return known
-        if known is not None:
-            known.close()
+    def _open(self, host: str, port: int) -> sockets.BrokerConnection:
+        existing = self._connections.get((host, port))
+        if existing is not None and not existing.closed and not existing.busy:
+            return existing
+        if existing is not None:
+            existing.close()
         options = self.options
-        self._wires[host, port] = sockets.Wire(
+        self._connections[host, port] = sockets.BrokerConnection(
             host, port, client_id=options.client_id, timeout_s=options.request_timeout_s
         )
-        return self._wires[host, port]
+        return self._connections[host, port]
 
-    def _any_wire(self) -> sockets.Wire:
+    def _any_connection(self) -> sockets.BrokerConnection:
         known = [(one.host, one.port) for one in self.metadata.brokers.values()]
-        faults: list[str] = []
+        errors: list[str] = []
         for host, port in dict.fromkeys([*known, *self._bootstrap]):
             try:
                 return self._open(host, port)
             except NetworkError as error:
-                faults.append(error.message)
-        raise NetworkError("; ".join(faults) + "; is a broker running there? (kafka.bootstrap.servers)")
+                errors.append(error.message)
+        raise NetworkError("; ".join(errors) + "; check kafka.bootstrap.servers")
 
-    def ask(self, message: Any, node_id: int | None = None, *, highest: int | None = None) -> Any:
-        """Ask a broker, any one for `node_id` None, once. Raises NetworkError and the like."""
-        self.requests += 1
-        one = self._any_wire() if node_id is None else self.wire_to(node_id)
-        return one.request(message, highest=highest)
+    def request(self, message: Any, node_id: int | None = None, *, highest: int | None = None) -> Any:
+        """Sends a request to a broker, for `node_id` None to any, without retries. Raises KafkaError."""
+        self.request_count += 1
+        connection = self._any_connection() if node_id is None else self.connection_to(node_id)
+        return connection.request(message, highest=highest)
 
     def refresh(self, topics: Iterable[str] | None) -> None:
-        """Ask for metadata of these topics, of all for None; with retries."""
+        """Fetches metadata of these topics, for None of all, with retries."""
         asked = None if topics is None else list(topics)
 
         def attempt() -> None:
-            wanted = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
-            response = self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+            requested = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
+            response = self.request(MetadataRequest(topics=requested, allow_auto_topic_creation=False))
             self.metadata.apply(response, asked)
 
-        self.retry(attempt, "asking for metadata")
+        self.retry(attempt, "fetching metadata")
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = True
+        self, requested: Mapping[TopicPartition, int], *, read_committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """The first offset at or after a time in ms (EARLIEST, LATEST: the ends of the log), -1 where there is none.
+        """Returns the first offset at or after a timestamp in ms, -1 if there is none.
 
-        LATEST means the last stable offset, or the high watermark for `read_committed` False.
+        EARLIEST is the log start offset; LATEST the last stable offset, or without `read_committed` the high watermark.
 
-        Raises what a leader says for good, RequestTimedOutError otherwise.
+        Raises the leader's error if it is not retriable, otherwise RequestTimedOutError.
         """
         found: dict[TopicPartition, int] = {}
 
         def attempt() -> None:
-            missing = {tp: time for tp, time in wanted.items() if tp not in found}
+            missing = {tp: time for tp, time in requested.items() if tp not in found}
             try:
                 for leader, times in self._by_leader(missing).items():
                     found.update(self._list_at(leader, times, int(read_committed)))
             except KafkaError:
-                self.refresh({tp.topic for tp in wanted})
+                self.refresh({tp.topic for tp in requested})
                 raise
 
         self.retry(attempt, "looking up offsets")
-        return {tp: found[tp] for tp in wanted}
+        return {tp: found[tp] for tp in requested}
 
-    def _by_leader(self, wanted: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
+    def _by_leader(self, requested: Mapping[TopicPartition, int]) -> dict[int, dict[TopicPartition, int]]:
         leaders: dict[int, dict[TopicPartition, int]] = {}
-        for tp, time in wanted.items():
+        for tp, time in requested.items():
             leader = self.metadata.leader(*tp)
             if leader < 0:
-                raise LeaderNotAvailableError(f"{tp} has no leader now")
+                raise LeaderNotAvailableError(f"{tp} has no leader")
             leaders.setdefault(leader, {})[tp] = time
         return leaders
 
@@ -180,7 +179,7 @@ class Cluster:
             isolation_level=isolation,
             topics=[ListOffsetsTopic(name=name, partitions=some) for name, some in topics.items()],
         )
-        response = self.ask(request, leader)
+        response = self.request(request, leader)
         found: dict[TopicPartition, int] = {}
         for topic in response.topics:
             for one in topic.partitions:
@@ -191,7 +190,7 @@ class Cluster:
         return found
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have a group without members remember offsets, for lag tools. Raises KafkaError."""
+        """Commits offsets to a group without members, for lag monitoring. Raises KafkaError."""
         topics: dict[str, list[OffsetCommitRequestPartition]] = {}
         for tp, offset in offsets.items():
             one = OffsetCommitRequestPartition(
@@ -204,7 +203,7 @@ class Cluster:
         )
 
         def attempt() -> None:
-            response = self.ask(request, self._coordinator(group_id), highest=_OFFSET_COMMIT_VERSION_MAX)
+            response = self.request(request, self._coordinator(group_id), highest=_OFFSET_COMMIT_VERSION_MAX)
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
@@ -214,11 +213,11 @@ class Cluster:
 
     def _coordinator(self, group_id: str) -> int:
         request = FindCoordinatorRequest(key_type=0)
-        if self._any_wire().version_for(FindCoordinatorRequest) >= _FIND_BY_LIST:
+        if self._any_connection().version_for(FindCoordinatorRequest) >= _COORDINATOR_KEYS_VERSION:
             request.coordinator_keys = [group_id]
         else:
             request.key = group_id
-        response = self.ask(request)
+        response = self.request(request)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             raise error_for(found.error_code, found.error_message or "")

@@ -1,4 +1,4 @@
-"""From options to offsets: which partitions there are, and where each is to be read from and up to."""
+"""Resolves options to partitions and offsets: subscriptions, startingOffsets, endingOffsets and timestamps."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from minikafka.protocol.errors import UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.data_loss import report
-from minikafka.spark_connector.offset_reader import EARLIEST, LATEST, Cluster
-from minikafka.spark_connector.offsets import Offsets, names
-from minikafka.spark_connector.options import Limit, SourceOptions
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.offsets import EARLIEST, LATEST, Offsets, names
+from minikafka.spark_connector.options import Bound, SourceOptions
 from minikafka.spark_connector.range_planner import Range, plan
 
 
 class UnresolvedOffsets(ValueError):
-    """Options that do not fit the partitions that there are."""
+    """Offsets of the options do not match the existing partitions or records."""
 
 
-def find_partitions(cluster: Cluster, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
-    """The partitions to read, in order, from metadata that is asked for now.
+def find_partitions(reader: OffsetReader, options: SourceOptions, *, must_exist: bool = True) -> list[TopicPartition]:
+    """Returns the sorted partitions to read, from newly fetched metadata.
 
-    Raises UnknownTopicOrPartitionError where a subscribed topic is missing and `must_exist`.
+    Raises UnknownTopicOrPartitionError if a subscribed topic does not exist and `must_exist` is set.
     """
     for _ in range(options.retries if must_exist else 1):
-        cluster.refresh(_names(options))
-        missing = [name for name in _names(options) or () if name not in cluster.metadata.topics]
+        reader.refresh(_names(options))
+        missing = [name for name in _names(options) or () if name not in reader.metadata.topics]
         if not missing:
             break
-        sockets.pause(min(options.retry_interval_s, 0.2))
+        sockets.sleep(min(options.retry_interval_s, 0.2))
     if missing and must_exist:
-        fault = cluster.metadata.errors.get(missing[0])
+        fault = reader.metadata.errors.get(missing[0])
         raise UnknownTopicOrPartitionError(f"topic '{missing[0]}' does not exist: {fault.message if fault else ''}")
     found = [
         TopicPartition(topic.name, partition.index)
-        for topic in _topics(cluster, options)
+        for topic in _topics(reader, options)
         for partition in topic.partitions
     ]
     if options.strategy == "assign":
@@ -52,56 +52,56 @@ def _names(options: SourceOptions) -> list[str] | None:
     return list(dict.fromkeys(options.topics))
 
 
-def _topics(cluster: Cluster, options: SourceOptions) -> list[Topic]:
+def _topics(reader: OffsetReader, options: SourceOptions) -> list[Topic]:
     wanted = _names(options)
     topics = [
         topic
-        for topic in cluster.metadata.topics.values()
+        for topic in reader.metadata.topics.values()
         if not topic.is_internal and (wanted is None or topic.name in wanted)
     ]
     if options.strategy == "subscribePattern":
         pattern = re.compile(options.pattern)
-        return [topic for topic in topics if pattern.search(topic.name)]  # Spark's own finds it anywhere in the name
+        return [topic for topic in topics if pattern.search(topic.name)]  # Spark too matches anywhere in the name.
     return topics
 
 
-def ends(cluster: Cluster, options: SourceOptions, partitions: Iterable[TopicPartition]) -> Offsets:
-    """Last stable offsets, or high watermarks for read_uncommitted."""
-    return cluster.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=options.kafka.read_committed)
+def ends(reader: OffsetReader, options: SourceOptions, partitions: Iterable[TopicPartition]) -> Offsets:
+    """Returns last stable offsets, or high watermarks with read_uncommitted."""
+    return reader.list_offsets(dict.fromkeys(partitions, LATEST), read_committed=options.kafka.read_committed)
 
 
-def starts(cluster: Cluster, partitions: Iterable[TopicPartition]) -> Offsets:
-    """Where the logs begin."""
-    return cluster.list_offsets(dict.fromkeys(partitions, EARLIEST))
+def starts(reader: OffsetReader, partitions: Iterable[TopicPartition]) -> Offsets:
+    """Returns log start offsets."""
+    return reader.list_offsets(dict.fromkeys(partitions, EARLIEST))
 
 
 def resolve(
-    cluster: Cluster, options: SourceOptions, limit: Limit, partitions: list[TopicPartition], *, is_start: bool
+    reader: OffsetReader, options: SourceOptions, bound: Bound, partitions: list[TopicPartition], *, is_start: bool
 ) -> Offsets:
-    """The offsets that a limit stands for.
+    """Returns the offsets of a bound.
 
-    Raises UnresolvedOffsets where it names other partitions than there are, or a start lies behind all records.
+    Raises UnresolvedOffsets if it specifies other partitions than exist, or if no record is as late as its timestamp.
     """
     committed = options.kafka.read_committed
-    if limit.kind in ("earliest", "latest"):
-        special = EARLIEST if limit.kind == "earliest" else LATEST
-        return cluster.list_offsets(dict.fromkeys(partitions, special), read_committed=committed)
-    if limit.kind == "offsets":
-        _check_same(limit.by_partition, partitions)
-        special_ones = {tp: offset for tp, offset in limit.by_partition.items() if offset < 0}
-        found = cluster.list_offsets(special_ones, read_committed=committed) if special_ones else {}
-        return {tp: found.get(tp, limit.by_partition[tp]) for tp in partitions}
-    times = dict.fromkeys(partitions, limit.time_ms)
-    if limit.kind == "times":
-        _check_same(limit.by_partition, partitions, by_time="start" if is_start else "end")
-        times = {tp: limit.by_partition[tp] for tp in partitions}
-    return _at_times(cluster, options, times, is_start=is_start)
+    if bound.kind in ("earliest", "latest"):
+        special = EARLIEST if bound.kind == "earliest" else LATEST
+        return reader.list_offsets(dict.fromkeys(partitions, special), read_committed=committed)
+    if bound.kind == "offsets":
+        _check_same(bound.by_partition, partitions)
+        special_ones = {tp: offset for tp, offset in bound.by_partition.items() if offset < 0}
+        found = reader.list_offsets(special_ones, read_committed=committed) if special_ones else {}
+        return {tp: found.get(tp, bound.by_partition[tp]) for tp in partitions}
+    times = dict.fromkeys(partitions, bound.time_ms)
+    if bound.kind == "times":
+        _check_same(bound.by_partition, partitions, by_time="start" if is_start else "end")
+        times = {tp: bound.by_partition[tp] for tp in partitions}
+    return _at_times(reader, options, times, is_start=is_start)
 
 
-def _check_same(given: Mapping[TopicPartition, int], there: list[TopicPartition], *, by_time: str = "") -> None:
-    if set(given) == set(there):
+def _check_same(given: Mapping[TopicPartition, int], existing: list[TopicPartition], *, by_time: str = "") -> None:
+    if set(given) == set(existing):
         return
-    compared = f"Specified: {{{names(given)}}} Assigned: {{{names(there)}}}"
+    compared = f"Specified: {{{names(given)}}} Assigned: {{{names(existing)}}}"
     if by_time:
         raise UnresolvedOffsets(
             f"Partitions specified for Kafka timestamp based {by_time} offsets don't match what are assigned. Maybe"
@@ -115,30 +115,30 @@ def _check_same(given: Mapping[TopicPartition, int], there: list[TopicPartition]
 
 
 def _at_times(
-    cluster: Cluster, options: SourceOptions, times: Mapping[TopicPartition, int], *, is_start: bool
+    reader: OffsetReader, options: SourceOptions, times: Mapping[TopicPartition, int], *, is_start: bool
 ) -> Offsets:
     committed = options.kafka.read_committed
-    found = cluster.list_offsets(times, read_committed=committed)
+    found = reader.list_offsets(times, read_committed=committed)
     unmatched = [tp for tp, offset in found.items() if offset < 0]
     if unmatched and is_start and not options.no_match_latest:
         tp = unmatched[0]
         raise UnresolvedOffsets(
-            f"No offset matched from request of topic-partition {tp} and timestamp {times[tp]}. To begin at the end of"
+            f"No offset matched from request of topic-partition {tp} and timestamp {times[tp]}. To start at the end of"
             " such partitions, set startingOffsetsByTimestampStrategy to latest."
         )
     if unmatched:
-        found |= ends(cluster, options, unmatched)
+        found |= ends(reader, options, unmatched)
     return found
 
 
-def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[Range]:
-    """What a batch query reads.
+def batch_ranges(reader: OffsetReader, options: SourceOptions) -> list[Range]:
+    """Returns the ranges that a batch query reads.
 
-    Raises UnresolvedOffsets, DataLoss (where `failOnDataLoss` and offsets that were asked for are not there).
+    Raises UnresolvedOffsets; DataLoss with `failOnDataLoss`, if requested offsets do not exist.
     """
-    partitions = find_partitions(cluster, options)
-    low = resolve(cluster, options, options.starting or Limit("earliest"), partitions, is_start=True)
-    high = resolve(cluster, options, options.ending or Limit("latest"), partitions, is_start=False)
+    partitions = find_partitions(reader, options)
+    low = resolve(reader, options, options.starting or Bound("earliest"), partitions, is_start=True)
+    high = resolve(reader, options, options.ending or Bound("latest"), partitions, is_start=False)
     for tp in partitions:
         if low[tp] > high[tp]:
             raise UnresolvedOffsets(
@@ -146,22 +146,22 @@ def batch_ranges(cluster: Cluster, options: SourceOptions) -> list[Range]:
                 f" {tp.topic} partition {tp.partition}: either the start was set beyond the end, or the topic was"
                 " deleted and created again."
             )
-    high = _within_reach(cluster, options, high)
+    high = _capped_at_log_end(reader, options, high)
     ranges = [
-        Range(tp.topic, tp.partition, low[tp], high[tp], cluster.metadata.topic_id(tp.topic)) for tp in partitions
+        Range(tp.topic, tp.partition, low[tp], high[tp], reader.metadata.topic_id(tp.topic)) for tp in partitions
     ]
     return plan(ranges, at_least=options.min_partitions, size_max=options.max_records_per_partition)
 
 
-def _within_reach(cluster: Cluster, options: SourceOptions, high: Offsets) -> Offsets:
-    """Ends that a user has written may lie behind everything: say so at once; Spark's own source waits for minutes."""
-    if (options.ending or Limit("latest")).kind != "offsets":
+def _capped_at_log_end(reader: OffsetReader, options: SourceOptions, high: Offsets) -> Offsets:
+    """Reports ending offsets of the user beyond the log end at once; Spark's source waits for minutes."""
+    if (options.ending or Bound("latest")).kind != "offsets":
         return high
-    there = ends(cluster, options, high)
+    log_ends = ends(reader, options, high)
     for tp, offset in high.items():
-        if offset > there[tp]:
+        if offset > log_ends[tp]:
             report(
-                f"The ending offset {offset} for {tp} is greater than the last available offset {there[tp]}.",
+                f"The ending offset {offset} for {tp} is greater than the last available offset {log_ends[tp]}.",
                 fail=options.fail_on_data_loss,
             )
-    return {tp: min(offset, there[tp]) for tp, offset in high.items()}
+    return {tp: min(offset, log_ends[tp]) for tp, offset in high.items()}

@@ -1,14 +1,13 @@
-"""Offsets per partition: as JSON, in the very form of Spark's Kafka source, and how far a micro-batch goes. Pure.
+"""The JSON form of offsets per partition, identical to that of Spark's Kafka source. Pure.
 
-`{"flights":{"0":23,"1":-1}}`: topic, partition, offset; -2 is earliest and -1 latest, where a user writes them. With
-`rememberTopicIds` a topic's id is kept beside them as a topic without partitions, `"flights@id=…": {}`, which Spark's
-own reader of this JSON passes over.
+`{"flights":{"0":23,"1":-1}}` maps topic to partition to offset; in options, -2 means earliest and -1 latest. With
+`rememberTopicIds`, topic ids are stored as topics without partitions, `"flights@id=…": {}`, which Spark's parser
+ignores.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,20 +16,19 @@ from minikafka.protocol.names import TopicPartition, uuid_from_text, uuid_text
 EARLIEST, LATEST = -2, -1
 Offsets = dict[TopicPartition, int]
 _ID_MARK = "@id="
-_INT64_MAX = (1 << 63) - 1
 
 
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
-    """`{"topicA":[0,1]}`. Raises ValueError in Spark's words."""
+    """Parses `{"topicA":[0,1]}`. Raises ValueError with Spark's error message."""
     try:
-        pairs = [(topic, number) for topic, some in _mapping(text).items() for number in some]
+        pairs = [(topic, number) for topic, by_partition in _mapping(text).items() for number in by_partition]
         return tuple(dict.fromkeys(TopicPartition(topic, _whole(number)) for topic, number in pairs))
     except (ValueError, TypeError, AttributeError):
         raise ValueError(f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}') from None
 
 
 def parse_offsets(text: str) -> Offsets:
-    """`{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}`. Raises ValueError in Spark's words."""
+    """Parses `{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}`. Raises ValueError with Spark's error message."""
     try:
         return _offsets(_mapping(text))
     except (ValueError, TypeError, AttributeError):
@@ -38,7 +36,7 @@ def parse_offsets(text: str) -> Offsets:
 
 
 def parse_timestamps(text: str) -> Offsets:
-    """`{"topicA": {"0": 123456789}}`, times in ms. Raises ValueError in Spark's words."""
+    """Parses `{"topicA": {"0": 123456789}}`, timestamps in ms. Raises ValueError with Spark's error message."""
     try:
         return _offsets(_mapping(text))
     except (ValueError, TypeError, AttributeError):
@@ -58,8 +56,8 @@ def _mapping(text: str) -> dict[str, Any]:
 def _offsets(found: Mapping[str, Mapping[str, int]]) -> Offsets:
     return {
         TopicPartition(topic, int(partition)): _whole(offset)
-        for topic, some in found.items()
-        for partition, offset in some.items()
+        for topic, by_partition in found.items()
+        for partition, offset in by_partition.items()
     }
 
 
@@ -70,7 +68,7 @@ def _whole(number: Any) -> int:
 
 
 def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes] | None = None) -> dict[str, dict[str, int]]:
-    """The offset of a stream, topics and partitions in order, with topic ids where some are to be remembered."""
+    """Encodes the offset of a stream, sorted by topic and partition, with the topic ids of `rememberTopicIds`."""
     found: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         found.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -80,42 +78,17 @@ def to_json(offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes] | No
 
 
 def from_json(found: Mapping[str, Mapping[str, int]]) -> tuple[Offsets, dict[str, bytes]]:
-    """The offsets and the topic ids of a stream's offset."""
+    """Decodes the offset of a stream into offsets and topic ids."""
     offsets: Offsets = {}
     ids: dict[str, bytes] = {}
-    for name, some in found.items():
+    for name, by_partition in found.items():
         topic, mark, topic_id = name.partition(_ID_MARK)
         if mark:
             ids[topic] = uuid_from_text(topic_id)
-        offsets |= {TopicPartition(name, int(partition)): int(offset) for partition, offset in some.items()}
+        offsets |= {TopicPartition(name, int(partition)): int(offset) for partition, offset in by_partition.items()}
     return offsets, ids
 
 
-def prorate(limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Offsets:
-    """Where a micro-batch of about `limit` offsets ends: partitions give by their share of the backlog, at least one.
-
-    The formula of Spark's `KafkaMicroBatchStream.rateLimit`. A partition missing in `start` goes to its end.
-    """
-    sizes = {tp: end[tp] - start[tp] for tp in end if tp in start and end[tp] > start[tp]}
-    total = sum(sizes.values())
-    if total < 1:
-        return dict(end)
-    ends: Offsets = {}
-    for tp, last in end.items():
-        if tp not in sizes:
-            ends[tp] = last
-            continue
-        share = limit * (sizes[tp] / float(total))
-        whole = math.ceil(share) if share < 1 else math.floor(share)
-        ends[tp] = min(last, start[tp] + whole, _INT64_MAX)
-    return ends
-
-
-def backlog(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> int:
-    """Offsets from `start` to `end`; a partition that `start` lacks counts from 0."""
-    return sum(offset - start.get(tp, 0) for tp, offset in end.items())
-
-
 def names(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions for people, as Kafka writes them."""
+    """Formats partitions for error messages, as Kafka does: `flights-0, flights-1`."""
     return ", ".join(str(tp) for tp in sorted(partitions))

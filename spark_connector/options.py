@@ -1,7 +1,7 @@
-"""What the source can be told: the option names of Spark's Kafka source, their meaning, and its refusals in its words.
+"""The options of the source: parses and validates the options of Spark's Kafka source, with its error messages. Pure.
 
-Everything here is pure. Two things differ on purpose: an option that does not exist raises, and names the nearest one
-that does, where Spark ignores it; and only committed records are read unless `kafka.isolation.level` says otherwise.
+Two differences from Spark are intentional: an unknown option is an error that suggests the nearest known one (Spark
+ignores it), and only committed records are read unless `kafka.isolation.level` is read_uncommitted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from minikafka.spark_connector.offsets import (
     parse_offsets,
     parse_timestamps,
 )
+from minikafka.spark_connector.rate_limits import RateLimits
 
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 OPTIONS = (
@@ -30,8 +31,8 @@ OPTIONS = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "partition.metadata.cache.ttl.ms", "idlePollMs", "commitOffsets", "rememberTopicIds",
 )  # fmt: skip
-"""All but `kafka.*`; the last three are ours."""
-_SPARKS_OWN = ("path", "paths", "queryname", "checkpointlocation")
+"""All options except `kafka.*`; the last three do not exist in Spark's Kafka source."""
+_OPTIONS_OF_SPARK_ITSELF = ("path", "paths", "queryname", "checkpointlocation")
 _AUTO_OFFSET_RESET = """
 Kafka option 'auto.offset.reset' is not supported.
 Instead set the source option 'startingoffsets' to 'earliest' or 'latest'
@@ -46,7 +47,7 @@ _DESERIALIZED = (
     "Kafka option '{0}.deserializer' is not supported as {0}s are deserialized as byte arrays with"
     " ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the {0}s."
 )
-_REFUSED = {
+_UNSUPPORTED = {
     "auto.offset.reset": _AUTO_OFFSET_RESET,
     "key.deserializer": _DESERIALIZED.format("key"),
     "value.deserializer": _DESERIALIZED.format("value"),
@@ -57,12 +58,12 @@ _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000,
 
 
 class RefusedOption(ValueError):
-    """An option that does not exist, or has a value that it cannot have."""
+    """An option is unknown or has an invalid value."""
 
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """What connections need to know of `kafka.*` (times in seconds, sizes in bytes)."""
+    """The `kafka.*` options that connections and fetches use (times in seconds, sizes in bytes)."""
 
     bootstrap_servers: str
     client_id: str = "minikafka-spark"
@@ -76,11 +77,11 @@ class KafkaOptions:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """One end of what is read.
+class Bound:
+    """Where a query starts or ends, as given by its options (Spark's `KafkaOffsetRangeLimit`).
 
     Attributes:
-        kind: "earliest", "latest", "offsets" (one for each partition), "times" (likewise, in ms), "time" (one for all).
+        kind: "earliest", "latest", "offsets" (by partition), "times" (by partition, ms), "time" (for all partitions).
     """
 
     kind: str
@@ -90,23 +91,21 @@ class Limit:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Options of a query, understood."""
+    """The parsed options of a query."""
 
     kafka: KafkaOptions
     strategy: str
     topics: tuple[str, ...] = ()
     pattern: str = ""
     assigned: tuple[TopicPartition, ...] = ()
-    starting: Limit | None = None
-    ending: Limit | None = None
+    starting: Bound | None = None
+    ending: Bound | None = None
     no_match_latest: bool = False
     fail_on_data_loss: bool = True
     include_headers: bool = False
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    max_offsets_per_trigger: int | None = None
-    min_offsets_per_trigger: int | None = None
-    max_trigger_delay_s: float = 900.0
+    rate_limits: RateLimits = field(default_factory=RateLimits)
     poll_timeout_s: float = 120.0
     retries: int = 3
     retry_interval_s: float = 1.0
@@ -117,48 +116,44 @@ class SourceOptions:
 
 
 def parse(given: Mapping[str, str]) -> SourceOptions:
-    """Understand a query's options; names count in any case. Raises RefusedOption."""
+    """Parses the options of a query; names are case-insensitive. Raises RefusedOption; ValueError for bad JSON."""
     options = {name.lower(): value for name, value in given.items()}
     _check_names(options)
     strategy = _strategy(options)
     value = options[strategy.lower()]
     kafka = _kafka(options)
-    limits = _Numbers(options)
-    parsed = SourceOptions(
+    numbers = _Numbers(options)
+    return SourceOptions(
         kafka=kafka,
         strategy=strategy,
         topics=tuple(part.strip() for part in value.split(",") if part.strip()) if strategy == "subscribe" else (),
         pattern=value.strip() if strategy == "subscribePattern" else "",
         assigned=parse_assignment(value) if strategy == "assign" else (),
-        starting=_limit(options, "starting"),
-        ending=_limit(options, "ending"),
+        starting=_bound(options, "starting"),
+        ending=_bound(options, "ending"),
         no_match_latest=_no_match_latest(options.get("startingoffsetsbytimestampstrategy", "error")),
-        fail_on_data_loss=_truth(options, "failOnDataLoss", default=True),
-        include_headers=_truth(options, "includeHeaders", default=False),
-        min_partitions=limits.positive("minPartitions"),
-        max_records_per_partition=limits.positive("maxRecordsPerPartition"),
-        max_offsets_per_trigger=limits.whole("maxOffsetsPerTrigger"),
-        min_offsets_per_trigger=limits.whole("minOffsetsPerTrigger"),
-        max_trigger_delay_s=_duration_ms(options.get("maxtriggerdelay", "15m"), "maxTriggerDelay") / 1000,
-        poll_timeout_s=limits.whole_or("kafkaConsumer.pollTimeoutMs", 120_000) / 1000,
-        retries=limits.whole_or("fetchOffset.numRetries", 3),
-        retry_interval_s=limits.whole_or("fetchOffset.retryIntervalMs", 1000) / 1000,
-        metadata_age_s=max(0, limits.whole_or("partition.metadata.cache.ttl.ms", 1000)) / 1000,
-        idle_poll_s=limits.whole_or("idlePollMs", 250) / 1000,
+        fail_on_data_loss=_boolean(options, "failOnDataLoss", default=True),
+        include_headers=_boolean(options, "includeHeaders", default=False),
+        min_partitions=numbers.positive("minPartitions"),
+        max_records_per_partition=numbers.positive("maxRecordsPerPartition"),
+        rate_limits=_rate_limits(options),
+        poll_timeout_s=numbers.integer_or("kafkaConsumer.pollTimeoutMs", 120_000) / 1000,
+        retries=numbers.integer_or("fetchOffset.numRetries", 3),
+        retry_interval_s=numbers.integer_or("fetchOffset.retryIntervalMs", 1000) / 1000,
+        metadata_age_s=max(0, numbers.integer_or("partition.metadata.cache.ttl.ms", 1000)) / 1000,
+        idle_poll_s=numbers.integer_or("idlePollMs", 250) / 1000,
         commit_group=options.get("commitoffsets", ""),
-        remember_topic_ids=_truth(options, "rememberTopicIds", default=False),
+        remember_topic_ids=_boolean(options, "rememberTopicIds", default=False),
     )
-    _check_together(parsed)
-    return parsed
 
 
 def _check_names(options: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in OPTIONS}
     for name in options:
-        if name in known or name in _SPARKS_OWN or name.startswith("kafka."):
+        if name in known or name in _OPTIONS_OF_SPARK_ITSELF or name.startswith("kafka."):
             continue
         near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1, cutoff=0.5)
-        hint = f"did you mean '{known.get(near[0], near[0])}'?" if near else f"there are {', '.join(OPTIONS)}, kafka.*"
+        hint = f"did you mean '{known.get(near[0], near[0])}'?" if near else f"it has {', '.join(OPTIONS)}, kafka.*"
         raise RefusedOption(f"the minikafka source has no option '{name}'; {hint}")
 
 
@@ -190,29 +185,29 @@ def _check_pattern(value: str) -> None:
     try:
         re.compile(value.strip())
     except re.error as error:
-        raise RefusedOption(f"subscribePattern '{value}' is no regular expression: {error}") from None
+        raise RefusedOption(f"subscribePattern '{value}' is not a valid regular expression: {error}") from None
 
 
 def _kafka(options: Mapping[str, str]) -> KafkaOptions:
     kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    for name, text in _REFUSED.items():
+    for name, text in _UNSUPPORTED.items():
         if name in kafka:
             raise RefusedOption(text)
     if "bootstrap.servers" not in kafka:
         raise RefusedOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
     _check_kafka(kafka)
     numbers = _Numbers({f"kafka.{name}": value for name, value in kafka.items()})
-    usual = KafkaOptions("")
+    default = KafkaOptions("")
     return KafkaOptions(
         bootstrap_servers=kafka["bootstrap.servers"],
-        client_id=kafka.get("client.id", usual.client_id),
+        client_id=kafka.get("client.id", default.client_id),
         read_committed=kafka.get("isolation.level", "read_committed") == "read_committed",
         check_crcs=kafka.get("check.crcs", "true").lower() != "false",
-        request_timeout_s=numbers.whole_or("kafka.request.timeout.ms", 30_000) / 1000,
-        api_timeout_s=numbers.whole_or("kafka.default.api.timeout.ms", 60_000) / 1000,
-        fetch_max_bytes=numbers.whole_or("kafka.fetch.max.bytes", usual.fetch_max_bytes),
-        partition_max_bytes=numbers.whole_or("kafka.max.partition.fetch.bytes", usual.partition_max_bytes),
-        fetch_max_wait_ms=numbers.whole_or("kafka.fetch.max.wait.ms", usual.fetch_max_wait_ms),
+        request_timeout_s=numbers.integer_or("kafka.request.timeout.ms", 30_000) / 1000,
+        api_timeout_s=numbers.integer_or("kafka.default.api.timeout.ms", 60_000) / 1000,
+        fetch_max_bytes=numbers.integer_or("kafka.fetch.max.bytes", default.fetch_max_bytes),
+        partition_max_bytes=numbers.integer_or("kafka.max.partition.fetch.bytes", default.partition_max_bytes),
+        fetch_max_wait_ms=numbers.integer_or("kafka.fetch.max.wait.ms", default.fetch_max_wait_ms),
     )
 
 
@@ -220,7 +215,7 @@ def _check_kafka(kafka: Mapping[str, str]) -> None:
     try:
         parse_addresses(kafka["bootstrap.servers"])
     except ValueError as error:
-        raise RefusedOption(f"kafka.bootstrap.servers: {error}; write host1:9092,host2:9092") from None
+        raise RefusedOption(f"kafka.bootstrap.servers: {error}; expected host1:9092,host2:9092") from None
     isolation = kafka.get("isolation.level", "read_committed")
     if isolation not in ("read_committed", "read_uncommitted"):
         raise RefusedOption(
@@ -229,67 +224,81 @@ def _check_kafka(kafka: Mapping[str, str]) -> None:
         )
     security = kafka.get("security.protocol", "PLAINTEXT")
     if security.upper() != "PLAINTEXT":
-        raise RefusedOption(f"kafka.security.protocol is {security}, but only PLAINTEXT is understood so far")
+        raise RefusedOption(f"kafka.security.protocol is {security}, but only PLAINTEXT is supported")
 
 
-def _limit(options: Mapping[str, str], end: str) -> Limit | None:
-    """Precedence as in Spark: one time for all, times for each partition, offsets."""
+def _bound(options: Mapping[str, str], end: str) -> Bound | None:
+    """Precedence as in Spark: one timestamp for all partitions, timestamps by partition, offsets."""
     for_all = options.get(f"{end}timestamp")
     if for_all is not None:
         if not re.fullmatch(r"[+-]?\d+", for_all.strip()):
             raise RefusedOption(f"Expected a single long value, got {for_all}")
-        return Limit("time", time_ms=int(for_all))
+        return Bound("time", time_ms=int(for_all))
     times = options.get(f"{end}offsetsbytimestamp")
     if times is not None:
-        return Limit("times", parse_timestamps(times))
+        return Bound("times", parse_timestamps(times))
     offsets = options.get(f"{end}offsets")
     if offsets is None:
         return None
     if offsets.strip().lower() in ("earliest", "latest"):
-        return Limit(offsets.strip().lower())
-    return Limit("offsets", parse_offsets(offsets))
+        return Bound(offsets.strip().lower())
+    return Bound("offsets", parse_offsets(offsets))
 
 
 def _no_match_latest(strategy: str) -> bool:
     if strategy.strip().lower() not in ("error", "latest"):
-        raise RefusedOption(f"startingOffsetsByTimestampStrategy is '{strategy}', but can be 'error' or 'latest'")
+        raise RefusedOption(f"startingOffsetsByTimestampStrategy is '{strategy}', expected 'error' or 'latest'")
     return strategy.strip().lower() == "latest"
 
 
-def _truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def _rate_limits(options: Mapping[str, str]) -> RateLimits:
+    numbers = _Numbers(options)
+    limits = RateLimits(
+        max_offsets=numbers.integer("maxOffsetsPerTrigger"),
+        min_offsets=numbers.integer("minOffsetsPerTrigger"),
+        max_delay_s=_duration_ms(options.get("maxtriggerdelay", "15m"), "maxTriggerDelay") / 1000,
+    )
+    try:
+        limits.check()
+    except ValueError as error:
+        raise RefusedOption(str(error)) from None
+    return limits
+
+
+def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = options.get(name.lower(), str(default)).lower()
     if text not in ("true", "false"):
-        raise RefusedOption(f"{name}: For input string: \"{text}\"; it is 'true' or 'false'")
+        raise RefusedOption(f"{name}: For input string: \"{text}\"; expected 'true' or 'false'")
     return text == "true"
 
 
 class _Numbers:
-    """Options that are whole numbers."""
+    """Parses options that are integers. Raises RefusedOption."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options
 
-    def whole(self, name: str) -> int | None:
+    def integer(self, name: str) -> int | None:
         text = self._options.get(name.lower())
         if text is None:
             return None
         if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
-            raise RefusedOption(f"{name}: For input string: \"{text}\"; it is a whole number")
+            raise RefusedOption(f"{name}: For input string: \"{text}\"; expected an integer")
         return int(text)
 
-    def whole_or(self, name: str, default: int) -> int:
-        number = self.whole(name)
+    def integer_or(self, name: str, default: int) -> int:
+        number = self.integer(name)
         return default if number is None else number
 
     def positive(self, name: str) -> int | None:
-        number = self.whole(name)
+        number = self.integer(name)
         if number is not None and number <= 0:
             raise RefusedOption(f"{name} must be positive")
         return number
 
 
 def _duration_ms(text: str, name: str) -> float:
-    """A time as Spark writes it: `15m`, `100ms`, `2h`; a bare number is in ms."""
+    """Parses a duration in Spark's notation: `15m`, `100ms`, `2h`; a number without a unit is in ms."""
     found = re.fullmatch(r"(-?\d+)([a-z]*)", text.strip().lower())
     if not found or found[2] not in _UNITS_MS:
         raise RefusedOption(
@@ -299,17 +308,9 @@ def _duration_ms(text: str, name: str) -> float:
     return int(found[1]) * _UNITS_MS[found[2]]
 
 
-def _check_together(options: SourceOptions) -> None:
-    least, most = options.min_offsets_per_trigger, options.max_offsets_per_trigger
-    if least is not None and most is not None and least > most:
-        raise RefusedOption(
-            f"The value of minOffsetPerTrigger({least}) is higher than the maxOffsetsPerTrigger({most})."
-        )
-
-
 def check_batch(options: SourceOptions) -> None:
-    """Raise RefusedOption for what only streams can do."""
-    starting, ending = options.starting or Limit("earliest"), options.ending or Limit("latest")
+    """Raises RefusedOption for options that only streams support."""
+    starting, ending = options.starting or Bound("earliest"), options.ending or Bound("latest")
     if starting.kind == "latest":
         raise RefusedOption("starting offset can't be latest for batch queries on Kafka")
     if ending.kind == "earliest":
@@ -325,7 +326,7 @@ def check_batch(options: SourceOptions) -> None:
 
 
 def check_stream(options: SourceOptions) -> None:
-    """Raise RefusedOption for what only batches can do."""
+    """Raises RefusedOption for options that only batch queries support."""
     if options.ending is not None:
-        what = "timestamp" if options.ending.kind in ("time", "times") else "offset"
-        raise RefusedOption(f"ending {what} not valid in streaming queries")
+        kind = "timestamp" if options.ending.kind in ("time", "times") else "offset"
+        raise RefusedOption(f"ending {kind} not valid in streaming queries")

@@ -1,9 +1,9 @@
-"""A range of offsets, read: what runs in Spark's executors.
+"""Reads one range of offsets from the partition leader, in Spark's executors.
 
-`read` asks the leader for batches from where it stands, finds out from their headers alone where it will stand next,
-sends the next request, and only then decodes what it has: the broker works meanwhile. It stands behind what a batch's
-header says is the batch's last offset, so that control batches, aborted transactions and offsets that compaction took
-away move it on like any other, and it stops where its range ends, be there a record or not.
+`read` fetches batches, takes the next fetch offset from their headers, sends the next fetch request and only then
+decodes the batches, so that the broker works meanwhile. The next fetch offset is the last offset in a batch's header
+plus one; so control batches, aborted transactions and offsets removed by compaction advance it as well. Reading stops
+at the end of the range, whether or not a record is there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from minikafka.protocol.records.numpy_varints import Array
 from minikafka.protocol.types import NIL_UUID
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.data_loss import DataLoss
-from minikafka.spark_connector.offset_reader import EARLIEST, LATEST, Cluster, cluster_for
+from minikafka.spark_connector.offset_reader import OffsetReader, offset_reader_for
+from minikafka.spark_connector.offsets import EARLIEST, LATEST
 from minikafka.spark_connector.options import SourceOptions
 from minikafka.spark_connector.range_planner import Range
 
@@ -44,30 +45,30 @@ if TYPE_CHECKING:
 
 ROWS_MAX = 20_000
 BYTES_MAX = 8 << 20
-"""A record batch for Spark: larger ones make it slower, not faster."""
+"""The limits of one Arrow record batch: larger ones slow Spark down."""
 COMPRESSED_BYTES_MAX = 1 << 20
-_FETCH_BY_NAME = 12
-_EMPTY_ANSWERS_MAX = 2
+_TOPIC_NAMES_VERSION_MAX = 12
+_EMPTY_RESPONSES_MAX = 2
 _logger = logging.getLogger(__name__)
 
 
 def read(options: SourceOptions, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The records of a range that are committed (unless it is to be otherwise), in order, columns as asked for.
+    """Yields the records of a range in order: committed ones, or all with read_uncommitted.
 
-    Raises DataLoss where offsets of the range are not there any more (a warning, for `failOnDataLoss` false),
-    CorruptRecords for damaged batches, KafkaError where no leader can be asked within `kafkaConsumer.pollTimeoutMs`.
+    Raises DataLoss if offsets of the range no longer exist (with `failOnDataLoss` false: a warning), CorruptRecords for
+    damaged batches, KafkaError if no leader responds within `kafkaConsumer.pollTimeoutMs`.
     """
-    reading = _Reading(options, wanted)
-    for visible in reading.answers():
+    reader = _RangeReader(options, wanted)
+    for visible in reader.batches():
         for records in (one for group in _groups(visible) for one in decoded(group, columns)):
-            low, high = np.searchsorted(records.offsets, (reading.floor, wanted.end))
+            low, high = np.searchsorted(records.offsets, (reader.floor, wanted.end))
             if high > low:
                 batch = record_batch(records, wanted.topic, wanted.partition, columns)
                 yield from _slices(batch, int(low), int(high))
 
 
 def decoded(group: BatchTable, columns: Sequence[str]) -> Iterator[Decoded]:
-    """The records of a group: together, or of one half after the other where they are more than expected."""
+    """Decodes a group of batches at once, or in halves if the decompressed records exceed the limit."""
     if len(group) == 1:
         yield decode_table(group, columns)
         return
@@ -87,7 +88,7 @@ def _slices(batch: pa.RecordBatch, low: int, high: int) -> Iterator[pa.RecordBat
 
 
 def _groups(visible: BatchTable) -> Iterator[BatchTable]:
-    """Batches that are decoded together: many small ones, or one large."""
+    """Groups batches to decode together: many small ones, or a large one."""
     first = rows = size = 0
     weights = np.where(visible.is_compressed, BYTES_MAX // COMPRESSED_BYTES_MAX, 1) * visible.sizes_bytes
     for row, (count, weight) in enumerate(zip(visible.counts.tolist(), weights.tolist(), strict=True)):
@@ -100,9 +101,10 @@ def _groups(visible: BatchTable) -> Iterator[BatchTable]:
 
 
 def visible_batches(whole: BatchTable, aborted: Any) -> Array:
-    """Which batches hold records for the user: no control batches, nothing of transactions that were aborted.
+    """Returns a mask of the batches visible to users: no control batches, no batches of aborted transactions.
 
-    `aborted` are the transactions that the answer names (none for read_uncommitted); each ends with its marker.
+    Args:
+        aborted: the aborted transactions in the fetch response (none for read_uncommitted); each ends at its marker.
     """
     visible = ~whole.is_control
     coming = deque(sorted(aborted or (), key=lambda one: one.first_offset))
@@ -126,45 +128,45 @@ def _is_abort(batch: Batch) -> bool:
     return marker is not None and marker.type is ControlType.ABORT
 
 
-class _Reading:
-    """Where a range stands.
+class _RangeReader:
+    """Fetches the batches of one range.
 
     Attributes:
-        position: the offset that is wanted next.
-        floor: the first offset that is wanted at all; a batch may begin with earlier ones.
+        position: the next fetch offset.
+        floor: the first offset to return; a batch may begin with earlier ones.
     """
 
     def __init__(self, options: SourceOptions, wanted: Range) -> None:
         self.position = self.floor = wanted.start
         self._options = options
         self._wanted = wanted
-        self._cluster: Cluster = cluster_for(options.kafka)
-        self._patience = _Patience(options.poll_timeout_s)
-        self._wire: sockets.Wire | None = None
-        self._empty = 0
+        self._brokers: OffsetReader = offset_reader_for(options.kafka)
+        self._retries = _RetryTimer(options.poll_timeout_s)
+        self._connection: sockets.BrokerConnection | None = None
+        self._empty_responses = 0
 
-    def answers(self) -> Iterator[BatchTable]:
-        """Answer by answer, the batches that the user may see."""
+    def batches(self) -> Iterator[BatchTable]:
+        """Yields the visible batches of each fetch response."""
         try:
             while self.position < self._wanted.end:
                 try:
-                    data = self._answer()
-                    yield from self._take(data)
+                    data = self._receive()
+                    yield from self._process(data)
                 except (UnknownTopicOrPartitionError, UnknownTopicIdError) as error:
-                    self._gone(error)
+                    self._handle_unknown_topic(error)
                 except OffsetOutOfRangeError as error:
-                    self._out_of_range(error)
+                    self._handle_out_of_range(error)
                 except KafkaError as error:
-                    self._again(error)
+                    self._retry(error)
         finally:
-            if self._wire is not None and self._wire.busy:
-                self._wire.close()
+            if self._connection is not None and self._connection.busy:
+                self._connection.close()
 
-    def _answer(self) -> Any:
-        if self._wire is None or self._wire.closed or not self._wire.busy:
-            self._wire = self._leader()
-            self._ask()
-        response = self._wire.receive()
+    def _receive(self) -> Any:
+        if self._connection is None or self._connection.closed or not self._connection.busy:
+            self._connection = self._leader()
+            self._send_fetch()
+        response = self._connection.receive()
         if response.error_code:
             raise error_for(response.error_code)
         for topic in response.responses:
@@ -174,27 +176,27 @@ class _Reading:
                 return data
         return None
 
-    def _leader(self) -> sockets.Wire:
-        metadata, tp = self._cluster.metadata, self._wanted.tp
+    def _leader(self) -> sockets.BrokerConnection:
+        metadata, tp = self._brokers.metadata, self._wanted.tp
         if metadata.leader(*tp) < 0:
-            self._cluster.refresh([tp.topic])
+            self._brokers.refresh([tp.topic])
             if metadata.topics.get(tp.topic) is None or metadata.leader(*tp) < 0:
                 fault = metadata.errors.get(tp.topic)
-                raise fault or UnknownTopicOrPartitionError(f"{tp} does not exist, or has no leader")
+                raise fault or UnknownTopicOrPartitionError(f"{tp} does not exist or has no leader")
         known = metadata.topic_id(tp.topic)
         if NIL_UUID not in (known, self._wanted.topic_id) and known != self._wanted.topic_id:
-            raise UnknownTopicIdError(f"topic {tp.topic!r} has the id {uuid_text(known)} now")
-        return self._cluster.wire_to(metadata.leader(*tp))
+            raise UnknownTopicIdError(f"topic {tp.topic!r} now has the id {uuid_text(known)}")
+        return self._brokers.connection_to(metadata.leader(*tp))
 
-    def _ask(self) -> None:
-        assert self._wire is not None
+    def _send_fetch(self) -> None:
+        assert self._connection is not None
         kafka, tp = self._options.kafka, self._wanted.tp
         topic_id = self._wanted.topic_id
         if topic_id == NIL_UUID:
-            topic_id = self._cluster.metadata.topic_id(tp.topic)
+            topic_id = self._brokers.metadata.topic_id(tp.topic)
         partition = FetchPartition(
             partition=tp.partition,
-            current_leader_epoch=self._cluster.metadata.leader_epoch(*tp),
+            current_leader_epoch=self._brokers.metadata.leader_epoch(*tp),
             fetch_offset=self.position,
             partition_max_bytes=kafka.partition_max_bytes,
         )
@@ -205,103 +207,103 @@ class _Reading:
             isolation_level=int(kafka.read_committed),
             topics=[FetchTopic(topic=tp.topic, topic_id=topic_id, partitions=[partition])],
         )
-        self._wire.send(request, highest=_FETCH_BY_NAME if topic_id == NIL_UUID else None)
+        self._connection.send(request, highest=_TOPIC_NAMES_VERSION_MAX if topic_id == NIL_UUID else None)
 
-    def _take(self, data: Any) -> Iterator[BatchTable]:
+    def _process(self, data: Any) -> Iterator[BatchTable]:
         whole = read_table(data.records if data is not None and data.records else b"")
         if self._options.kafka.check_crcs:
             whole.check_crcs()
         whole = whole[whole.last_offsets >= self.position]
         if not len(whole):
-            self._nothing(data)
+            self._handle_empty_response(data)
             return
-        self._empty = 0
-        self._patience.renew()
+        self._empty_responses = 0
+        self._retries.reset()
         visible = visible_batches(whole, data.aborted_transactions if self._options.kafka.read_committed else ())
         self.position = int(whole.last_offsets[-1]) + 1
         if self.position < self._wanted.end:
-            self._ask()
+            self._send_fetch()
         yield whole[visible & (whole.base_offsets < self._wanted.end) & (whole.counts != 0)]
 
-    def _nothing(self, data: Any) -> None:
-        """An empty answer: compaction may have left nothing up to the end of the log; else more has to come."""
+    def _handle_empty_response(self, data: Any) -> None:
+        """If the log extends beyond the range, compaction removed the records; otherwise waits for the log to grow."""
         end = -1
         if data is not None:
             end = data.last_stable_offset if self._options.kafka.read_committed else data.high_watermark
-        self._empty += 1
-        if end >= self._wanted.end and self._empty >= _EMPTY_ANSWERS_MAX:
+        self._empty_responses += 1
+        if end >= self._wanted.end and self._empty_responses >= _EMPTY_RESPONSES_MAX:
             self.position = self._wanted.end
-        elif self._patience.is_over:
+        elif self._retries.timed_out:
             self._lose(f"the log ends at offset {max(end, 0)}", self._wanted.end)
 
-    def _again(self, error: KafkaError) -> None:
+    def _retry(self, error: KafkaError) -> None:
         if not error.retriable and not isinstance(error, FencedLeaderEpochError):
             raise error
-        if self._wire is not None and self._wire.busy:
-            self._wire.close()
-        if self._patience.is_over:
+        if self._connection is not None and self._connection.busy:
+            self._connection.close()
+        if self._retries.timed_out:
             raise type(error)(
                 f"{self._wanted.tp}: Cannot fetch record for offset {self.position} in"
                 f" {self._options.poll_timeout_s * 1000:.0f} milliseconds: {error.message}"
                 " (kafkaConsumer.pollTimeoutMs)"
             ) from error
-        self._patience.wait()
+        self._retries.wait()
         try:
-            self._cluster.refresh([self._wanted.topic])
+            self._brokers.refresh([self._wanted.topic])
         except NetworkError as unreachable:
             _logger.warning("%s: %s", self._wanted.tp, unreachable.message)
 
-    def _gone(self, error: KafkaError) -> None:
-        """A topic that is unknown may be one that this broker has not heard of yet; or it was deleted."""
-        self._cluster.refresh([self._wanted.topic])
-        known = self._cluster.metadata.topic_id(self._wanted.topic)
+    def _handle_unknown_topic(self, error: KafkaError) -> None:
+        """The topic was deleted, or the broker's metadata is not up to date yet."""
+        self._brokers.refresh([self._wanted.topic])
+        known = self._brokers.metadata.topic_id(self._wanted.topic)
         if known not in (NIL_UUID, self._wanted.topic_id) and self._wanted.topic_id != NIL_UUID:
-            self._lose("the topic was deleted and created again since", self._wanted.end)
-        elif self._patience.count >= self._options.retries:
-            self._lose(f"the topic or partition is gone: {error.message}", self._wanted.end)
+            self._lose("the topic was deleted and created again", self._wanted.end)
+        elif self._retries.count >= self._options.retries:
+            self._lose(f"the topic or partition does not exist: {error.message}", self._wanted.end)
         else:
-            self._patience.wait()
+            self._retries.wait()
 
-    def _out_of_range(self, error: KafkaError) -> None:
+    def _handle_out_of_range(self, error: KafkaError) -> None:
         tp, committed = self._wanted.tp, self._options.kafka.read_committed
-        start = self._cluster.list_offsets({tp: EARLIEST})[tp]
-        end = self._cluster.list_offsets({tp: LATEST}, read_committed=committed)[tp]
+        start = self._brokers.list_offsets({tp: EARLIEST})[tp]
+        end = self._brokers.list_offsets({tp: LATEST}, read_committed=committed)[tp]
         if start > self.position:
             self._lose(f"the log begins at offset {start}", min(start, self._wanted.end))
-        elif end < self.position or self._patience.is_over:
+        elif end < self.position or self._retries.timed_out:
             self._lose(f"the log ends at offset {end}", self._wanted.end)
         else:
-            self._again(error if error.retriable else NetworkError(error.message))
+            self._retry(error if error.retriable else NetworkError(error.message))
 
-    def _lose(self, why: str, go_on_at: int) -> None:
+    def _lose(self, reason: str, continue_at: int) -> None:
         loss = DataLoss(
             f"Could not read records in offset [{self.position}, {self._wanted.end}) for topic partition"
-            f" {self._wanted.tp}: {why}."
+            f" {self._wanted.tp}: {reason}."
         )
         if self._options.fail_on_data_loss:
             raise loss
-        _logger.warning("%s Going on at offset %d, as failOnDataLoss is false.", loss.reason, go_on_at)
-        self.position = self.floor = go_on_at
+        _logger.warning("%s Continuing at offset %d because failOnDataLoss is false.", loss.reason, continue_at)
+        self.position = self.floor = continue_at
 
 
-class _Patience:
-    """How long it may go on without success, and growing pauses."""
+class _RetryTimer:
+    """The timeout since the last progress, and exponential backoff between retries."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self.renew()
+        self.reset()
 
-    def renew(self) -> None:
-        """Something came."""
+    def reset(self) -> None:
+        """Called after progress."""
         self._deadline = sockets.now_s() + self._timeout_s
         self.count = 0
 
     @property
-    def is_over(self) -> bool:
+    def timed_out(self) -> bool:
         return sockets.now_s() >= self._deadline
 
     def wait(self) -> None:
-        """A little longer each time."""
-        sockets.pause(min(0.05 * 2**self.count, 1.0))
+        """Sleeps, up to 1 s, twice as long each time."""
+        sockets.sleep(min(0.05 * 2**self.count, 1.0))
         self.count += 1
 

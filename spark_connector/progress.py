@@ -1,4 +1,4 @@
-"""How far a stream is behind, from its progress: the numbers of Spark's Kafka source, which Python sources lack."""
+"""The consumer lag of a stream, computed from its progress: Spark reports it only for sources written for the JVM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minikafka.spark_connector.offsets import from_json
 
 
 class Lag(NamedTuple):
-    """Offsets behind the latest, over a source's partitions."""
+    """Offsets behind the latest, over all partitions of a source."""
 
     least: int
     greatest: int
@@ -19,9 +19,9 @@ class Lag(NamedTuple):
 
 
 def lag(progress: Any, source: int = 0) -> Lag | None:
-    """The lag of one source of a query, from `query.lastProgress` (or what a StreamingQueryListener is given).
+    """Returns the lag of one source of a query, from `query.lastProgress` or a StreamingQueryListener's event.
 
-    None where there is no progress yet, or its offsets are not of this kind.
+    Returns None if there is no progress yet, or if the source is of another kind.
     """
     if progress is None:
         return None

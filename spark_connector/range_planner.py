@@ -1,7 +1,7 @@
-"""Ranges of offsets, and how they are cut into input partitions. Pure.
+"""Divides ranges of offsets into input partitions: minPartitions and maxRecordsPerPartition. Pure.
 
-The rules of Spark's `KafkaOffsetRangeCalculator`: a range per topic partition; `maxRecordsPerPartition` cuts ranges
-that are longer; `minPartitions` cuts further, the long ranges into more pieces than the short ones.
+The rules of Spark's `KafkaOffsetRangeCalculator`: one range per topic partition; `maxRecordsPerPartition` splits longer
+ranges; `minPartitions` splits further, long ranges into more pieces than short ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.protocol.types import NIL_UUID
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets from `start` up to, but not including, `end`, of one partition of the topic with this id."""
+    """The offsets from `start` (inclusive) to `end` (exclusive) of one partition of the topic with this id."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class Range:
 
     @property
     def size(self) -> int:
-        """Offsets; records may be fewer."""
+        """The number of offsets, an upper bound of the number of records."""
         return self.end - self.start
 
     @property
@@ -35,17 +35,18 @@ class Range:
 
 
 def plan(ranges: Iterable[Range], *, at_least: int | None = None, size_max: int | None = None) -> list[Range]:
-    """Cut ranges; empty ones are left out. The same input always gives the same plan."""
-    wanted = [one for one in ranges if one.size > 0]
+    """Splits ranges and drops empty ones. Deterministic."""
+    nonempty = [one for one in ranges if one.size > 0]
     if size_max is not None:
-        wanted = [piece for one in wanted for piece in cut(one, -(-one.size // size_max))]
-    if at_least is None or len(wanted) >= at_least:
-        return wanted
-    return [piece for one, count in zip(wanted, _shares(wanted, at_least), strict=True) for piece in cut(one, count)]
+        nonempty = [piece for one in nonempty for piece in split(one, -(-one.size // size_max))]
+    if at_least is None or len(nonempty) >= at_least:
+        return nonempty
+    shares = _shares(nonempty, at_least)
+    return [piece for one, count in zip(nonempty, shares, strict=True) for piece in split(one, count)]
 
 
 def _shares(ranges: list[Range], at_least: int) -> list[int]:
-    """Pieces for each range: those too small to be cut count as one, the others share what is left by size."""
+    """The number of pieces of each range: one for small ranges, the remaining pieces by size for the others."""
     total = sum(one.size for one in ranges)
     small = [_count(one.size, total, at_least) == 1 for one in ranges]
     left = total - sum(one.size for one, whole in zip(ranges, small, strict=True) if whole)
@@ -59,8 +60,8 @@ def _count(size: int, total: int, pieces: int) -> int:
     return max(int(size / total * pieces + 0.5), 1)
 
 
-def cut(one: Range, count: int) -> list[Range]:
-    """`count` pieces of nearly the same size, in order."""
+def split(one: Range, count: int) -> list[Range]:
+    """Splits a range into `count` pieces of nearly equal size, in order."""
     bounds = [one.start + one.size * number // count for number in range(count + 1)]
     return [
         Range(one.topic, one.partition, start, end, one.topic_id)

@@ -1,9 +1,8 @@
-"""Sockets and clocks of the connector: one blocking connection to one broker. The only file here that touches them.
+"""Blocking connections to brokers, and the connector's clocks. The only module here with I/O.
 
-Spark runs Python in processes that it forks, reuses and kills as it likes, and calls the source from ordinary blocking
-code: a connection that is a plain socket, opened when needed and closed when anything goes wrong, needs no event loop
-and no thread, and a request can be sent ahead of its use (`send`, then `receive`), so that a broker works while
-we decode.
+Spark forks, reuses and kills Python processes at any time and calls the source from blocking code. A plain socket,
+opened on demand and closed after any error, needs neither an event loop nor a thread. `send` and `receive` are
+separate, so that the broker processes the next request while the previous response is decoded.
 """
 
 from __future__ import annotations
@@ -26,37 +25,37 @@ _API_VERSIONS_MAX = 4
 _UNSUPPORTED_VERSION = 35
 
 process_id = os.getpid
-"""Connections belong to the process that opened them: a forked worker must not use its parent's."""
+"""Connections belong to the process that opened them: a forked worker must not use those of its parent."""
 
 
 def now_s() -> float:
-    """A clock that never goes back."""
+    """Returns the time of a monotonic clock."""
     return time.monotonic()
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Returns the milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
-def pause(seconds: float) -> None:
-    """Wait."""
+def sleep(seconds: float) -> None:
+    """Sleeps; not at all for negative durations."""
     time.sleep(max(0.0, seconds))
 
 
-class Wire:
-    """An open connection; requests are answered in the order in which they were sent.
+class BrokerConnection:
+    """An open connection to a broker. Responses arrive in the order of their requests.
 
-    Raises NetworkError wherever the broker cannot be reached, hangs up, or takes longer than `timeout_s`; the wire
-    is closed then, and of no use any more.
+    All methods raise NetworkError if the broker cannot be reached, closes the connection, or does not respond within
+    `timeout_s`; the connection is closed then and cannot be used again.
     """
 
     def __init__(self, host: str, port: int, *, client_id: str, timeout_s: float) -> None:
         self.address = f"{host}:{port}"
         self.closed = False
         self._client_id = client_id
-        self._number = 0
-        self._sent: list[tuple[int, Any, int]] = []
+        self._correlation_id = 0
+        self._in_flight: list[tuple[int, Any, int]] = []
         self._versions: dict[int, tuple[int, int]] = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
@@ -74,11 +73,11 @@ class Wire:
             response = self.request(request, highest=offered.get(_API_VERSIONS_KEY, 0))
         if response.error_code:
             self.close()
-            raise error_for(response.error_code, f"{self.address} refused to say which versions it speaks")
+            raise error_for(response.error_code, f"{self.address} rejected ApiVersions")
         self._versions = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
 
     def version_for(self, request: Any, highest: int | None = None) -> int:
-        """The newest version of a request class that both sides know, `highest` at most.
+        """Returns the newest version of a request class that both sides support, `highest` at most.
 
         Raises UnsupportedVersionError.
         """
@@ -86,65 +85,65 @@ class Wire:
         low, high = self._versions.get(api.key, (0, -1))
         newest = min(high, APIS[api.key].versions.last, high if highest is None else highest)
         if newest < max(low, api.versions.first):
-            raise UnsupportedVersionError(f"the broker at {self.address} does not speak {api.name} as we do")
+            raise UnsupportedVersionError(f"no version of {api.name} is common to us and {self.address}")
         return newest
 
     def request(self, message: Any, *, highest: int | None = None) -> Any:
-        """Send a request and wait for its response."""
+        """Sends a request and waits for its response."""
         self.send(message, highest=highest)
         return self.receive()
 
     def send(self, message: Any, *, highest: int | None = None) -> None:
-        """Send a request; `receive` gives its response later."""
+        """Sends a request; `receive` returns its response later."""
         kind = type(message)
         version = self.version_for(kind, highest)
-        self._number += 1
-        self._sent.append((self._number, api_of(kind).response, version))
+        self._correlation_id += 1
+        self._in_flight.append((self._correlation_id, api_of(kind).response, version))
         try:
-            self._socket.sendall(encode_request(message, version, self._number, self._client_id))
+            self._socket.sendall(encode_request(message, version, self._correlation_id, self._client_id))
         except OSError as error:
-            raise self._lost(error) from error
+            raise self._fail(error) from error
 
     def receive(self) -> Any:
-        """The response to the oldest request that has none yet."""
-        number, response, version = self._sent.pop(0)
+        """Returns the response to the oldest unanswered request."""
+        number, response, version = self._in_flight.pop(0)
         try:
-            frame = self._frame()
+            frame = self._receive_frame()
             if response is ApiVersionsResponse and frame[4:6] == _UNSUPPORTED_VERSION.to_bytes(2, "big"):
                 return decode(ApiVersionsResponse, 0, frame, 4)
             answered, message = decode_response(response, version, frame)
         except (OSError, MalformedMessage) as error:
-            raise self._lost(error) from error
+            raise self._fail(error) from error
         if answered != number:
-            raise self._lost(f"response {answered} came where {number} was due")
+            raise self._fail(f"correlation id {answered} in a response, expected {number}")
         return message
 
-    def _frame(self) -> bytearray:
-        size = int.from_bytes(self._exactly(4), "big", signed=True)
+    def _receive_frame(self) -> bytearray:
+        size = int.from_bytes(self._receive_exactly(4), "big", signed=True)
         if not 0 < size <= RESPONSE_SIZE_BYTES_MAX:
-            raise MalformedMessage(f"a response of {size} bytes")
-        return self._exactly(size)
+            raise MalformedMessage(f"malformed frame: size {size}")
+        return self._receive_exactly(size)
 
-    def _exactly(self, size: int) -> bytearray:
+    def _receive_exactly(self, size: int) -> bytearray:
         buffer = bytearray(size)
         view, filled = memoryview(buffer), 0
         while filled < size:
             count = self._socket.recv_into(view[filled:])
             if not count:
-                raise ConnectionResetError("the broker hung up")
+                raise ConnectionResetError("closed by the broker")
             filled += count
         return buffer
 
-    def _lost(self, why: object) -> NetworkError:
+    def _fail(self, reason: object) -> NetworkError:
         self.close()
-        return NetworkError(f"the connection to {self.address} was lost: {why or 'no answer in time'}")
+        return NetworkError(f"the connection to {self.address} was lost: {reason or 'request timed out'}")
 
     @property
     def busy(self) -> bool:
-        """Whether a response is still due."""
-        return bool(self._sent)
+        """Whether a response is outstanding."""
+        return bool(self._in_flight)
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection."""
         self.closed = True
         self._socket.close()

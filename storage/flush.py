@@ -4,10 +4,7 @@ The recovery point moves only when all of it is there; so whatever lies below it
 after a crash.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from minikafka.storage.log import Log
+from minikafka.storage.log_state import LogState
 
 _SEGMENTS_MAX = 32
 """Held open at once."""
@@ -24,7 +21,7 @@ class Flush:
         truncations: how often the log had been cut when this began.
     """
 
-    def __init__(self, log: "Log", offset: int) -> None:
+    def __init__(self, log: LogState, offset: int) -> None:
         self.offset = offset
         self.truncations = log.truncations
         self._disk = log.disk

@@ -414,11 +414,11 @@ class Log:
         for segment in reversed(segments):
             if segment in self.touched:
                 self.touched.remove(segment)
-            self.doom(segment.mark_deleted())
+            self.delete_later(segment.mark_deleted())
         self.directory_unsynced = self._dirty = True
         self._sizes_known = None
 
-    def doom(self, paths: list[str]) -> None:
+    def delete_later(self, paths: list[str]) -> None:
         """Remove files after `file.delete.delay.ms`."""
         due_ms = self.now_ms() + self.config.file_delete_delay_ms
         self._doomed += [(due_ms, path) for path in paths]

@@ -5,18 +5,15 @@ Time is that of the records, not of the files: a segment goes when its latest re
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from minikafka.storage.disk import Disk
+from minikafka.storage.log_state import LogState
 from minikafka.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from minikafka.storage.log import Log
 
 Breach = Callable[[Segment], bool]
 
 
-def delete_old_segments(log: "Log", high_watermark: int) -> int:
+def delete_old_segments(log: LogState, high_watermark: int) -> int:
     """Delete what retention no longer keeps; how many segments went."""
     deleted = _delete_while(log, high_watermark, lambda segment: 0 <= segment.next_base <= log.start_offset)
     if log.config.deletes:
@@ -27,7 +24,7 @@ def delete_old_segments(log: "Log", high_watermark: int) -> int:
     return deleted
 
 
-def _beyond_size(log: "Log") -> Breach:
+def _beyond_size(log: LogState) -> Breach:
     excess = log.size_bytes - log.config.retention_bytes
 
     def breach(segment: Segment) -> bool:
@@ -40,7 +37,7 @@ def _beyond_size(log: "Log") -> Breach:
     return breach
 
 
-def _beyond_time(log: "Log") -> Breach:
+def _beyond_time(log: LogState) -> Breach:
     now_ms = log.now_ms()
 
     def breach(segment: Segment) -> bool:
@@ -52,7 +49,7 @@ def _beyond_time(log: "Log") -> Breach:
     return breach
 
 
-def _delete_while(log: "Log", high_watermark: int, breach: Breach) -> int:
+def _delete_while(log: LogState, high_watermark: int, breach: Breach) -> int:
     segments, count = log.segments, 0
     while count < len(segments):
         segment = segments[count]
@@ -66,7 +63,7 @@ def _delete_while(log: "Log", high_watermark: int, breach: Breach) -> int:
     return count
 
 
-def delete_first(log: "Log", count: int) -> None:
+def delete_first(log: LogState, count: int) -> None:
     """Delete the first segments; where these are all, a new one begins at the log's end."""
     if count == len(log.segments):
         log.roll()
@@ -74,10 +71,10 @@ def delete_first(log: "Log", count: int) -> None:
     # First first: here a gap would be one between what goes and what stays.
     for segment in log.segments.take(0, count):
         log.drop([segment])
-    log.doom(log.snapshots.mark_deleted_below(log.segments.bases[0]))
+    log.delete_later(log.snapshots.mark_deleted_below(log.segments.bases[0]))
 
 
-def advance_start(log: "Log", offset: int) -> bool:
+def advance_start(log: LogState, offset: int) -> bool:
     """Move the log's start up; whether it moved."""
     if offset > log.end_offset:
         raise ValueError(f"a log that ends at {log.end_offset} cannot begin at {offset}")

@@ -1,15 +1,11 @@
 """Cutting a log's end off, as a follower does that has more than its leader, or other things (KIP-101)."""
 
-from typing import TYPE_CHECKING
-
+from minikafka.storage.log_state import LogState
 from minikafka.storage.recovery import replay_headers
 from minikafka.storage.segment import Segment
 
-if TYPE_CHECKING:
-    from minikafka.storage.log import Log
 
-
-def truncate_to(log: "Log", offset: int) -> bool:
+def truncate_to(log: LogState, offset: int) -> bool:
     """See `Log.truncate_to`."""
     if offset < 0:
         raise ValueError(f"a log cannot be cut at offset {offset}")
@@ -34,7 +30,7 @@ def truncate_to(log: "Log", offset: int) -> bool:
     return True
 
 
-def _rebuild_producers(log: "Log") -> None:
+def _rebuild_producers(log: LogState) -> None:
     if len(log.producers) or log.snapshots.offsets:
         log.snapshots.load(
             log.producers, start_offset=log.start_offset, end_offset=log.end_offset, now_ms=log.now_ms()
@@ -43,7 +39,7 @@ def _rebuild_producers(log: "Log") -> None:
     log.producers.end_offset = log.end_offset
 
 
-def truncate_fully(log: "Log", offset: int) -> None:
+def truncate_fully(log: LogState, offset: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     log.drop(log.segments.take(0, len(log.segments)))

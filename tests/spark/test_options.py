@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minikafka.protocol.names import TopicPartition
-from minikafka.spark_connector.options import Limit, check_batch, check_stream, parse
+from minikafka.spark_connector.options import Bound, check_batch, check_stream, parse
 
 GOOD = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 
@@ -16,7 +16,7 @@ REFUSALS = [
     ({"subscribe": None, "assign": "a"}, "No topicpartitions to assign as specified value for option 'assign' is 'a'"),
     ({"subscribe": None, "assign": "{1}"}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got {1}'),
     ({"subscribe": None, "subscribePattern": " "}, "Pattern to subscribe is empty as specified value for option"),
-    ({"subscribe": None, "subscribePattern": "("}, "subscribePattern '(' is no regular expression"),
+    ({"subscribe": None, "subscribePattern": "("}, "subscribePattern '(' is not a valid regular expression"),
     ({"kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified for configuring"),
     ({"kafka.bootstrap.servers": "here"}, "kafka.bootstrap.servers: 'here' is not HOST:PORT"),
     ({"kafka.auto.offset.reset": "latest"}, "Kafka option 'auto.offset.reset' is not supported."),
@@ -38,7 +38,7 @@ REFUSALS = [
     ({"maxTriggerDelay": "soon"}, "Time must be specified as seconds (s), milliseconds (ms)"),
     ({"startingOffset": "earliest"}, "has no option 'startingoffset'; did you mean 'startingOffsets'?"),
     ({"bootstrap.servers": "x:1"}, "did you mean 'kafka.bootstrap.servers'?"),
-    ({"zzz": "1"}, "has no option 'zzz'; there are assign, subscribe"),
+    ({"zzz": "1"}, "has no option 'zzz'; it has assign, subscribe"),
 ]
 
 
@@ -79,9 +79,9 @@ def test_refused_in_streams(changes: dict[str, str], words: str) -> None:
 
 def test_precedence_of_where_to_start() -> None:
     by_time = {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingOffsets": "latest"}
-    assert parse(GOOD | by_time).starting == Limit("times", {TopicPartition("a", 0): 5})
-    assert parse(GOOD | by_time | {"startingTimestamp": "7"}).starting == Limit("time", time_ms=7)
-    assert parse(GOOD | {"startingOffsets": " LATEST "}).starting == Limit("latest")
+    assert parse(GOOD | by_time).starting == Bound("times", {TopicPartition("a", 0): 5})
+    assert parse(GOOD | by_time | {"startingTimestamp": "7"}).starting == Bound("time", time_ms=7)
+    assert parse(GOOD | {"startingOffsets": " LATEST "}).starting == Bound("latest")
     assert parse(GOOD).starting is None
 
 
@@ -90,7 +90,7 @@ def test_what_is_usual() -> None:
     assert options.kafka.read_committed
     assert options.fail_on_data_loss
     assert not options.include_headers
-    assert options.max_trigger_delay_s == 900
+    assert options.rate_limits.max_delay_s == 900
 
 
 def test_names_in_any_case_and_what_is_passed_through() -> None:
@@ -106,4 +106,4 @@ def test_names_in_any_case_and_what_is_passed_through() -> None:
     assert options.pattern == "fl.*"
     assert options.include_headers
     assert not options.kafka.read_committed
-    assert options.max_trigger_delay_s == 30
+    assert options.rate_limits.max_delay_s == 30

@@ -15,8 +15,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 from minikafka.protocol.errors import UnknownTopicOrPartitionError
 from minikafka.spark_connector.data_loss import DataLoss
-from minikafka.spark_connector.micro_batches import Position
-from minikafka.spark_connector.offset_reader import cluster_for
+from minikafka.spark_connector.micro_batches import StreamPosition
+from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.offset_resolution import UnresolvedOffsets, batch_ranges
 from minikafka.spark_connector.options import parse
 from minikafka.spark_connector.partition_reader import read
@@ -52,7 +52,7 @@ def test_a_stream_advances_and_reads_each_record_once(node: NodeProcess) -> None
     given = options_for(node, "steps", maxOffsetsPerTrigger="6")
     send(node, "steps", 10, 0)
     send(node, "steps", 5, 1)
-    position = Position(parse(given))
+    position = StreamPosition(parse(given))
     begun = position.initial()
     assert begun == {"steps": {"0": 0, "1": 0}}
     first = position.next(begun, everything=False)
@@ -71,13 +71,13 @@ def test_a_new_query_begins_at_the_end_unless_told_otherwise(node: NodeProcess) 
     send(node, "ends", 3)
     given = options_for(node, "ends")
     del given["startingOffsets"]
-    assert Position(parse(given)).initial() == {"ends": {"0": 3}}
-    assert Position(parse(given | {"startingOffsets": '{"ends":{"0":2}}'})).initial() == {"ends": {"0": 2}}
+    assert StreamPosition(parse(given)).initial() == {"ends": {"0": 3}}
+    assert StreamPosition(parse(given | {"startingOffsets": '{"ends":{"0":2}}'})).initial() == {"ends": {"0": 2}}
 
 
 def test_few_records_wait_until_there_are_enough_or_it_takes_too_long(node: NodeProcess) -> None:
     create(node.bootstrap, {"few": 1})
-    position = Position(parse(options_for(node, "few", minOffsetsPerTrigger="5", idlePollMs="0")))
+    position = StreamPosition(parse(options_for(node, "few", minOffsetsPerTrigger="5", idlePollMs="0")))
     begun = position.initial()
     assert position.next(begun, everything=False) == begun
     send(node, "few", 3)
@@ -85,14 +85,14 @@ def test_few_records_wait_until_there_are_enough_or_it_takes_too_long(node: Node
     assert position.next(begun, everything=True) == {"few": {"0": 3}}
     send(node, "few", 2)
     assert position.next(begun, everything=False) == {"few": {"0": 5}}
-    hasty = Position(parse(options_for(node, "few", minOffsetsPerTrigger="50", maxTriggerDelay="0s")))
+    hasty = StreamPosition(parse(options_for(node, "few", minOffsetsPerTrigger="50", maxTriggerDelay="0s")))
     assert hasty.next(begun, everything=False) == {"few": {"0": 5}}
 
 
 def test_available_now_goes_as_far_as_the_log_went_then(node: NodeProcess) -> None:
     create(node.bootstrap, {"now": 1})
     send(node, "now", 10)
-    position = Position(parse(options_for(node, "now", maxOffsetsPerTrigger="7", minOffsetsPerTrigger="6")))
+    position = StreamPosition(parse(options_for(node, "now", maxOffsetsPerTrigger="7", minOffsetsPerTrigger="6")))
     begun = position.initial()
     position.pin()
     send(node, "now", 10)
@@ -105,7 +105,7 @@ def test_available_now_goes_as_far_as_the_log_went_then(node: NodeProcess) -> No
 def test_new_partitions_are_read_from_their_beginning(node: NodeProcess) -> None:
     create(node.bootstrap, {"grows": 1})
     given = options_for(node, "grows")
-    position = Position(parse(given))
+    position = StreamPosition(parse(given))
     begun = position.initial()
     grow(node.bootstrap, "grows", 2)
     send(node, "grows", 4, 1)
@@ -118,7 +118,7 @@ def test_topics_that_a_pattern_finds_later(node: NodeProcess) -> None:
     create(node.bootstrap, {"pat-1": 1})
     given = options_for(node, "x", subscribePattern="pat-.*")
     del given["subscribe"]
-    position = Position(parse(given))
+    position = StreamPosition(parse(given))
     begun = position.initial()
     create(node.bootstrap, {"pat-2": 1})
     send(node, "pat-2", 2)
@@ -131,7 +131,7 @@ def test_a_topic_made_anew_is_noticed(node: NodeProcess, records: int) -> None:
     create(node.bootstrap, {name: 1})
     send(node, name, 10)
     given = options_for(node, name)
-    strict, lenient = Position(parse(given)), Position(parse(given | {"failOnDataLoss": "false"}))
+    strict, lenient = StreamPosition(parse(given)), StreamPosition(parse(given | {"failOnDataLoss": "false"}))
     end = strict.next(strict.initial(), everything=False)
     assert lenient.next(lenient.initial(), everything=False) == end == {name: {"0": 10}}
     delete(node.bootstrap, name)
@@ -150,26 +150,26 @@ def test_a_topic_made_anew_while_the_query_was_down(node: NodeProcess, remember:
     create(node.bootstrap, {name: 1})
     send(node, name, 5)
     given = options_for(node, name, rememberTopicIds=remember)
-    end = Position(parse(given)).next({name: {"0": 0}}, everything=False)
+    end = StreamPosition(parse(given)).next({name: {"0": 0}}, everything=False)
     delete(node.bootstrap, name)
     create(node.bootstrap, {name: 1})
     send(node, name, 9 if remember == "true" else 2)
     words = "was deleted and created again" if remember == "true" else "offset was changed from 5 to 2"
     with pytest.raises(DataLoss, match=f'{words}(.|\n)*"failOnDataLoss" to "false"'):
-        Position(parse(given)).next(end, everything=False)
+        StreamPosition(parse(given)).next(end, everything=False)
 
 
 def test_a_topic_that_is_gone(node: NodeProcess) -> None:
     create(node.bootstrap, {"gone": 1})
     send(node, "gone", 5)
-    position = Position(parse(options_for(node, "gone")))
+    position = StreamPosition(parse(options_for(node, "gone")))
     begun = position.initial()
     delete(node.bootstrap, "gone")
     end = position.next(begun, everything=False)
     with pytest.raises(DataLoss, match="Partitions gone-0 have been deleted"):
         position.ranges(begun, end)
     with pytest.raises(UnknownTopicOrPartitionError, match="topic 'gone' does not exist"):
-        Position(parse(options_for(node, "gone"))).initial()
+        StreamPosition(parse(options_for(node, "gone"))).initial()
 
 
 def test_records_that_were_deleted_before_they_were_read(node: NodeProcess) -> None:
@@ -188,14 +188,14 @@ def test_offsets_that_never_were(node: NodeProcess) -> None:
     send(node, "short", 3)
     given = options_for(node, "short", endingOffsets='{"short":{"0":9}}')
     with pytest.raises(DataLoss, match="ending offset 9 for short-0 is greater than the last available offset 3"):
-        batch_ranges(cluster_for(parse(given).kafka), parse(given))
+        batch_ranges(offset_reader_for(parse(given).kafka), parse(given))
     lenient = parse(given | {"failOnDataLoss": "false"})
-    assert [one.end for one in batch_ranges(cluster_for(lenient.kafka), lenient)] == [3]
+    assert [one.end for one in batch_ranges(offset_reader_for(lenient.kafka), lenient)] == [3]
     with pytest.raises(DataLoss, match="the log ends at offset 3"):
         values(options_for(node, "short"), [Range("short", 0, 7, 9)])
     beyond = parse(options_for(node, "short", startingOffsets='{"short":{"0":7}}'))
     with pytest.raises(UnresolvedOffsets, match="start offset 7 is greater than the resolved end offset 3"):
-        batch_ranges(cluster_for(beyond.kafka), beyond)
+        batch_ranges(offset_reader_for(beyond.kafka), beyond)
 
 
 @pytest.mark.parametrize(
@@ -211,32 +211,32 @@ def test_starts_that_do_not_fit_the_partitions(node: NodeProcess, more: dict[str
         create(node.bootstrap, {"named": 2})
     options = parse(options_for(node, "named", **more))
     with pytest.raises(UnresolvedOffsets, match=words):
-        batch_ranges(cluster_for(options.kafka), options)
+        batch_ranges(offset_reader_for(options.kafka), options)
 
 
 def _topics(node: NodeProcess) -> list[str]:
-    cluster = cluster_for(parse(options_for(node, "named")).kafka)
-    cluster.refresh(None)
-    return list(cluster.metadata.topics)
+    reader = offset_reader_for(parse(options_for(node, "named")).kafka)
+    reader.refresh(None)
+    return list(reader.metadata.topics)
 
 
 def test_an_idle_query_asks_a_few_times_a_second(node: NodeProcess) -> None:
     create(node.bootstrap, {"idle": 3})
     options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle", "kafka.client.id": "idle"})
-    position, cluster = Position(options), cluster_for(options.kafka)
+    position, reader = StreamPosition(options), offset_reader_for(options.kafka)
     offset = position.initial()
     for _ in range(6):
         position.next(offset, everything=False)
-    before, began = cluster.requests, time.monotonic()
+    before, began = reader.request_count, time.monotonic()
     for _ in range(6):
         assert position.next(offset, everything=False) == offset
         position.reported()
-    assert (cluster.requests - before) / (time.monotonic() - began) < 8
+    assert (reader.request_count - before) / (time.monotonic() - began) < 8
 
 
 def test_what_a_group_is_told(node: NodeProcess, tmp_path: Path) -> None:
     create(node.bootstrap, {"told": 2})
-    position = Position(parse(options_for(node, "told", commitOffsets="spark-lag")))
+    position = StreamPosition(parse(options_for(node, "told", commitOffsets="spark-lag")))
     position.commit({"told": {"0": 4, "1": 0}})
     import confluent_kafka
 

@@ -1,0 +1,62 @@
+"""The part of a log's state that flush, retention and truncation read and change. `log.Log` implements it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from minikafka.storage.disk import Disk
+from minikafka.storage.leader_epochs import LeaderEpochs
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.producer_snapshots import ProducerSnapshots
+from minikafka.storage.producer_state import ProducerStates
+from minikafka.storage.segment import Segment
+from minikafka.storage.segments import Segments
+
+
+class LogState(Protocol):
+    """An open log.
+
+    Attributes:
+        start_offset, end_offset: the first offset that can be read, and the offset of the next append.
+        recovery_point: everything before this offset has been flushed.
+        active: the last segment, which is appended to.
+        touched: segments to flush although they lie below the recovery point: rolled or truncated.
+        unsynced_paths: small files to flush.
+        directory_unsynced: the directory has entries that have not been flushed.
+        truncations: the number of truncations since the log was opened.
+    """
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    now_ms: Callable[[], int]
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    segments: Segments
+    active: Segment
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    snapshots: ProducerSnapshots
+    touched: list[Segment]
+    unsynced_paths: list[str]
+    directory_unsynced: bool
+    truncations: int
+
+    @property
+    def size_bytes(self) -> int: ...
+
+    def roll(self, first_offset: int | None = None) -> None:
+        """Starts a new segment."""
+        ...
+
+    def drop(self, segments: list[Segment]) -> None:
+        """Deletes segments that have been removed from `segments`, the last one first."""
+        ...
+
+    def delete_later(self, paths: list[str]) -> None:
+        """Deletes files after `file.delete.delay.ms`."""
+        ...
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Must be called before flushed data from `offset` on is truncated."""
+        ...
