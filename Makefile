@@ -49,7 +49,7 @@ lint: $(VENV)/.with-lint  ## Check style and the import contract
 	$(BIN)/lint-imports
 
 types: $(VENV)/.with-types build/typing/minikafka  ## Check types strictly
-	$(BIN)/mypy $(foreach package,$(PACKAGES),-p minikafka.$(package))
+	$(BIN)/mypy -p minikafka
 
 sim: $(VENV)/.with-test  ## Simulate a Raft quorum with message loss, partitions and crashes (SEEDS=100000)
 	PYTHONPATH=tests $(BIN)/python -m simulation.raft --seeds $(or $(SEEDS),100000) --jobs 2
@@ -70,7 +70,8 @@ bench: $(VENV)/.with-bench  ## Measure and update the tables of bench/RESULTS.md
 build/typing/minikafka:
 	mkdir -p $@
 	for package in $(PACKAGES); do ln -sfn ../../../$$package $@/$$package; done
+	for file in __init__.py py.typed; do ln -sfn ../../../package/minikafka/$$file $@/$$file; done
 
 clean:  ## Remove everything that is not in a fresh clone
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build *.egg-info package/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -46,6 +46,7 @@ def lay_out(directory: Path, mutation: Mutation | None) -> None:
             (package / mutation.file).write_text(mutate(mutation))
         else:
             (package / room).symlink_to(ROOT / room)
+    (package / "__init__.py").symlink_to(ROOT / "package" / "minikafka" / "__init__.py")
 
 
 def run_tests(mutation: Mutation | None, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:

@@ -32,7 +32,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     folder = tmp_path_factory.mktemp("spark")
     (folder / "site").mkdir()
-    (folder / "site" / "pyspark_minikafka").symlink_to(CHECKOUT / "pyspark_minikafka")
+    (folder / "site" / "pyspark_minikafka").symlink_to(CHECKOUT / "package" / "pyspark_minikafka")
     os.environ["PYTHONPATH"] = str(folder / "site")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("tests").config(map=configuration(folder))

@@ -1,0 +1,102 @@
+"""Kafka in Python: brokers, a client for asyncio, trio and code without async, a Spark data source, and tools.
+
+    import minikafka
+
+    async with minikafka.Producer(bootstrap_servers="localhost:9092") as producer:
+        await producer.send("greetings", b"hello", key=b"world")
+
+The names below are those of `minikafka.client`; the first use of one imports the client, so that `import minikafka` alone
+stays cheap. `minikafka.client.blocking` has the same clients for code without async.
+
+The repository keeps the subpackages (`broker/`, `client/`, …) as top-level folders, and only this folder and
+`pyspark_minikafka` in `package/`. A wheel puts them together (`setup.py`). An editable install puts `package/` on the
+import path, and `_checkout` adds the folder that holds the subpackages.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minikafka.client import (
+        EARLIEST,
+        LATEST,
+        MAX_TIMESTAMP,
+        Admin,
+        ClusterDescription,
+        ConfigEntry,
+        Consumer,
+        ConsumerRecord,
+        Delivery,
+        GroupDescription,
+        GroupListing,
+        InvalidOption,
+        KafkaError,
+        Listener,
+        LogDirectory,
+        NewTopic,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        Producer,
+        QuorumDescription,
+        QuorumReplica,
+        Reassignment,
+        RecordBatch,
+        RecordMetadata,
+        TopicPartition,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MAX_TIMESTAMP",
+    "Admin",
+    "ClusterDescription",
+    "ConfigEntry",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "GroupDescription",
+    "GroupListing",
+    "InvalidOption",
+    "KafkaError",
+    "Listener",
+    "LogDirectory",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Producer",
+    "QuorumDescription",
+    "QuorumReplica",
+    "Reassignment",
+    "RecordBatch",
+    "RecordMetadata",
+    "TopicPartition",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name of the client, imported on first use. Raises AttributeError."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from minikafka import client
+
+    value = globals()[name] = getattr(client, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _checkout(package: Path) -> Path | None:
+    """The root of the checkout that `package` belongs to, or None where it is installed."""
+    root = package.parent.parent
+    in_checkout = package.parent.name == "package" and (root / "pyproject.toml").is_file()
+    return root if in_checkout and (root / "protocol").is_dir() else None
+
+
+if (_root := _checkout(Path(__file__).parent)) is not None:
+    __path__.append(str(_root))
