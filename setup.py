@@ -1,7 +1,7 @@
 """Builds wheels: puts the subpackages, which are top-level folders of the repository, into `minikafka`.
 
-pyproject.toml declares the two packages of `package/` only. So an editable install is a `.pth` file with that folder, and
-a regular package, which the namespace package of a folder `./minikafka` cannot shadow.
+pyproject.toml declares only the two packages in `package/`. An editable install is therefore a `.pth` file that names
+this folder, and `minikafka` a regular package: a folder `./minikafka`, which holds a checkout, cannot shadow it.
 """
 
 import shutil

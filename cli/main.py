@@ -6,6 +6,8 @@ from typing import NoReturn
 
 import click
 
+from minikafka import __version__
+
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
     "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, each node a process."),
@@ -43,7 +45,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="minikafka")
+@click.version_option(__version__)
 def cli() -> None:
     """Kafka in Python: run nodes, and use them or any other Kafka.
 

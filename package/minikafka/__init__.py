@@ -5,12 +5,12 @@
     async with minikafka.Producer(bootstrap_servers="localhost:9092") as producer:
         await producer.send("greetings", b"hello", key=b"world")
 
-The names below are those of `minikafka.client`; the first use of one imports the client, so that `import minikafka` alone
-stays cheap. `minikafka.client.blocking` has the same clients for code without async.
+The public names are those of `minikafka.client`. The first use of one imports the client, so that `import minikafka`
+alone is fast. `minikafka.client.blocking` has the same clients for code without async.
 
-The repository keeps the subpackages (`broker/`, `client/`, …) as top-level folders, and only this folder and
-`pyspark_minikafka` in `package/`. A wheel puts them together (`setup.py`). An editable install puts `package/` on the
-import path, and `_checkout` adds the folder that holds the subpackages.
+In the repository the subpackages (`broker/`, `client/`, …) are top-level folders; only this folder and
+`pyspark_minikafka` are in `package/`. `setup.py` puts all of them into a wheel. An editable install puts `package/` on
+the import path, and this file adds the repository to `__path__`.
 """
 
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The data source `format("minikafka")`, where Spark looks for it: in top-level modules named `pyspark_…`.
 
-Nothing has to be registered. `register(spark)` does the same where Spark cannot find the module, for example in a session
-whose import path was extended after its start.
+Nothing has to be registered. `register(spark)` does the same where Spark cannot find the module.
 """
 
 from minikafka.spark_connector.data_source import MinikafkaDataSource, register
