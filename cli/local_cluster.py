@@ -321,11 +321,13 @@ class LocalCluster:
 
 def under_replicated(admin: Admin) -> list[str]:
     """`topic-partition` of all that have no leader or lack a replica in sync."""
+    from minikafka.client.connections.cluster_metadata import Topic
+
     topics = admin.describe_topics(None)
     return [
         f"{topic.name}-{one.index}"
         for topic in topics.values()
-        if hasattr(topic, "partitions")
+        if isinstance(topic, Topic)
         for one in topic.partitions
         if one.leader < 0 or len(one.in_sync_replicas) < len(one.replicas)
     ]

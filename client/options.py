@@ -11,23 +11,41 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+from minikafka.client.assignor import Assignor
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
 Check = Callable[[Any], "str | None"]
 """Says what is allowed, where the value is not."""
 INT32_MAX = (1 << 31) - 1
 
+BootstrapServers: TypeAlias = str | Sequence[str]
+SecurityProtocol = Literal["PLAINTEXT"]
+Acks = Literal["all", -1, 0, 1, "-1", "0", "1"]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+OffsetReset = Literal["earliest", "latest", "none"]
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""`(topic, key, value, partition count) -> partition`; key and value as serialized."""
+Serializer = Callable[[Any], bytes | None]
+Deserializer = Callable[[bytes], Any]
+
 
 class InvalidOption(ValueError):
     """An argument of Producer, Consumer or Admin that does not exist or has an impossible value."""
 
 
-def make(kind: type[O], arguments: Mapping[str, Any], owner: str) -> O:
-    """The options that `arguments` make; `owner` is the class that they were given to.
+def make(
+    kind: type[O], arguments: Mapping[str, Any], owner: str, bootstrap_servers: BootstrapServers | None = None
+) -> O:
+    """Options from keyword arguments; `owner` is the class whose constructor got them, for error messages.
 
     Raises InvalidOption.
     """
+    if bootstrap_servers is not None:
+        arguments = {**arguments, "bootstrap_servers": bootstrap_servers}
     known = {item.name: item for item in fields(kind)}
     for name, value in arguments.items():
         item = known.get(name)
@@ -67,7 +85,7 @@ def one_of(*values: Any) -> Check:
     return check
 
 
-def truth(value: Any) -> str | None:
+def boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "True or False"
 
 
@@ -107,7 +125,7 @@ def _addresses(value: Any) -> str | None:
 
 
 def _strategies(value: Any) -> str | None:
-    names = ("range", "roundrobin", "cooperative-sticky")
+    names = get_args(AssignorName)
     listed = not isinstance(value, str) and isinstance(value, Sequence) and value
     if listed and all(not isinstance(one, str) or one in names for one in value):
         return None
@@ -139,9 +157,9 @@ def _address(part: str) -> tuple[str, int]:
 class ClientOptions:
     """What every client can be told (times in ms, sizes in bytes)."""
 
-    bootstrap_servers: str | Sequence[str] = option("localhost:9092", _addresses)
+    bootstrap_servers: BootstrapServers = option("localhost:9092", _addresses)
     client_id: str = option("minikafka", text)
-    security_protocol: str = option("PLAINTEXT", one_of("PLAINTEXT"))
+    security_protocol: SecurityProtocol = option("PLAINTEXT", one_of(*get_args(SecurityProtocol)))
     request_timeout_ms: int = option(30_000, between(1))
     default_api_timeout_ms: int = option(60_000, between(1))
     retry_backoff_ms: int = option(100, between(0))
@@ -150,7 +168,7 @@ class ClientOptions:
     reconnect_backoff_max_ms: int = option(1_000, between(0))
     socket_connection_setup_timeout_ms: int = option(10_000, between(1))
     metadata_max_age_ms: int = option(300_000, between(0))
-    allow_auto_create_topics: bool = option(True, truth)
+    allow_auto_create_topics: bool = option(True, boolean)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
         """Raise InvalidOption where arguments contradict each other; `given` are those that were set."""
@@ -170,21 +188,21 @@ class AdminOptions(ClientOptions):
 class ProducerOptions(ClientOptions):
     """What a Producer can be told (times in ms, sizes in bytes)."""
 
-    acks: int | str = option("all", one_of("all", -1, 0, 1, "-1", "0", "1"))
+    acks: Acks = option("all", one_of(*get_args(Acks)))
     linger_ms: int = option(5, between(0))
     batch_size: int = option(262_144, between(0))
-    compression_type: str = option("none", one_of("none", "gzip", "snappy", "lz4", "zstd"))
+    compression_type: CompressionType = option("none", one_of(*get_args(CompressionType)))
     compression_level: int | None = option(None, _LEVEL)
     max_request_size: int = option(1_048_576, between(1))
     buffer_memory: int = option(33_554_432, between(0, 1 << 62))
     max_block_ms: int = option(60_000, between(0, 1 << 62))
     delivery_timeout_ms: int = option(120_000, between(0))
     retries: int = option(INT32_MAX, between(0))
-    enable_idempotence: bool = option(True, truth)
+    enable_idempotence: bool = option(True, boolean)
     max_in_flight_requests_per_connection: int = option(5, between(1))
-    partitioner: Callable[..., int] | None = option(None, _FUNCTION)
-    key_serializer: Callable[[Any], bytes | None] | None = option(None, _FUNCTION)
-    value_serializer: Callable[[Any], bytes | None] | None = option(None, _FUNCTION)
+    partitioner: Partitioner | None = option(None, _FUNCTION)
+    key_serializer: Serializer | None = option(None, _FUNCTION)
+    value_serializer: Serializer | None = option(None, _FUNCTION)
 
     @property
     def required_acks(self) -> int:
@@ -221,10 +239,10 @@ class ConsumerOptions(ClientOptions):
 
     group_id: str | None = option(None, _FILLED_TEXT)
     group_instance_id: str | None = option(None, _FILLED_TEXT)
-    auto_offset_reset: str = option("latest", one_of("earliest", "latest", "none"))
-    enable_auto_commit: bool = option(True, truth)
+    auto_offset_reset: OffsetReset = option("latest", one_of(*get_args(OffsetReset)))
+    enable_auto_commit: bool = option(True, boolean)
     auto_commit_interval_ms: int = option(5_000, between(0))
-    isolation_level: str = option("read_uncommitted", one_of("read_uncommitted", "read_committed"))
+    isolation_level: IsolationLevel = option("read_uncommitted", one_of(*get_args(IsolationLevel)))
     fetch_min_bytes: int = option(1, between(0))
     fetch_max_bytes: int = option(52_428_800, between(0))
     fetch_max_wait_ms: int = option(500, between(0))
@@ -233,14 +251,13 @@ class ConsumerOptions(ClientOptions):
     max_poll_interval_ms: int = option(300_000, between(1))
     session_timeout_ms: int = option(45_000, between(1))
     heartbeat_interval_ms: int = option(3_000, between(1))
-    partition_assignment_strategy: Sequence[Any] = option(
+    partition_assignment_strategy: Sequence[AssignorName | Assignor] = option(
         ("range", "cooperative-sticky"), _strategies
     )
-    check_crcs: bool = option(True, truth)
-    exclude_internal_topics: bool = option(True, truth)
-    key_deserializer: Callable[[bytes], Any] | None = option(None, _FUNCTION)
-    value_deserializer: Callable[[bytes], Any] | None = option(None, _FUNCTION)
-    allow_auto_create_topics: bool = option(True, truth)
+    check_crcs: bool = option(True, boolean)
+    exclude_internal_topics: bool = option(True, boolean)
+    key_deserializer: Deserializer | None = option(None, _FUNCTION)
+    value_deserializer: Deserializer | None = option(None, _FUNCTION)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:

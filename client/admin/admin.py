@@ -10,7 +10,7 @@ a value, as one of them may fail and the others not.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from minikafka.client.admin.admin_replicas import ReplicaAdmin
 from minikafka.client.admin.admin_types import (
@@ -22,10 +22,11 @@ from minikafka.client.admin.admin_types import (
     NewTopic,
     ReplicaSize,
 )
+from minikafka.client.arguments import AdminArguments
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
 from minikafka.client.connections.seams import Seams
 from minikafka.client.offset_queries import OffsetAndTimestamp, list_offsets
-from minikafka.client.options import AdminOptions, make
+from minikafka.client.options import AdminOptions, BootstrapServers, IsolationLevel, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
 from minikafka.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -72,11 +73,14 @@ class Admin(ReplicaAdmin):
     request that was sent is not taken back.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str] | None = None, **options: Any) -> None:
-        seams: Seams | None = options.pop("seams", None)
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        self._options = make(AdminOptions, options, "Admin")
+    def __init__(
+        self,
+        bootstrap_servers: BootstrapServers | None = None,
+        *,
+        seams: Seams | None = None,
+        **options: Unpack[AdminArguments],
+    ) -> None:
+        self._options = make(AdminOptions, options, "Admin", bootstrap_servers)
         super().__init__(self._options, seams)
 
     # Topics.
@@ -243,7 +247,7 @@ class Admin(ReplicaAdmin):
         return results
 
     async def list_offsets(
-        self, times: Mapping[TopicPartition, int], *, isolation_level: str = "read_uncommitted"
+        self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP of `offsets`."""
 

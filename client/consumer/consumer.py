@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
@@ -32,7 +33,7 @@ from minikafka.client.offset_queries import (
     committed_offsets,
     list_offsets,
 )
-from minikafka.client.options import ConsumerOptions, make
+from minikafka.client.options import BootstrapServers, ConsumerOptions, make
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
@@ -61,9 +62,14 @@ class Consumer(ClusterClient):
     only what was processed; either way the group is left at once.
     """
 
-    def __init__(self, *topics: str, **options: Any) -> None:
-        seams: Seams | None = options.pop("seams", None)
-        self._options = make(ConsumerOptions, options, "Consumer")
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: BootstrapServers | None = None,
+        seams: Seams | None = None,
+        **options: Unpack[ConsumerArguments],
+    ) -> None:
+        self._options = make(ConsumerOptions, options, "Consumer", bootstrap_servers)
         super().__init__(self._options, seams)
         self._fetcher = Fetcher(self._options)
         self._topics = topics

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
+from minikafka.client.assignor import Assignment, Assignor, Subscription
 from minikafka.protocol.message import MalformedMessage, decode, encode
 from minikafka.protocol.messages.consumer_protocol import (
     AssignmentTopicPartition,
@@ -23,33 +22,6 @@ from minikafka.protocol.names import TopicPartition
 _SUBSCRIPTION_VERSION = 3
 _ASSIGNMENT_VERSION = 3
 _GENERATION = struct.Struct(">i")
-
-Assignment = dict[str, list[TopicPartition]]
-
-
-@dataclass(slots=True)
-class Subscription:
-    """What a member says when it joins."""
-
-    topics: Sequence[str]
-    owned: Sequence[TopicPartition] = ()
-    generation: int = -1
-    instance_id: str | None = None
-    user_data: bytes | None = None
-    rack: str | None = None
-
-
-class Assignor(Protocol):
-    """A way to share out partitions."""
-
-    name: str
-    cooperative: bool
-
-    def user_data(self, generation: int) -> bytes | None:
-        """What a member adds to its subscription for the leader's assignor."""
-
-    def assign(self, partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> Assignment:
-        """Each member's partitions; topics without a count do not exist (yet)."""
 
 
 class RangeAssignor:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
+from minikafka.client.assignor import Assignor, Subscription
 from minikafka.client.groups.assignors import (
     ASSIGNORS,
-    Assignor,
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
+from minikafka.client.arguments import ProducerArguments
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.options import ProducerOptions, make
+from minikafka.client.options import BootstrapServers, ProducerOptions, make
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
-from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
@@ -65,11 +66,14 @@ class Producer(ClusterClient):
     deliveries raise NetworkError, and only the broker knows which of them it has.
     """
 
-    def __init__(self, bootstrap_servers: str | Sequence[str] | None = None, **options: Any) -> None:
-        seams: Seams | None = options.pop("seams", None)
-        if bootstrap_servers is not None:
-            options["bootstrap_servers"] = bootstrap_servers
-        self._options = make(ProducerOptions, options, "Producer")
+    def __init__(
+        self,
+        bootstrap_servers: BootstrapServers | None = None,
+        *,
+        seams: Seams | None = None,
+        **options: Unpack[ProducerArguments],
+    ) -> None:
+        self._options = make(ProducerOptions, options, "Producer", bootstrap_servers)
         super().__init__(self._options, seams)
         backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
         self._accumulator = Accumulator(self._options, backoff)
@@ -113,9 +117,28 @@ class Producer(ClusterClient):
             await checkpoint()
         return delivery
 
-    async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> Any:
-        """`send`, and wait until the record is delivered; returns its RecordMetadata."""
-        return await (await self.send(topic, value, **rest))
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordMetadata:
+        """`send`, and wait until the record is delivered. Raises as `send`, and the KafkaError of the delivery."""
+        delivery = await self.send(
+            topic,
+            value,
+            key=key,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            headers=headers,
+            on_delivery=on_delivery,
+        )
+        return await delivery
 
     async def send_many(
         self,

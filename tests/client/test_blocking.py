@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from minikafka import client
 from minikafka.client import TopicPartition
 from minikafka.client.blocking import Admin, Consumer, Producer
 from minikafka.protocol.errors import InvalidTopicError, RequestTimedOutError, TopicAlreadyExistsError
@@ -66,7 +69,7 @@ def test_what_goes_wrong_is_raised_by_the_result(bootstrap: str, topic: str) -> 
         with pytest.raises(TypeError, match="must be bytes"):
             producer.send(topic, "text")
         delivery = producer.send(topic, b"x")
-        with pytest.raises(RequestTimedOutError, match="still on its way"):
+        with pytest.raises(RequestTimedOutError, match="delivery continues"):
             delivery.result(timeout_ms=10)
         producer.flush()
         assert delivery.result().offset == 0
@@ -83,6 +86,33 @@ def test_closed_clients_say_what_to_do() -> None:
         Producer().send("t", b"x")
     with pytest.raises(RuntimeError, match="use it inside `with Admin"):
         Admin().list_topics()
+
+
+def signatures(kind: type[Any]) -> dict[str, str]:
+    """Parameters and result of each public method, with what differs by design between blocking and async replaced."""
+    found: dict[str, str] = {}
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") or name == "__init__":
+            text = str(inspect.signature(method))
+            found[name] = text.replace("BlockingDelivery", "Delivery").replace("AsyncIterator", "Iterator")
+    return found
+
+
+@pytest.mark.parametrize("kind", [Admin, Consumer, Producer])
+def test_methods_are_those_of_the_async_client(kind: Any) -> None:
+    blocking, asynchronous = signatures(kind), signatures(getattr(client, kind.__name__))
+    if kind is Producer:
+        del asynchronous["value_bytes"], asynchronous["key_bytes"]  # conversions that need no event loop
+    assert blocking == asynchronous
+    assert all(inspect.getdoc(getattr(kind, name)) for name in blocking)
+
+
+def test_many_records_follow_those_sent_before(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        first = producer.send(topic, b"first")
+        many = producer.send_many(topic, [b"second", b"third"])
+        assert producer.partitions_for(topic) == [0]
+        assert [delivery.result().offset for delivery in [first, *many]] == [0, 1, 2]
 
 
 def test_asyncio_run_in_a_plain_script(bootstrap: str, topic: str) -> None:

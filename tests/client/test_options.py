@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from minikafka.client import Admin, Consumer, InvalidOption, Producer
-from minikafka.client.options import ClientOptions, ConsumerOptions, ProducerOptions, make, parse_addresses
+from minikafka.client.arguments import AdminArguments, ConsumerArguments, ProducerArguments
+from minikafka.client.options import (
+    AdminOptions,
+    ClientOptions,
+    ConsumerOptions,
+    ProducerOptions,
+    make,
+    parse_addresses,
+)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +66,17 @@ def test_weaker_acks_turn_idempotence_off_as_in_kafka() -> None:
 @pytest.mark.parametrize("kind", [ClientOptions, ProducerOptions, ConsumerOptions])
 def test_every_default_passes_its_own_check(kind: type[ClientOptions]) -> None:
     make(kind, kind.defaults(), "Client")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [(AdminArguments, AdminOptions), (ProducerArguments, ProducerOptions), (ConsumerArguments, ConsumerOptions)],
+)
+def test_type_checkers_see_the_declared_options(arguments: Any, options: type[ClientOptions]) -> None:
+    declared = get_type_hints(options)
+    del declared["bootstrap_servers"]  # an explicit parameter of the constructors
+    assert get_type_hints(arguments) == declared
+    assert not arguments.__required_keys__
 
 
 @pytest.mark.anyio

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minikafka.client.assignor import Assignment, Subscription
 from minikafka.client.groups.assignors import (
     ASSIGNORS,
-    Assignment,
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,

@@ -1,0 +1,27 @@
+"""Producer, Consumer and Admin for code without async.
+
+    with Producer(bootstrap_servers="localhost:9092") as producer:
+        producer.send("flights", b"…", key=b"N14228")
+
+    with Consumer("flights", group_id="delays") as consumer:
+        for record in consumer:
+            …
+
+Each client runs its async counterpart in an asyncio event loop on a thread of its own, for as long as its `with`
+block lasts. A method hands its call to that loop and waits for the result. `Producer.send` does not wait: it puts the
+record into an inbox, which the loop empties. Several threads may share a client, but only one may iterate over a
+Consumer.
+
+    portal.py      `BlockingClient`: the event loop's thread, and calls into it
+    producer.py    Producer, with its inbox of records, and BlockingDelivery
+    consumer.py    Consumer, which iterates over records taken in advance
+    admin.py       Admin
+
+Inside async code use `minikafka.client`: these clients would block the event loop.
+"""
+
+from minikafka.client.blocking.admin import Admin
+from minikafka.client.blocking.consumer import Consumer
+from minikafka.client.blocking.producer import BlockingDelivery, Producer
+
+__all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]

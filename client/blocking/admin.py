@@ -1,0 +1,163 @@
+"""The blocking `Admin`: the methods of `minikafka.client.Admin`, each of which waits for its result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Unpack
+
+from minikafka.client.admin import admin as async_admin
+from minikafka.client.admin.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    GroupDescription,
+    GroupListing,
+    LogDirectory,
+    NewTopic,
+    QuorumDescription,
+    Reassignment,
+)
+from minikafka.client.arguments import AdminArguments
+from minikafka.client.blocking.portal import BlockingClient, documented_as
+from minikafka.client.connections.cluster_metadata import Topic
+from minikafka.client.connections.seams import Seams
+from minikafka.client.offset_queries import OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.options import BootstrapServers, IsolationLevel
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+
+
+@documented_as(async_admin.Admin)
+class Admin(BlockingClient):
+    """`minikafka.client.Admin` with the same arguments and methods, each of which waits for its result."""
+
+    def __init__(
+        self,
+        bootstrap_servers: BootstrapServers | None = None,
+        *,
+        seams: Seams | None = None,
+        **options: Unpack[AdminArguments],
+    ) -> None:
+        self._admin = async_admin.Admin(bootstrap_servers, seams=seams, **options)
+        super().__init__(self._admin)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        self._wait(
+            self._admin.create_topic,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=assignments,
+            configs=configs,
+            validate_only=validate_only,
+        )
+
+    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> dict[str, KafkaError | None]:
+        return self._wait(self._admin.create_topics, topics, validate_only=validate_only)
+
+    def delete_topic(self, name: str) -> None:
+        self._wait(self._admin.delete_topic, name)
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        return self._wait(self._admin.delete_topics, names)
+
+    def list_topics(self, *, include_internal: bool = False) -> list[str]:
+        return self._wait(self._admin.list_topics, include_internal=include_internal)
+
+    def describe_topic(self, name: str) -> Topic:
+        return self._wait(self._admin.describe_topic, name)
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
+        return self._wait(self._admin.describe_topics, names)
+
+    def create_partitions(self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None) -> None:
+        self._wait(self._admin.create_partitions, name, total, assignments=assignments)
+
+    def describe_configs(self, kind: str, name: str, *, keys: Iterable[str] | None = None) -> dict[str, ConfigEntry]:
+        return self._wait(self._admin.describe_configs, kind, name, keys=keys)
+
+    def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        *,
+        set: Mapping[str, str] | None = None,  # noqa: A002 (Kafka's word for it)
+        delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        self._wait(
+            self._admin.alter_configs,
+            kind,
+            name,
+            set=set,
+            delete=delete,
+            append=append,
+            subtract=subtract,
+            validate_only=validate_only,
+        )
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
+        return self._wait(self._admin.delete_records, before)
+
+    def list_offsets(
+        self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return self._wait(self._admin.list_offsets, times, isolation_level=isolation_level)
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._wait(self._admin.describe_cluster)
+
+    def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
+        return self._wait(self._admin.describe_log_dirs, node_ids)
+
+    def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
+        return self._wait(self._admin.list_groups, states=states)
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        return self._wait(self._admin.describe_group, group_id)
+
+    def delete_group(self, group_id: str) -> None:
+        self._wait(self._admin.delete_group, group_id)
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._wait(self._admin.list_group_offsets, group_id, partitions)
+
+    def alter_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> None:
+        self._wait(self._admin.alter_group_offsets, group_id, offsets)
+
+    def elect_leaders(
+        self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, KafkaError | None]:
+        return self._wait(self._admin.elect_leaders, partitions, unclean=unclean)
+
+    def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool = True
+    ) -> dict[TopicPartition, KafkaError | None]:
+        return self._wait(
+            self._admin.alter_partition_reassignments,
+            targets,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        return self._wait(self._admin.list_partition_reassignments, partitions)
+
+    def describe_quorum(self) -> QuorumDescription:
+        return self._wait(self._admin.describe_quorum)
+
+    def unregister_broker(self, node_id: int) -> None:
+        self._wait(self._admin.unregister_broker, node_id)

@@ -1,0 +1,149 @@
+"""The blocking `Consumer`: iterates over records that it takes from the async consumer a poll at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
+
+from minikafka.client.arguments import ConsumerArguments
+from minikafka.client.blocking.portal import BlockingClient, documented_as
+from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer import consumer as async_consumer
+from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
+from minikafka.client.consumer.subscription import Listener
+from minikafka.client.offset_queries import OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.options import BootstrapServers
+from minikafka.protocol.names import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_FOREVER_MS = 1 << 40
+
+
+@documented_as(async_consumer.Consumer)
+class Consumer(BlockingClient):
+    """`minikafka.client.Consumer` with the same arguments and methods; iterate over it with `for`.
+
+    The iterator takes up to `max_poll_records` records at a time. Before any other call, records that it has not
+    yielded yet are returned by a seek, so that positions and commits are exact.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: BootstrapServers | None = None,
+        seams: Seams | None = None,
+        **options: Unpack[ConsumerArguments],
+    ) -> None:
+        self._consumer = async_consumer.Consumer(
+            *topics, bootstrap_servers=bootstrap_servers, seams=seams, **options
+        )
+        super().__init__(self._consumer)
+        self._taken: deque[ConsumerRecord] = deque()
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        while True:
+            while self._taken:
+                yield self._taken.popleft()
+            self._taken.extend(super()._wait(self._consumer.poll, _FOREVER_MS))
+
+    def batches(self) -> Iterator[RecordBatch]:
+        batches = self._consumer.batches()
+        while True:
+            yield self._wait(batches.__anext__)
+
+    def arrow_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        batches = self._consumer.arrow_batches(columns)
+        while True:
+            yield self._wait(batches.__anext__)
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        self._run(self._consumer.assign, partitions)
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=listener)
+
+    def unsubscribe(self) -> None:
+        self._wait(self._consumer.unsubscribe)
+
+    def assignment(self) -> list[TopicPartition]:
+        return self._run(self._consumer.assignment)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._run(self._consumer.pause, *partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._run(self._consumer.resume, *partitions)
+
+    def paused(self) -> list[TopicPartition]:
+        return self._run(self._consumer.paused)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._run(self._consumer.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._run(self._consumer.seek_to_beginning, *partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self._run(self._consumer.seek_to_end, *partitions)
+
+    def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
+        self._wait(self._consumer.seek_to_time, timestamp_ms, *partitions)
+
+    def position(self, partition: TopicPartition) -> int:
+        return self._wait(self._consumer.position, partition)
+
+    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._wait(self._consumer.committed, *partitions)
+
+    def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        self._wait(self._consumer.commit, offsets)
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._wait(self._consumer.beginning_offsets, partitions)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._wait(self._consumer.end_offsets, partitions)
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return self._wait(self._consumer.offsets_for_times, times)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        return self._run(self._consumer.lag, partition)
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
+        return self._wait(self._consumer.poll, timeout_ms, max_records)
+
+    def __exit__(self, *exception: Any) -> bool | None:
+        if self._portal is not None:
+            self._return_taken()
+        return super().__exit__(*exception)
+
+    def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._return_taken()
+        return super()._wait(function, *args, **kwargs)
+
+    def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._return_taken()
+        return super()._run(function, *args, **kwargs)
+
+    def _return_taken(self) -> None:
+        """Seek back to the first record of each partition that was taken but not yielded."""
+        taken, self._taken = self._taken, deque()
+        if taken:
+            super()._run(self._seek_back, {TopicPartition(one.topic, one.partition): one for one in reversed(taken)})
+
+    def _seek_back(self, first: Mapping[TopicPartition, ConsumerRecord]) -> None:
+        for tp, record in first.items():
+            if tp in self._consumer.assignment():
+                self._consumer.seek(tp, record.offset)

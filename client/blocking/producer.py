@@ -1,0 +1,217 @@
+"""The blocking `Producer`: an inbox of records, which a task of the event loop empties into the async producer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import anyio
+
+from minikafka.client.arguments import ProducerArguments
+from minikafka.client.blocking.portal import BlockingClient
+from minikafka.client.connections.seams import Seams
+from minikafka.client.options import BootstrapServers
+from minikafka.client.producer import producer as async_producer
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
+from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.records.record import Headers
+
+_logger = logging.getLogger("minikafka.client.producer")
+INBOX_SIZE_MAX = 10_000
+"""When the inbox holds this many records, `send` waits until it is empty."""
+
+
+class BlockingDelivery:
+    """The delivery of one record; `result()` waits for it."""
+
+    __slots__ = ("_delivery", "_error", "_producer")
+
+    def __init__(self, producer: Producer, delivery: Delivery | None = None) -> None:
+        self._producer = producer
+        self._delivery = delivery
+        self._error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the record was delivered or has failed."""
+        return self._error is not None or (self._delivery is not None and self._delivery.done)
+
+    def result(self, timeout_ms: float | None = None) -> RecordMetadata:
+        """The record's metadata. Raises the KafkaError of the delivery, RequestTimedOutError after `timeout_ms`."""
+        if not self.done:
+            self._producer._wait_for(self, timeout_ms)
+        if self._error is not None:
+            raise self._error
+        assert self._delivery is not None
+        return self._delivery.result()
+
+
+class Producer(BlockingClient):
+    """`minikafka.client.Producer` with the same arguments.
+
+    `send` returns at once unless the inbox is full (`INBOX_SIZE_MAX`). Errors, such as an unknown topic, are logged and
+    raised by the delivery's `result()`. Leaving the block waits for all deliveries.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: BootstrapServers | None = None,
+        *,
+        seams: Seams | None = None,
+        **options: Unpack[ProducerArguments],
+    ) -> None:
+        self._producer = async_producer.Producer(bootstrap_servers, seams=seams, **options)
+        super().__init__(self._producer)
+        self._inbox: deque[
+            tuple[BlockingDelivery, str, Any, Any, int | None, int | None, Headers, OnDelivery | None]
+        ] = deque()
+        self._emptying = False
+        self._lock = threading.Lock()
+        self._on_empty: anyio.Event | None = None
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> BlockingDelivery:
+        """Queue a record; arguments as for the async `send`. `on_delivery` is called on the event loop's thread.
+
+        Raises TypeError if value or key are not bytes.
+        """
+        delivery = BlockingDelivery(self)
+        if type(value) is not bytes:
+            value = self._producer.value_bytes(value)
+        if type(key) is not bytes:
+            key = self._producer.key_bytes(key)
+        self._inbox.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
+        if not self._emptying:
+            self._start_emptying()
+        if len(self._inbox) >= INBOX_SIZE_MAX:
+            self._wait(self._emptied)
+        return delivery
+
+    def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordMetadata:
+        """`send`, and wait until the record is delivered. Raises the KafkaError of the delivery."""
+        delivery = self.send(
+            topic,
+            value,
+            key=key,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            headers=headers,
+            on_delivery=on_delivery,
+        )
+        return delivery.result()
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        *,
+        keys: Sequence[Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[BlockingDelivery]:
+        """Queue many records of one topic in order, after those in the inbox. Raises as the async `send_many`."""
+        self._wait(self._emptied)
+        deliveries = self._wait(
+            self._producer.send_many, topic, values, keys=keys, partition=partition, timestamp_ms=timestamp_ms
+        )
+        return [BlockingDelivery(self, delivery) for delivery in deliveries]
+
+    def flush(self) -> None:
+        """Send all queued records without lingering, and wait until each is delivered or has failed."""
+        self._wait(self._flush)
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic. Raises as the async `partitions_for`."""
+        return self._wait(self._producer.partitions_for, topic)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool | None:
+        if kind is None and self._portal is not None:
+            self._wait(self._emptied)
+        return super().__exit__(kind, error, trace)
+
+    def _start_emptying(self) -> None:
+        if self._portal is None:
+            self._inbox.clear()
+            self._open_portal()  # Raises the error that says what to do.
+        assert self._portal is not None
+        with self._lock:
+            begin, self._emptying = not self._emptying, True
+        if begin:
+            self._portal.start_task_soon(self._empty)
+
+    async def _empty(self) -> None:
+        """On the event loop's thread: move the records from the inbox to the async producer, in order.
+
+        `_emptying` is reset before the last check of the inbox, so that a record added later starts a new task.
+        """
+        send = self._producer.send
+        while True:
+            while self._inbox:
+                delivery, topic, value, key, partition, timestamp_ms, headers, callback = self._inbox.popleft()
+                try:
+                    delivery._delivery = await send(
+                        topic,
+                        value,
+                        key=key,
+                        partition=partition,
+                        timestamp_ms=timestamp_ms,
+                        headers=headers,
+                        on_delivery=callback,
+                    )
+                except (KafkaError, ValueError, RuntimeError) as error:
+                    delivery._error = error
+                    _logger.warning("record for topic %r not sent: %s", topic, error)
+            if self._on_empty is not None:
+                self._on_empty.set()
+                self._on_empty = None
+            self._emptying = False
+            if not self._inbox:
+                return
+            with self._lock:
+                if self._emptying:
+                    return
+                self._emptying = True
+
+    async def _emptied(self) -> None:
+        while self._emptying or self._inbox:
+            self._on_empty = self._on_empty or anyio.Event()
+            with anyio.move_on_after(0.1):
+                await self._on_empty.wait()
+
+    async def _flush(self) -> None:
+        await self._emptied()
+        await self._producer.flush()
+
+    def _wait_for(self, delivery: BlockingDelivery, timeout_ms: float | None) -> None:
+        self._wait(self._settled, delivery, timeout_ms)
+
+    async def _settled(self, delivery: BlockingDelivery, timeout_ms: float | None) -> None:
+        with anyio.move_on_after(None if timeout_ms is None else timeout_ms / 1000):
+            if delivery._delivery is None and delivery._error is None:
+                await self._emptied()
+            if delivery._delivery is not None:
+                await delivery._delivery.wait()
+            return
+        raise RequestTimedOutError(f"the record was not delivered within {timeout_ms} ms; delivery continues")
