@@ -4,7 +4,7 @@ reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The answer may take 
 """
 
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.coordinator.groups.member import Caller
+from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 REQUEST = JoinGroupRequest

@@ -1,19 +1,19 @@
-"""Coordinators: state machines whose memory is an internal topic.
+"""Coordinators: state machines that store their state in an internal topic.
 
-A coordinator *decides* from its state, which is pure; its runtime *appends* the records of the decision to
-the partition of the internal topic that the key belongs to, *applies* them to the state, and answers once
-they are committed. What a new leader needs to go on, it reads from the log, by the same `apply`.
+A coordinator makes a *decision* from its state without waiting. Its runtime *appends* the records of the decision to
+a partition of the internal topic, *applies* them to the state, and answers once they are committed. A new leader of
+the partition rebuilds the state from the log with the same `apply`.
 
-    decision.py   Decision: records, replies, and what follows
-    deadlines.py  when what is due
-    runtime.py    shards: load, decide, append, apply, answer, unload; the only file here that waits
-    errors.py     what clients are told when the log makes trouble
-    groups/       consumer groups and their offsets, in `__consumer_offsets`
+    decision.py         Decision: records, replies and the next step
+    deadlines.py        named deadlines in a heap
+    runtime.py          CoordinatorRuntime and its shards: load, decide, append, apply, answer, unload
+    error_mapping.py    maps errors of the log to errors of the coordinator
+    internal_topic.py   GroupEnvironment: the runtime's access to the partitions of `__consumer_offsets`
+    groups/             consumer groups and their offsets
 
-A node implements `runtime.Environment`, calls `elected` and `resigned` as leadership of the partitions comes
-and goes, and hands requests to `groups.coordinator.GroupCoordinator`.
+A node implements `runtime.Environment`, calls `elected` and `resigned` when leadership of the partitions changes, and
+passes requests to `groups.group_coordinator.GroupCoordinator`.
 
-Caveats: an operation's records are one batch, all or none; a batch greater than the topic's max.message.bytes
-is refused as a whole. There is no linger: every decision is a batch of its own
-(group.coordinator.append.linger.ms is not acted on).
+*Caveats:* the records of one operation are one batch, written all or none; a batch above the topic's
+max.message.bytes is refused. Every decision is a batch of its own (group.coordinator.append.linger.ms has no effect).
 """

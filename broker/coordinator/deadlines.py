@@ -1,7 +1,7 @@
-"""Deadlines by name: what a timer wheel does for Kafka, as a dictionary and a heap.
+"""Deadlines: named deadlines in a dictionary and a heap, in place of Kafka's timer wheel.
 
-A heartbeat moves its member's deadline thousands of times for each time one passes, so moving one back is a write to a
-dictionary; the heap learns of it when the old entry comes up.
+Heartbeats move a member's deadline thousands of times for each time it passes. Moving one back is a write to a
+dictionary; the heap is corrected when the old entry reaches the top.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _GARBAGE_MIN = 64
 
 
 class Deadlines(Generic[K]):
-    """When what is due, in milliseconds of a steady clock.
+    """Deadlines by name, in milliseconds of a steady clock.
 
-    Invariant: for every name the heap has an entry that is not later than its deadline.
+    Invariant: for every name the heap has an entry that is not later than the deadline.
     """
 
     def __init__(self) -> None:
@@ -29,27 +29,27 @@ class Deadlines(Generic[K]):
         return len(self._at)
 
     def set(self, name: K, at_ms: int) -> None:
-        """From now on `name` is due at `at_ms`, and at no other time."""
+        """Set the deadline of `name`, replacing an earlier one."""
         known = self._at.get(name)
         self._at[name] = at_ms
         if known is None or at_ms < known:
             self._push(at_ms, name)
 
     def cancel(self, name: K) -> None:
-        """`name` is no longer due; nothing happens if it was not."""
+        """Remove the deadline of `name`, if any."""
         self._at.pop(name, None)
 
     def get(self, name: K) -> int | None:
-        """When `name` is due."""
+        """The deadline of `name`; None if it has none."""
         return self._at.get(name)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline; None if there is none."""
+        """The earliest deadline; None without deadlines."""
         self._settle()
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_ms: int) -> list[K]:
-        """Take out everything due at `now_ms` or before, earliest first."""
+        """Remove and return the names whose deadline is `now_ms` or earlier, earliest first."""
         names: list[K] = []
         while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
             name = heappop(self._heap)[2]
@@ -58,7 +58,7 @@ class Deadlines(Generic[K]):
         return names
 
     def _settle(self) -> None:
-        """Drop or put back what stands at the top of the heap but was cancelled or moved."""
+        """Drop cancelled entries from the top of the heap, and re-insert moved ones."""
         while self._heap:
             at_ms, _, name = self._heap[0]
             real = self._at.get(name)

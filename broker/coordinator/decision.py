@@ -1,8 +1,7 @@
-"""What a coordinator decides: records for the log, answers for those who asked, and what follows.
+"""Decision: the records, replies and next step that a coordinator's operation results in.
 
-Decide, then apply. A decision is made from state without waiting for anything; the runtime appends its records as one
-batch, applies them, hands out the answers and goes on with `then`. Nothing is answered before what it rests on is
-committed.
+A decision is made from state without waiting. The runtime appends its records as one batch, applies them, sends the
+replies and continues with `then`. No reply is sent before the records it depends on are committed.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from typing import Any, NamedTuple
 from minikafka.protocol.errors import KafkaError
 
 Ticket = object
-"""Stands for one request that wants an answer, now or later. The core keeps it and compares it, nothing else."""
+"""Identifies a request that is answered now or later. The state machine only stores and compares it."""
 
 
 class Now(NamedTuple):
-    """The time, twice.
+    """The current time on two clocks.
 
     Attributes:
-        clock_ms: Time of day, milliseconds since 1970: what goes into records. It can jump.
-        steady_ms: A clock that only runs forward, from anywhere: what deadlines are measured by.
+        clock_ms: Wall clock, milliseconds since 1970, for records. It can jump.
+        steady_ms: Monotonic clock with an arbitrary origin, for deadlines.
     """
 
     clock_ms: int
@@ -30,7 +29,7 @@ class Now(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """The transactional producer in whose name records are written."""
+    """The transactional producer of the records."""
 
     producer_id: int
     epoch: int
@@ -41,11 +40,11 @@ class Decision:
     """One step of a coordinator.
 
     Attributes:
-        records: Key and value messages, in order; a value of None is a tombstone. All or none are written.
-        replies: Who is answered, and with what, once the records are in the log.
-        then: The next step, decided from the state to which the records have been applied.
-        refused: Taken instead of `replies` and `then` where the log did not take the records. Without it the error
-            goes to whoever asked.
+        records: (key, value) in order; a value of None is a tombstone. Written all or none.
+        replies: (ticket, reply), sent once the records are committed.
+        then: The next step, made after the records were applied.
+        refused: The next step after a failed append, in place of `replies` and `then`. Without it the tickets in
+            `replies` receive the error.
         producer: Set for records that are part of a transaction.
     """
 

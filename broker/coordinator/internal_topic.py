@@ -1,4 +1,4 @@
-"""What the group coordinator needs of its node: the partitions of `__consumer_offsets`, and the clock."""
+"""GroupEnvironment: the group coordinator's access to the partitions of `__consumer_offsets`, and to the clock."""
 
 from collections.abc import Callable
 
@@ -20,23 +20,23 @@ class GroupEnvironment:
         return self._now_ms()
 
     def partition_count(self, topic: str) -> int | None:
-        """None while the topic does not exist."""
+        """The topic's number of partitions; None while it does not exist."""
         known = self._image.topics.get(topic)
         return None if known is None else len(known.partitions)
 
     def start_offset(self, partition: TopicPartition) -> int:
-        """Where the log begins."""
+        """The log start offset."""
         return self._partitions.find(*partition).log.start_offset
 
     async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes:
-        """Batches from `offset` on, committed or not; empty at the end."""
+        """Read batches from `offset` on, committed or not; empty at the log end."""
         found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)
         return b"" if found is None else found.read()
 
     def append(self, partition: TopicPartition, batch: bytearray) -> int:
-        """Write one batch as leader; returns the offset of its last record."""
+        """Append one batch as leader; returns the offset of its last record."""
         return self._partitions.find(*partition).append_own(batch).last_offset
 
     async def committed(self, partition: TopicPartition, offset: int) -> None:
-        """Wait for the record at `offset`."""
+        """Wait until the record at `offset` is committed."""
         await self._partitions.find(*partition).committed(offset + 1)

@@ -1,10 +1,10 @@
-"""The runtime of coordinators: one shard for each partition of an internal topic that this node leads.
+"""The coordinator runtime: one shard for each partition of an internal topic that this node leads.
 
-    elected ─► load: replay the log ─► active: decide, append, apply, answer ─► resigned: all who wait are told
+    elected ─► load: replay the log ─► active: decide, append, apply, answer ─► resigned: fail waiting requests
 
-A shard's state machine is pure; this file is all that waits. Deciding, appending and applying happen without an await
-between them, so operations of a shard never interleave and there is no lock. An answer is held back until everything it
-may rest on is committed. One task a shard keeps the time. Source: Kafka's `CoordinatorRuntime`.
+A shard's state machine never waits; only the runtime does. There is no await between deciding, appending and applying,
+so operations of a shard never interleave and need no lock. A reply is held back until every record it depends on is
+committed. One task per shard fires its deadlines. Source: Kafka's `CoordinatorRuntime`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
-from minikafka.broker.coordinator.errors import answered_as
+from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -36,49 +36,49 @@ from minikafka.protocol.records.record import CorruptRecords, Record
 log = structlog.get_logger("minikafka.coordinator")
 
 NO_PRODUCER = Producer(-1, -1)
-TICK_MS = 1e-3
-"""Added before a time in seconds is cut to milliseconds: what a deadline wakes must find the deadline passed."""
+ROUND_UP_MS = 1e-3
+"""Added before seconds are truncated to milliseconds, so that a deadline has passed when its timer fires."""
 
 
 class Environment(Protocol):
-    """What the runtime needs of its node. Errors of the partition are `KafkaError`s."""
+    """What the runtime needs of its node. Partition errors are raised as `KafkaError`."""
 
     def now_ms(self) -> int:
-        """The time of day, milliseconds since 1970."""
+        """Wall clock, milliseconds since 1970."""
         ...
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions an internal topic has; None while it does not exist."""
+        """The number of partitions of an internal topic; None while it does not exist."""
         ...
 
     def start_offset(self, partition: TopicPartition) -> int:
-        """Where the log of a partition led here begins."""
+        """The log start offset of a partition led by this node."""
         ...
 
     async def read(self, partition: TopicPartition, offset: int, max_bytes: int) -> bytes | memoryview:
-        """Batches from the one that holds `offset`, or follows it, on: committed or not, at least a whole one.
+        """Read batches from the first one that ends after `offset`, committed or not, at least one whole batch.
 
-        Empty where there is nothing at `offset` or after it. The last batch may be cut.
+        Empty at the log end. The last batch may be incomplete.
         """
         ...
 
     def append(self, partition: TopicPartition, batch: bytearray) -> int:
-        """Write one batch, as leader and as with acks=all; its offsets and epoch are set in place.
+        """Append one batch as leader, as with acks=all; its offsets and leader epoch are set in place.
 
         Returns:
             The offset of its last record.
 
         Raises:
-            KafkaError: Nothing was written: NotLeaderOrFollowerError, NotEnoughReplicasError, MessageTooLargeError,
-                KafkaStorageError…
+            KafkaError: Nothing was written, for example NotLeaderOrFollowerError, NotEnoughReplicasError,
+                MessageTooLargeError or KafkaStorageError.
         """
         ...
 
     async def committed(self, partition: TopicPartition, offset: int) -> None:
-        """Return once the record at `offset` is committed: the high watermark is above it.
+        """Wait until the record at `offset` is committed, that is below the high watermark.
 
         Raises:
-            NotLeaderOrFollowerError: Leadership ended before.
+            NotLeaderOrFollowerError: Leadership ended first.
         """
         ...
 
@@ -87,31 +87,31 @@ class CoordinatorState(Protocol):
     """The state machine of one shard. No method waits."""
 
     def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
-        """A record as it stands in the log."""
+        """Encode a record for the log."""
         ...
 
     def decode(self, key: bytes, value: bytes | None) -> tuple[Any, Any | None] | None:
-        """The inverse; None for a type that is passed over. Raises MalformedMessage."""
+        """Decode a record; None for an unknown type, which is skipped. Raises MalformedMessage."""
         ...
 
     def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
-        """A record is in the log; `producer_id` is -1 unless it is part of a transaction."""
+        """Apply a record of the log; `producer_id` is -1 outside transactions."""
         ...
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """A transaction's marker is in the log."""
+        """Apply a transaction marker of the log."""
         ...
 
     def loaded(self, now: Now) -> list[Decision]:
-        """The log has been replayed; from now on there are operations."""
+        """Called after the log was replayed, before the first operation."""
         ...
 
     def next_deadline_ms(self) -> int | None:
-        """When something is due, on the steady clock; None if nothing ever is."""
+        """The next deadline, on the steady clock; None without deadlines."""
         ...
 
     def due(self, now: Now) -> list[Any]:
-        """Take out the names of what is due."""
+        """Remove and return the names of passed deadlines."""
         ...
 
     def expire(self, name: Any, now: Now) -> Decision:
@@ -122,8 +122,8 @@ class CoordinatorState(Protocol):
 S = TypeVar("S", bound=CoordinatorState)
 
 
-class Waiting:
-    """One request that wants an answer: the ticket that decisions hand back."""
+class PendingReply:
+    """The pending reply to one request: the ticket of its decisions."""
 
     __slots__ = ("_error", "_event", "_offset", "_reply")
 
@@ -134,22 +134,22 @@ class Waiting:
         self._error: KafkaError | None = None
 
     def resolve(self, reply: Any, offset: int) -> None:
-        """The answer, good once the record at `offset` is committed. Only the first one counts."""
+        """Set the reply, valid once the record at `offset` is committed. Only the first call counts."""
         if not self._event.is_set():
             self._reply, self._offset = reply, offset
             self._event.set()
 
     def fail(self, error: KafkaError) -> None:
-        """There will be no answer but this."""
+        """Set an error in place of the reply."""
         if not self._event.is_set():
             self._error = error
             self._event.set()
 
     async def answer(self) -> tuple[Any, int]:
-        """(reply, offset that must be committed first). Cancellation leaves the request to be answered to nobody.
+        """Wait for (reply, offset that must be committed first). After cancellation the reply is discarded.
 
         Raises:
-            KafkaError: What `fail` was given.
+            KafkaError: As passed to `fail`.
         """
         await self._event.wait()
         if self._error is not None:
@@ -158,7 +158,7 @@ class Waiting:
 
 
 class Status(Enum):
-    """Where a shard is in its life."""
+    """The state of a shard."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -166,11 +166,11 @@ class Status(Enum):
 
 
 class Shard(Generic[S]):
-    """One partition's coordinator, for as long as this node leads it in one epoch.
+    """One partition's coordinator, while this node leads the partition in one leader epoch.
 
     Attributes:
-        last_offset: Of the log, as far as it is applied; -1 in an empty one.
-        committed_offset: As far as it is known to be committed.
+        last_offset: Offset of the last applied record; -1 if there is none.
+        committed_offset: The last offset known to be committed.
     """
 
     def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
@@ -181,15 +181,15 @@ class Shard(Generic[S]):
         self.last_offset = -1
         self.committed_offset = -1
         self.scope = trio.CancelScope()
-        self.waiting: dict[Waiting, None] = {}
-        self.sleeps_until_ms: float = math.inf
-        self.alarm = trio.Event()
+        self.waiting: dict[PendingReply, None] = {}
+        self.next_wakeup_ms: float = math.inf
+        self.wakeup = trio.Event()
 
     def close(self) -> None:
-        """Leadership is gone: who waits must look for another coordinator."""
+        """Leadership ended: fail all waiting requests with NOT_COORDINATOR."""
         self.scope.cancel()
         for waiting in self.waiting:
-            waiting.fail(NotCoordinatorError(f"{self.partition} is led by another node now"))
+            waiting.fail(NotCoordinatorError(f"{self.partition} is now led by another node"))
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -197,11 +197,11 @@ class CoordinatorRuntime(Generic[S]):
 
     Args:
         environment: The node.
-        topic: The internal topic that holds the records.
-        new_state: Makes the state of a shard, empty.
-        commit_timeout_ms: How long an answer waits for its records to be committed.
-        load_buffer_size: Bytes that are read at once while loading.
-        codec: How batches are compressed.
+        topic: The internal topic.
+        new_state: Creates the empty state of a shard.
+        commit_timeout_ms: How long a reply waits for its records to be committed.
+        load_buffer_size: Bytes per read during loading.
+        codec: Compression of batches.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled; then everybody who waits is told NOT_COORDINATOR."""
+        """Serve until cancelled; waiting requests then fail with NOT_COORDINATOR."""
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
@@ -238,7 +238,7 @@ class CoordinatorRuntime(Generic[S]):
                 self.resigned(partition)
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This node leads a partition of the topic from now on: load it. An older epoch's shard is dropped."""
+        """This node became leader of a partition: load it. The shard of an older epoch is dropped."""
         known = self._shards.get(partition)
         if known is not None and known.leader_epoch >= leader_epoch:
             return
@@ -250,14 +250,14 @@ class CoordinatorRuntime(Generic[S]):
         self._nursery.start_soon(self._serve, shard)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It leads it no longer; `leader_epoch` that of the new leadership, if known. Older news are passed over."""
+        """This node is no longer leader. `leader_epoch` is the new one, if known; an older one is ignored."""
         shard = self._shards.get(partition)
         if shard is not None and (leader_epoch is None or leader_epoch >= shard.leader_epoch):
             del self._shards[partition]
             shard.close()
 
     def partitions(self) -> Iterator[tuple[int, Status]]:
-        """Partitions coordinated here, loading ones included."""
+        """Partitions coordinated by this node, including loading ones."""
         for partition, shard in sorted(self._shards.items()):
             yield partition, shard.status
 
@@ -266,40 +266,40 @@ class CoordinatorRuntime(Generic[S]):
             try:
                 await self._load(shard)
             except (KafkaError, CorruptRecords, MalformedMessage):
-                log.exception("a coordinator could not load its partition", partition=str(shard.partition))
+                log.exception("coordinator load failed", partition=str(shard.partition))
                 shard.status = Status.FAILED
                 return
             shard.status = Status.ACTIVE
             for decision in shard.state.loaded(self._now()):
-                self._carry_out(shard, decision)
-            await self._keep_time(shard)
+                self._execute(shard, decision)
+            await self._fire_deadlines(shard)
 
     # -- operations ----------------------------------------------------------------------------------------------
 
-    async def submit(self, partition: int, decide: Callable[[S, Now, Waiting], Decision]) -> Any:
-        """Decide, and answer once what was decided is committed: at once, or when another decision resolves it.
+    async def submit(self, partition: int, decide: Callable[[S, Now, PendingReply], Decision]) -> Any:
+        """Make a decision and return its reply once committed; a later decision may provide the reply.
 
-        Cancellation leaves the decision standing; only its answer is lost.
+        Cancellation does not undo the decision; only the reply is lost.
 
         Raises:
-            NotCoordinatorError: This node does not lead the partition, could not load it, or leads it no longer.
-            CoordinatorLoadInProgressError: It has not been read to the end yet.
+            NotCoordinatorError: This node does not lead the partition, or loading it failed.
+            CoordinatorLoadInProgressError: The partition is still loading.
             CoordinatorNotAvailableError: The records were not committed in time.
-            KafkaError: The log did not take them.
+            KafkaError: The append failed.
         """
         shard = self._active(partition)
-        waiting = Waiting()
+        waiting = PendingReply()
         shard.waiting[waiting] = None
         try:
             self._step(shard, lambda now: decide(shard.state, now, waiting))
             reply, offset = await waiting.answer()
         finally:
             del shard.waiting[waiting]
-        await self._until_committed(shard, offset)
+        await self._wait_committed(shard, offset)
         return reply
 
     async def end_transaction(self, partition: int, marker: bytes, producer_id: int, *, committed: bool) -> None:
-        """Write a transaction's marker, a control batch, and put its pending records in force or drop them.
+        """Append a transaction marker (a control batch) and commit or drop the pending records.
 
         Raises: As `submit`.
         """
@@ -307,28 +307,28 @@ class CoordinatorRuntime(Generic[S]):
         try:
             shard.last_offset = self._environment.append(shard.partition, bytearray(marker))
         except KafkaError as error:
-            raise error_for(answered_as(error), error.message) from error
+            raise error_for(coordinator_error(error), error.message) from error
         shard.state.end_transaction(producer_id, committed=committed)
-        await self._until_committed(shard, shard.last_offset)
+        await self._wait_committed(shard, shard.last_offset)
 
     def _active(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)
         if shard is None or shard.status is Status.FAILED:
-            raise NotCoordinatorError(f"{self.topic}-{partition} is not coordinated here")
+            raise NotCoordinatorError(f"{self.topic}-{partition} is not coordinated by this node")
         if shard.status is Status.LOADING:
-            raise CoordinatorLoadInProgressError(f"{self.topic}-{partition} is still being read")
+            raise CoordinatorLoadInProgressError(f"{self.topic}-{partition} is still loading")
         return shard
 
-    async def _until_committed(self, shard: Shard[S], offset: int) -> None:
+    async def _wait_committed(self, shard: Shard[S], offset: int) -> None:
         if offset <= shard.committed_offset:
             return
-        if self._shards.get(shard.partition.partition) is not shard:  # Others have led since, and may have cut.
-            raise NotCoordinatorError(f"{shard.partition} is led by another node now")
+        if self._shards.get(shard.partition.partition) is not shard:  # Another leader may have truncated the log.
+            raise NotCoordinatorError(f"{shard.partition} is now led by another node")
         try:
             with trio.move_on_after(self._commit_timeout_ms / 1000) as scope:
                 await self._environment.committed(shard.partition, offset)
         except KafkaError as error:
-            raise error_for(answered_as(error), error.message) from error
+            raise error_for(coordinator_error(error), error.message) from error
         if scope.cancelled_caught:
             raise CoordinatorNotAvailableError(f"offset {offset} of {shard.partition} was not committed in time")
         shard.committed_offset = max(shard.committed_offset, offset)
@@ -336,41 +336,41 @@ class CoordinatorRuntime(Generic[S]):
     # -- decide, append, apply -----------------------------------------------------------------------------------
 
     def _now(self) -> Now:
-        return Now(self._environment.now_ms(), int(trio.current_time() * 1000 + TICK_MS))
+        return Now(self._environment.now_ms(), int(trio.current_time() * 1000 + ROUND_UP_MS))
 
     def _step(self, shard: Shard[S], decide: Callable[[Now], Decision] | None) -> None:
-        """What is due comes first, in its order; then the decision."""
+        """Fire passed deadlines in order, then make the decision."""
         now = self._now()
         for name in shard.state.due(now):
-            self._carry_out(shard, shard.state.expire(name, now))
+            self._execute(shard, shard.state.expire(name, now))
         if decide is not None:
-            self._carry_out(shard, decide(now))
+            self._execute(shard, decide(now))
         deadline_ms = shard.state.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms < shard.sleeps_until_ms:
-            shard.alarm.set()
+        if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:
+            shard.wakeup.set()
 
-    def _carry_out(self, shard: Shard[S], decision: Decision | None) -> None:
+    def _execute(self, shard: Shard[S], decision: Decision | None) -> None:
         while decision is not None:
             error = self._append(shard, decision) if decision.records else None
             if error is None:
                 for ticket, reply in decision.replies:
-                    assert isinstance(ticket, Waiting)
+                    assert isinstance(ticket, PendingReply)
                     ticket.resolve(reply, shard.last_offset)
                 decision = decision.then() if decision.then else None
             elif decision.refused is not None:
                 decision = decision.refused(error)
             else:
-                self._fail(decision, error)
+                self._fail_tickets(decision, error)
                 return
 
     def _append(self, shard: Shard[S], decision: Decision) -> KafkaError | None:
-        """Write the records as one batch and apply them; the error if the log does not take them."""
+        """Append the records as one batch and apply them; returns the error if the append fails."""
         state, producer = shard.state, decision.producer or NO_PRODUCER
         batch = self._encode(state, decision, producer)
         try:
             shard.last_offset = self._environment.append(shard.partition, bytearray(batch))
         except KafkaError as error:
-            log.warning("a coordinator's records were refused", partition=str(shard.partition), error=str(error))
+            log.warning("coordinator append failed", partition=str(shard.partition), error=str(error))
             return error
         first_offset = shard.last_offset - len(decision.records) + 1
         for delta, (key, value) in enumerate(decision.records):
@@ -388,27 +388,27 @@ class CoordinatorRuntime(Generic[S]):
             transactional=decision.producer is not None,
         )
 
-    def _fail(self, decision: Decision, error: KafkaError) -> None:
-        told = error_for(answered_as(error), error.message)
+    def _fail_tickets(self, decision: Decision, error: KafkaError) -> None:
+        mapped = error_for(coordinator_error(error), error.message)
         for ticket, _ in decision.replies:
-            assert isinstance(ticket, Waiting)
-            ticket.fail(told)
+            assert isinstance(ticket, PendingReply)
+            ticket.fail(mapped)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
-    async def _keep_time(self, shard: Shard[S]) -> None:
+    async def _fire_deadlines(self, shard: Shard[S]) -> None:
         while True:
             deadline_ms = shard.state.next_deadline_ms()
-            shard.sleeps_until_ms = math.inf if deadline_ms is None else deadline_ms
-            shard.alarm = trio.Event()
-            with trio.move_on_at(shard.sleeps_until_ms / 1000):
-                await shard.alarm.wait()
+            shard.next_wakeup_ms = math.inf if deadline_ms is None else deadline_ms
+            shard.wakeup = trio.Event()
+            with trio.move_on_at(shard.next_wakeup_ms / 1000):
+                await shard.wakeup.wait()
             self._step(shard, None)
 
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, shard: Shard[S]) -> None:
-        """Replay the log. Compaction leaves holes, also at its end: what counts is whether something was read."""
+        """Replay the log. Compaction leaves gaps, also at the end, so loading ends when a read returns no batch."""
         began = trio.current_time()
         offset = self._environment.start_offset(shard.partition)
         while True:
@@ -425,7 +425,7 @@ class CoordinatorRuntime(Generic[S]):
         shard.last_offset = offset - 1
         if offset:
             seconds = round(trio.current_time() - began, 3)
-            log.debug("a coordinator is loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
+            log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
 
     def _replay(self, state: S, batch: Batch, from_offset: int) -> None:
         if batch.is_control:
@@ -441,7 +441,7 @@ class CoordinatorRuntime(Generic[S]):
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition that holds what belongs to `key`: Java's `String.hashCode`, made positive, by remainder."""
+    """The partition of `key`: Java's `String.hashCode`, made non-negative, modulo the partition count."""
     units = key.encode("utf-16-be", "surrogatepass")
     code = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

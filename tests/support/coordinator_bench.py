@@ -11,15 +11,15 @@ from random import Random
 from typing import Any
 
 from minikafka.broker.coordinator.decision import Decision, Now
-from minikafka.broker.coordinator.groups.decision_builder import Turn
-from minikafka.broker.coordinator.groups.group import ClassicGroup
-from minikafka.broker.coordinator.groups.group_records import decode_record, encode_record
+from minikafka.broker.coordinator.groups.classic.classic_join import join_group
+from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
+from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
-from minikafka.broker.coordinator.groups.heartbeat_and_leave import heartbeat, leave_group
-from minikafka.broker.coordinator.groups.join_group import join_group
-from minikafka.broker.coordinator.groups.member import Caller
-from minikafka.broker.coordinator.groups.shard_state import GroupsState
-from minikafka.broker.coordinator.groups.sync_group import sync_group
+from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.classic_member import Caller
+from minikafka.broker.coordinator.groups.state.group_records import decode_record, encode_record
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -56,24 +56,24 @@ class Bench:
     def now(self) -> Now:
         return Now(CLOCK_MS + self.elapsed_ms, 5_000 + self.elapsed_ms)
 
-    def new_state(self) -> GroupsState:
-        return GroupsState(self.settings, self.random, lambda topic: NIL_UUID)
+    def new_state(self) -> GroupShard:
+        return GroupShard(self.settings, self.random, lambda topic: NIL_UUID)
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         return self.state.groups[group_id]
 
     # -- what the runtime does -------------------------------------------------------------------------------
 
-    def do(self, step: Callable[[Turn, Any], None]) -> Any:
+    def do(self, step: Callable[[DecisionBuilder, Any], None]) -> Any:
         """Decide and carry out; the ticket, whose reply may be there or not."""
         self._tickets += 1
         ticket = self._tickets
-        turn = Turn(self.state, self.now)
-        step(turn, ticket)
-        self.carry_out(turn.decision)
+        builder = DecisionBuilder(self.state, self.now)
+        step(builder, ticket)
+        self.carry_out(builder.decision)
         return ticket
 
-    def ask(self, step: Callable[[Turn, Any], None]) -> Any:
+    def ask(self, step: Callable[[DecisionBuilder, Any], None]) -> Any:
         """Decide and carry out; the reply, which must be there."""
         return self.replies[self.do(step)]
 
@@ -112,12 +112,12 @@ class Bench:
         self.state.end_transaction(producer_id, committed=committed)
 
     @staticmethod
-    def _apply(state: GroupsState, key: bytes, value: bytes | None, producer: int, offset: int) -> None:
+    def _apply(state: GroupShard, key: bytes, value: bytes | None, producer: int, offset: int) -> None:
         known = decode_record(key, value)
         assert known is not None
         state.apply(*known, offset, producer)
 
-    def reloaded(self, keep: Callable[[int], bool] = lambda offset: True) -> GroupsState:
+    def reloaded(self, keep: Callable[[int], bool] = lambda offset: True) -> GroupShard:
         """A new state from the log; `keep` leaves out what compaction has taken away."""
         state = self.new_state()
         for offset, entry in enumerate(self.log):
@@ -157,7 +157,7 @@ class Bench:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in protocols],
         )
-        return self.do(lambda turn, ticket: join_group(turn, request, Caller(client, "/host", version), ticket))
+        return self.do(lambda builder, ticket: join_group(builder, request, Caller(client, "/host", version), ticket))
 
     def sync(
         self,
@@ -175,7 +175,7 @@ class Bench:
         request.assignments = [
             SyncGroupRequestAssignment(member_id=name, assignment=data) for name, data in (assignments or {}).items()
         ]
-        return self.do(lambda turn, ticket: sync_group(turn, request, ticket))
+        return self.do(lambda builder, ticket: sync_group(builder, request, ticket))
 
     def heartbeat(
         self, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
@@ -184,13 +184,13 @@ class Bench:
         request = HeartbeatRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        return self.ask(lambda turn, ticket: heartbeat(turn, request, ticket)).error_code
+        return self.ask(lambda builder, ticket: heartbeat(builder, request, ticket)).error_code
 
     def leave(self, *member_ids: str, instance: str | None = None, group: str = GROUP) -> Any:
         """A LeaveGroup; its answer."""
         request = LeaveGroupRequest(group_id=group)
         request.members = [MemberIdentity(member_id=name, group_instance_id=instance) for name in member_ids]
-        return self.ask(lambda turn, ticket: leave_group(turn, request, ticket))
+        return self.ask(lambda builder, ticket: leave_group(builder, request, ticket))
 
     def member(self, session_ms: int = 10_000, rebalance_ms: int = 10_000) -> str:
         """The only member of a new, stable group."""

@@ -1,31 +1,33 @@
-"""Classic consumer groups: who is a member, who reads what, and how far they have read.
+"""Consumer groups: members, rebalances and committed offsets, stored in `__consumer_offsets`.
 
-The life of a generation. A member sends JoinGroup (`joining`) and waits; others learn of the rebalance by
-their heartbeats (`leaving`) and join again; when all have, or time is up, the join phase completes
-(`rebalancing`): a protocol that all know is chosen, a new generation begins, and one of them, the leader, is
-told of all. It brings the assignment with SyncGroup (`syncing`); only when that is in the log does anybody
-get his part. Offsets are committed, fetched, deleted and expire in `committing`; `administering` lists,
-describes and deletes.
+The group coordinator keeps the groups whose partition of `__consumer_offsets` this node leads. A request goes from the
+API handler to `group_coordinator.py`, which picks the partition and has the runtime make a decision: a function in
+`classic/` or `offsets/` reads the state and collects records and replies in a `DecisionBuilder`. The runtime appends
+the records, applies them to the state, and sends the replies once they are committed.
 
-    states.py      the transition table
-    group.py       ClassicGroup: members, protocols, generation; `install` takes over what a record says
-    member.py      Member, and what requests and records say of one
-    offsets.py     the table of committed offsets, those of open transactions apart
-    records.py     keys and values of `__consumer_offsets`
-    turn.py        one decision in the making: what every step is handed
-    state.py       GroupsState: groups, offsets and deadlines of one partition; `apply` changes it
-    coordinator.py GroupCoordinator: what the API handlers call
+One generation of a classic group: a member sends JoinGroup (`classic/classic_join.py`) and waits. The other members
+learn of the rebalance from their heartbeats (`classic/heartbeat_and_leave.py`) and join again. When all have joined, or
+the rebalance timeout has passed, the join phase completes (`classic/rebalance.py`): a protocol that all members support
+is selected, a new generation begins, and the leader receives the list of members. The leader sends the assignment with
+SyncGroup (`classic/classic_sync.py`); once that is in the log, each member receives its part.
 
-In the log stand, by key: `(group, topic, partition)` → offset, leader epoch, metadata, time, topic id;
-`group` → protocol type, generation, protocol, leader, time of the last change, members with subscription and
-assignment. A group is written when it is founded, when a generation gets its assignment, when a static member
-changes its id, and when it becomes Empty. Kafka's own dump tool reads these records, and this package reads
-Kafka's.
+    group_coordinator.py    GroupCoordinator: the entry point of the API handlers
+    group_shard.py          GroupShard: one partition's state machine; loading and deadlines
+    decision_builder.py     DecisionBuilder: records and replies of one decision
+    group_admin.py          ListGroups, DescribeGroups, DeleteGroups
+    group_settings.py       the settings that the coordinator uses
+    classic/                classic groups: join, sync, heartbeat, leave, rebalance
+    offsets/                commit, fetch, delete and expiry of offsets
+    state/                  groups, members, offsets and their records
 
-Caveats: groups of the new protocol (KIP-848), share and streams groups are not coordinated; their records are
-passed over. Who waits, ids that were handed out and deadlines are not in the log, as in Kafka: after a change
-of coordinator members join again, and of protocols only the chosen one is known until they do. Of protocols
-with equally many votes, the one voted for first wins, and of equal members the oldest leads next, where Kafka
-leaves both to the order of a hash table. Four answers are given where Kafka 4.3 gives none, or one that says
-nothing: see DECISIONS.md.
+Records, by key: `(group, topic, partition)` → offset, leader epoch, metadata, time, topic id; `group` → protocol type,
+generation, protocol, leader, time of the last change, members with subscription and assignment. A group's record is
+written when the group is created, when a generation receives its assignment, when a static member changes its id, and
+when the group becomes Empty. Kafka's dump tool reads these records, and this package reads Kafka's.
+
+Caveats: groups of the new protocol (KIP-848), share groups and streams groups are not supported; their records are
+skipped. Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
+coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal
+votes the one voted for first wins, and the oldest remaining member becomes leader; Kafka leaves both to hash order.
+Four answers differ from Kafka 4.3: see DECISIONS.md.
 """

@@ -1,18 +1,16 @@
-"""ListGroups, DescribeGroups and DeleteGroups, and what the coordinator tidies up by itself.
+"""ListGroups, DescribeGroups and DeleteGroups: administration of groups.
 
 Source: Kafka's `GroupMetadataManager` (listGroups, describeGroups) and `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 from minikafka.broker.coordinator.decision import Ticket
-from minikafka.broker.coordinator.groups.decision_builder import RECORDS_MAX, Turn
-from minikafka.broker.coordinator.groups.group import ClassicGroup
-from minikafka.broker.coordinator.groups.group_states import DEAD, EMPTY, STABLE
-from minikafka.broker.coordinator.groups.member import Member
-from minikafka.broker.coordinator.groups.offset_commits import expire_offsets, forget_offsets
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
+from minikafka.broker.coordinator.groups.offsets.offset_commits import delete_all_offsets
+from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.classic_group_states import DEAD, EMPTY, STABLE
+from minikafka.broker.coordinator.groups.state.classic_member import Member
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
 from minikafka.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -23,11 +21,11 @@ NOT_FOUND_FROM = 6
 CLASSIC = "classic"
 
 
-def list_groups(turn: Turn, request: ListGroupsRequest, ticket: Ticket) -> None:
-    """groups here of the states and types asked for, whatever their case (KIP-518, KIP-848)."""
+def list_groups(builder: DecisionBuilder, request: ListGroupsRequest, ticket: Ticket) -> None:
+    """List groups by state and type; filters are case-insensitive (KIP-518, KIP-848)."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    turn.answer(
+    builder.answer(
         ticket,
         [
             ListedGroup(
@@ -36,21 +34,21 @@ def list_groups(turn: Turn, request: ListGroupsRequest, ticket: Ticket) -> None:
                 group_state=str(group.state),
                 group_type=CLASSIC,
             )
-            for group in turn.state.groups.values()
+            for group in builder.state.groups.values()
             if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
         ],
     )
 
 
-def describe_group(turn: Turn, group_id: str, version: int, ticket: Ticket) -> None:
-    """A group with its members; one that nobody knows is Dead, from version 6 on an error too (KIP-1043)."""
-    group = turn.state.groups.get(group_id)
+def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket: Ticket) -> None:
+    """Describe a group and its members. An unknown group is Dead; from version 6 on also an error (KIP-1043)."""
+    group = builder.state.groups.get(group_id)
     if group is None:
         reply = DescribedGroup(group_id=group_id, group_state=str(DEAD))
         if version >= NOT_FOUND_FROM:
             reply.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             reply.error_message = f"Group {group_id} not found."
-        turn.answer(ticket, reply)
+        builder.answer(ticket, reply)
         return
     is_stable = group.state is STABLE
     reply = DescribedGroup(
@@ -60,7 +58,7 @@ def describe_group(turn: Turn, group_id: str, version: int, ticket: Ticket) -> N
         protocol_data=(group.protocol_name or "") if is_stable else "",
         members=[_described(member, group) for member in group.members.values()],
     )
-    turn.answer(ticket, reply)
+    builder.answer(ticket, reply)
 
 
 def _described(member: Member, group: ClassicGroup) -> DescribedGroupMember:
@@ -74,37 +72,22 @@ def _described(member: Member, group: ClassicGroup) -> DescribedGroupMember:
     )
 
 
-def delete_groups(turn: Turn, group_ids: list[str], ticket: Ticket) -> None:
-    """Groups without members go, with their offsets (KIP-229)."""
+def delete_groups(builder: DecisionBuilder, group_ids: list[str], ticket: Ticket) -> None:
+    """Delete groups without members, with their offsets (KIP-229)."""
     replies: list[DeletableGroupResult] = []
     for group_id in group_ids:
-        group = turn.state.groups.get(group_id)
+        group = builder.state.groups.get(group_id)
         error = ErrorCode.NONE
         if group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         elif group.state is not EMPTY:
             error = ErrorCode.NON_EMPTY_GROUP
         else:
-            _delete(turn, group)
+            _delete(builder, group)
         replies.append(DeletableGroupResult(group_id=group_id, error_code=error))
-    turn.answer(ticket, replies)
+    builder.answer(ticket, replies)
 
 
-def _delete(turn: Turn, group: ClassicGroup) -> None:
-    forget_offsets(turn, group.group_id)
-    turn.write(GroupMetadataKey(group=group.group_id), None)
-
-
-def tidy_up(turn: Turn, names: list[str]) -> None:
-    """Let offsets expire, and groups that have neither members nor offsets any more (KIP-211).
-
-    Args:
-        names: The groups to look at.
-    """
-    for place, name in enumerate(names):
-        if len(turn.decision.records) >= RECORDS_MAX:
-            turn.follow(partial(tidy_up, names=names[place:]))
-            return
-        group = turn.state.groups.get(name)
-        if group is not None and expire_offsets(turn, group) and group.state is EMPTY:
-            turn.write(GroupMetadataKey(group=name), None)
+def _delete(builder: DecisionBuilder, group: ClassicGroup) -> None:
+    delete_all_offsets(builder, group.group_id)
+    builder.write(GroupMetadataKey(group=group.group_id), None)

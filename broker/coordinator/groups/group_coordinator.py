@@ -1,4 +1,4 @@
-"""The group coordinator as the API handlers see it: requests in, answers out, every error in its place."""
+"""GroupCoordinator: the entry point of the API handlers: requests in, responses out, errors per API."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, TypeVar
 import trio
 
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
-from minikafka.broker.coordinator.groups.decision_builder import Turn
+from minikafka.broker.coordinator.groups.classic.classic_join import check_join, join_group
+from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
+from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import heartbeat, leave_group
+from minikafka.broker.coordinator.groups.classic.rebalance import join_error
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.group_admin import delete_groups, describe_group, list_groups
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
-from minikafka.broker.coordinator.groups.heartbeat_and_leave import heartbeat, leave_group
-from minikafka.broker.coordinator.groups.join_group import fault_of, join_group
-from minikafka.broker.coordinator.groups.member import Caller
-from minikafka.broker.coordinator.groups.offset_commits import (
+from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
+    delete_partition_offsets,
     fetch_offsets,
-    forget_partitions,
 )
-from minikafka.broker.coordinator.groups.rebalance import not_joined
-from minikafka.broker.coordinator.groups.shard_state import GroupsState
-from minikafka.broker.coordinator.groups.sync_group import sync_group
+from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, Status, partition_for
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
@@ -60,9 +60,9 @@ class GroupCoordinator:
 
     Args:
         environment: The node.
-        settings: The node's.
-        random: For member ids.
-        topic_id: The id of a topic that exists, else the nil id.
+        settings: The node's settings.
+        random: Source of member ids.
+        topic_id: Returns the id of a topic, the nil id if it does not exist.
     """
 
     def __init__(
@@ -74,128 +74,128 @@ class GroupCoordinator:
     ) -> None:
         self._environment = environment
         self._settings = settings
-        self.runtime: CoordinatorRuntime[GroupsState] = CoordinatorRuntime(
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             environment,
             TOPIC,
-            lambda: GroupsState(settings, random, topic_id),
+            lambda: GroupShard(settings, random, topic_id),
             commit_timeout_ms=settings.commit_timeout_ms,
             load_buffer_size=settings.load_buffer_size,
             codec=settings.codec,
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled. `elected` may be called once this has started."""
+        """Serve until cancelled. Call `elected` only after this has started."""
         await self.runtime.run(task_status=task_status)
 
     def elected(self, partition: int, leader_epoch: int) -> None:
-        """This node leads a partition of `__consumer_offsets` now."""
+        """This node became leader of a partition of `__consumer_offsets`."""
         self.runtime.elected(partition, leader_epoch)
 
     def resigned(self, partition: int, leader_epoch: int | None = None) -> None:
-        """It leads it no longer."""
+        """This node is no longer the leader of the partition."""
         self.runtime.resigned(partition, leader_epoch)
 
     # -- membership ----------------------------------------------------------------------------------------------
 
     async def join(self, request: JoinGroupRequest, caller: Caller) -> JoinGroupResponse:
-        """May take as long as a rebalance."""
-        fault = fault_of(request, self._settings)
+        """JoinGroup: answered when the rebalance completes."""
+        fault = check_join(request, self._settings)
         if fault:
-            return not_joined(fault, request.member_id)
-        return await self._ask(
+            return join_error(fault, request.member_id)
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: join_group(turn, request, caller, ticket),
-            lambda error: not_joined(error, request.member_id),
+            lambda builder, ticket: join_group(builder, request, caller, ticket),
+            lambda error: join_error(error, request.member_id),
         )
 
     async def sync(self, request: SyncGroupRequest) -> SyncGroupResponse:
-        """May take until the leader has assigned."""
-        return await self._ask(
+        """SyncGroup: answered when the leader's assignment is committed."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: sync_group(turn, request, ticket),
+            lambda builder, ticket: sync_group(builder, request, ticket),
             lambda error: SyncGroupResponse(error_code=error),
         )
 
     async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
-        """While the group is still being read all is well: its members must not be driven away."""
-        return await self._ask(
+        """Heartbeat: succeeds while the partition is loading, so that members stay in the group."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: heartbeat(turn, request, ticket),
+            lambda builder, ticket: heartbeat(builder, request, ticket),
             lambda error: HeartbeatResponse(
                 error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
             ),
         )
 
     async def leave(self, request: LeaveGroupRequest) -> LeaveGroupResponse:
-        """Members in `request.members`, whatever the version."""
-        return await self._ask(
+        """LeaveGroup: members are in `request.members` in every version."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: leave_group(turn, request, ticket),
+            lambda builder, ticket: leave_group(builder, request, ticket),
             lambda error: LeaveGroupResponse(error_code=error),
         )
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
-        """Topics have name and id, and exist with all their partitions."""
-        return await self._ask(
+        """OffsetCommit: topics have name and id; topics and partitions exist."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: commit_offsets(turn, request, version, ticket),
-            lambda error: _no_commit(request, error),
+            lambda builder, ticket: commit_offsets(builder, request, version, ticket),
+            lambda error: _commit_error(request, error),
         )
 
     async def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-        """Likewise; that the transaction is open and has the group must have been verified."""
-        return await self._ask(
+        """TxnOffsetCommit: the caller has verified that the transaction is open and contains the group."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: commit_offsets_in_transaction(turn, request, ticket),
-            lambda error: _no_commit_in_transaction(request, error),
+            lambda builder, ticket: commit_offsets_in_transaction(builder, request, ticket),
+            lambda error: _transactional_commit_error(request, error),
         )
 
     async def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """Topics have name and id; those of all topics have the nil id where the topic is gone."""
-        return await self._ask(
+        """OffsetFetch: requested topics have name and id. In a fetch of all topics, deleted topics have the nil id."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: fetch_offsets(turn, request, ticket, require_stable=require_stable),
-            lambda error: _no_offsets(request.group_id, error),
+            lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=require_stable),
+            lambda error: _fetch_error(request.group_id, error),
         )
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-        """Topics exist with all their partitions."""
-        return await self._ask(
+        """OffsetDelete: topics and partitions exist."""
+        return await self._submit(
             request.group_id,
-            lambda turn, ticket: delete_offsets(turn, request, ticket),
+            lambda builder, ticket: delete_offsets(builder, request, ticket),
             lambda error: OffsetDeleteResponse(error_code=error),
         )
 
     async def partitions_deleted(self, partitions: list[TopicPartition]) -> None:
-        """Forget the offsets in partitions that are no more. What is not coordinated here is left to who does."""
+        """Delete offsets in deleted partitions, of the groups that this node coordinates."""
 
-        def forget(turn: Turn, ticket: Ticket) -> None:
-            forget_partitions(turn, partitions)
-            turn.answer(ticket, None)
+        def delete(builder: DecisionBuilder, ticket: Ticket) -> None:
+            delete_partition_offsets(builder, partitions)
+            builder.answer(ticket, None)
 
         for partition, status in list(self.runtime.partitions()):
             if status is Status.ACTIVE:
-                await self._ask_partition(partition, forget, lambda _: None)
+                await self._submit_to_partition(partition, delete, lambda _: None)
 
     async def coordinates(self, group_id: str) -> ErrorCode:
-        """NONE where this node coordinates the group; else that it does not, or is still reading its groups."""
+        """NONE if this node coordinates the group; else NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
 
-        def yes(turn: Turn, ticket: Ticket) -> None:
-            turn.answer(ticket, ErrorCode.NONE)
+        def yes(builder: DecisionBuilder, ticket: Ticket) -> None:
+            builder.answer(ticket, ErrorCode.NONE)
 
-        code: ErrorCode = await self._ask(group_id, yes, lambda error: error)
+        code: ErrorCode = await self._submit(group_id, yes, lambda error: error)
         return code
 
     # -- administration ------------------------------------------------------------------------------------------
 
     async def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """Of all groups coordinated here; an error while some are still being read."""
+        """ListGroups over all partitions of this node; an error while one of them is loading."""
         reply = ListGroupsResponse()
         for partition, _ in list(self.runtime.partitions()):
-            listed = await self._ask_partition(
-                partition, lambda turn, ticket: list_groups(turn, request, ticket), lambda error: error
+            listed = await self._submit_to_partition(
+                partition, lambda builder, ticket: list_groups(builder, request, ticket), lambda error: error
             )
             if isinstance(listed, list):
                 reply.groups += listed
@@ -204,42 +204,42 @@ class GroupCoordinator:
         return reply
 
     async def describe(self, group_id: str, version: int) -> DescribedGroup:
-        """One group."""
-        return await self._ask(
+        """DescribeGroups for one group."""
+        return await self._submit(
             group_id,
-            lambda turn, ticket: describe_group(turn, group_id, version, ticket),
+            lambda builder, ticket: describe_group(builder, group_id, version, ticket),
             lambda error: DescribedGroup(group_id=group_id, error_code=error),
         )
 
     async def delete(self, group_ids: list[str]) -> list[DeletableGroupResult]:
-        """Each named once in the answer, those of one partition all or none by the log."""
+        """DeleteGroups: one result per distinct group; deletions in one partition are one batch."""
         by_partition: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():
-            results += await self._ask_partition(partition, _deleting(names), partial(_not_deleted, names))
+            results += await self._submit_to_partition(partition, _delete_step(names), partial(_delete_error, names))
         return results
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- submit --------------------------------------------------------------------------------------------------
 
     def _partition_of(self, group_id: str) -> int:
-        """-1 while the topic does not exist, so that nobody coordinates the group."""
+        """-1 while the topic does not exist, which leads to NOT_COORDINATOR."""
         count = self._environment.partition_count(TOPIC)
         return -1 if count is None else partition_for(group_id, count)
 
-    async def _ask(
-        self, group_id: str, step: Callable[[Turn, Ticket], None], failed: Callable[[ErrorCode], R]
+    async def _submit(
+        self, group_id: str, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:
-        return await self._ask_partition(self._partition_of(group_id), step, failed)
+        return await self._submit_to_partition(self._partition_of(group_id), step, failed)
 
-    async def _ask_partition(
-        self, partition: int, step: Callable[[Turn, Ticket], None], failed: Callable[[ErrorCode], R]
+    async def _submit_to_partition(
+        self, partition: int, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:
-        def decide(state: GroupsState, now: Now, ticket: Ticket) -> Decision:
-            turn = Turn(state, now)
-            step(turn, ticket)
-            return turn.decision
+        def decide(state: GroupShard, now: Now, ticket: Ticket) -> Decision:
+            builder = DecisionBuilder(state, now)
+            step(builder, ticket)
+            return builder.decision
 
         try:
             return await self.runtime.submit(partition, decide)
@@ -247,15 +247,15 @@ class GroupCoordinator:
             return failed(ErrorCode(error.code))
 
 
-def _deleting(names: list[str]) -> Callable[[Turn, Ticket], None]:
-    return lambda turn, ticket: delete_groups(turn, names, ticket)
+def _delete_step(names: list[str]) -> Callable[[DecisionBuilder, Ticket], None]:
+    return lambda builder, ticket: delete_groups(builder, names, ticket)
 
 
-def _not_deleted(names: list[str], error: ErrorCode) -> list[DeletableGroupResult]:
+def _delete_error(names: list[str], error: ErrorCode) -> list[DeletableGroupResult]:
     return [DeletableGroupResult(group_id=name, error_code=error) for name in names]
 
 
-def _no_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
+def _commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
     reply = OffsetCommitResponse()
     for topic in request.topics:
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -266,7 +266,7 @@ def _no_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitRe
     return reply
 
 
-def _no_commit_in_transaction(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+def _transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
     reply = TxnOffsetCommitResponse()
     for topic in request.topics:
         answered = TxnOffsetCommitResponseTopic(name=topic.name)
@@ -277,8 +277,8 @@ def _no_commit_in_transaction(request: TxnOffsetCommitRequest, error: ErrorCode)
     return reply
 
 
-def _no_offsets(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
-    """Clients before 3.9 do not know COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR has them look again."""
+def _fetch_error(group_id: str, error: ErrorCode) -> OffsetFetchResponseGroup:
+    """Clients before 3.9 do not handle COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them retry."""
     if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         error = ErrorCode(NotCoordinatorError.code)
     return OffsetFetchResponseGroup(group_id=group_id, error_code=error)

@@ -1,4 +1,4 @@
-"""The settings that the group coordinator acts on."""
+"""GroupSettings: the broker settings that the group coordinator uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Defaults are those of Kafka 4.3; names are Kafka's, which stand behind them."""
+    """Defaults are those of Kafka 4.3; Kafka's name follows each field."""
 
     session_timeout_min_ms: int = 6_000  # group.min.session.timeout.ms
     session_timeout_max_ms: int = 1_800_000  # group.max.session.timeout.ms
@@ -26,11 +26,11 @@ class GroupSettings:
     load_buffer_size: int = 5_242_880  # offsets.load.buffer.size
     codec: Codec = Codec.NONE  # offsets.topic.compression.codec
     new_member_timeout_ms: int = 300_000
-    """How long the JoinGroup of a member that has never synced may wait: it cannot send heartbeats meanwhile."""
+    """Session timeout of a new member while its first JoinGroup waits and it cannot send heartbeats."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> GroupSettings:
-        """From a node's settings, by Kafka's names, parsed."""
+        """From a node's parsed settings, by Kafka's names."""
         return cls(
             session_timeout_min_ms=settings["group.min.session.timeout.ms"],
             session_timeout_max_ms=settings["group.max.session.timeout.ms"],

@@ -6,7 +6,7 @@ import pytest
 from support.coordinator_node import MemoryNode
 from support.coordinator_requests import GROUP, join, sync, with_node
 
-from minikafka.broker.coordinator.groups.group_records import decode_record
+from minikafka.broker.coordinator.groups.state.group_records import decode_record
 from minikafka.protocol.errors import ErrorCode
 
 

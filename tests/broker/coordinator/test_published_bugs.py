@@ -10,8 +10,8 @@ import trio.testing
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 from support.coordinator_node import MemoryNode, run_with_node
 
-from minikafka.broker.coordinator.groups.group_admin import tidy_up
-from minikafka.broker.coordinator.groups.offset_commits import commit_offsets, fetch_offsets
+from minikafka.broker.coordinator.groups.offsets.offset_commits import commit_offsets, fetch_offsets
+from minikafka.broker.coordinator.groups.offsets.offset_expiry import clean_up_expired
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -32,7 +32,7 @@ def commit(bench: Bench, offset: int, *, generation: int = -1, member_id: str = 
         member_id=member_id,
         topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
     )
-    reply = bench.ask(lambda turn, ticket: commit_offsets(turn, request, version, ticket))
+    reply = bench.ask(lambda builder, ticket: commit_offsets(builder, request, version, ticket))
     return reply.topics[0].partitions[0].error_code
 
 
@@ -41,7 +41,7 @@ def fetched(bench: Bench, group: str = GROUP) -> tuple[int, int]:
     request = OffsetFetchRequestGroup(
         group_id=group, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     )
-    reply = bench.ask(lambda turn, ticket: fetch_offsets(turn, request, ticket, require_stable=False))
+    reply = bench.ask(lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=False))
     (part,) = reply.topics[0].partitions
     return part.error_code, part.committed_offset
 
@@ -284,5 +284,5 @@ def test_tidying_up_three_thousand_groups_takes_several_batches_and_leaves_nothi
     for number in range(3_000):
         bench.replies[bench.join(group=f"g{number}", version=4)]
     assert len(bench.state.groups) == 3_000
-    bench.do(lambda turn, ticket: tidy_up(turn, list(bench.state.groups)))
+    bench.do(lambda builder, ticket: clean_up_expired(builder, list(bench.state.groups)))
     assert not bench.state.groups

@@ -11,7 +11,7 @@ import trio.testing
 from support.coordinator_node import MemoryLogs, MemoryNode, run_with_node
 
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
-from minikafka.broker.coordinator.groups.group_records import OffsetCommitValue, encode_record
+from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, encode_record
 from minikafka.broker.coordinator.runtime import Status, partition_for
 from minikafka.protocol.errors import (
     ErrorCode,

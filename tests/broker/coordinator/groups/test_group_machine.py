@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.coordinator_bench import GROUP, Bench
 
-from minikafka.broker.coordinator.groups.group_states import EMPTY, STABLE
-from minikafka.broker.coordinator.groups.offset_commits import commit_offsets
+from minikafka.broker.coordinator.groups.offsets.offset_commits import commit_offsets
+from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY, STABLE
 from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError
 from minikafka.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -136,7 +136,7 @@ class GroupMachine(RuleBasedStateMachine):
         )
         request.topics = [OffsetCommitRequestTopic(name="t", partitions=[part])]
         self.bench.refusal = None
-        reply = self.bench.ask(lambda turn, ticket: commit_offsets(turn, request, 8, ticket))
+        reply = self.bench.ask(lambda builder, ticket: commit_offsets(builder, request, 8, ticket))
         if not reply.topics[0].partitions[0].error_code:
             self.committed[partition] = offset
 

@@ -12,9 +12,9 @@ from support.coordinator_node import MemoryNode
 from support.coordinator_requests import commit, member_of_stable_group, with_node
 from support.oracle import SHARED, needs_oracle, tool
 
-from minikafka.broker.coordinator.groups.group_records import OffsetCommitValue, decode_record, encode_record
-from minikafka.broker.coordinator.groups.group_states import EMPTY
-from minikafka.broker.coordinator.groups.shard_state import GroupsState
+from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY
+from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, decode_record, encode_record
 from minikafka.protocol.message import MalformedMessage, encode
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from minikafka.protocol.names import uuid_from_text
@@ -45,7 +45,7 @@ def test_kafkas_own_batches_come_out_byte_for_byte() -> None:
 
 @needs_kafkas_log
 def test_a_coordinator_goes_on_from_kafkas_log() -> None:
-    state = GroupsState(NO_DELAY, Random(0), lambda topic: NIL_UUID)
+    state = GroupShard(NO_DELAY, Random(0), lambda topic: NIL_UUID)
     for batch in batches(KAFKAS_LOG.read_bytes()):
         for record in batch.records():
             known = decode_record(record.key or b"", record.value)

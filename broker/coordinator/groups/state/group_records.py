@@ -1,7 +1,7 @@
-"""The records of `__consumer_offsets`, in the versions that Kafka 4.3 writes: offsets as 4, groups as 3.
+"""Keys and values of `__consumer_offsets`, in the versions that Kafka 4.3 writes: offsets as 4, groups as 3.
 
-A key begins with a version that tells its type (0 and 1: a committed offset, 2: a classic group), a value with one of
-its own. Types that are not known here are passed over: those of KIP-848 groups and share groups have numbers from 3 on.
+A key starts with a version that identifies its type (0 and 1: committed offset, 2: classic group), a value with its own
+version. Other types are skipped: records of KIP-848 groups and share groups have types from 3 on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OFFSET_KEY_VERSIONS = (0, 1)
 GROUP_KEY_VERSION = 2
 OFFSET_VERSION, OFFSET_VERSION_WITH_EXPIRY, GROUP_VERSION = 4, 1, 3
 NEVER = -1
-"""The expiry of an offset that has none of its own."""
+"""No explicit expiry."""
 
 
 @message(versions="0-4", flexible="4+", name="OffsetCommitValue")
@@ -32,7 +32,7 @@ class OffsetCommitValue:
 
 
 def encode_record(key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
-    """Key and value as they stand in the log; a value of None is a tombstone."""
+    """Encode key and value for the log; a value of None is a tombstone."""
     if isinstance(key, OffsetCommitKey):
         version = OFFSET_VERSION if value is None or value.expire_timestamp == NEVER else OFFSET_VERSION_WITH_EXPIRY
         return _versioned(key, OFFSET_KEY_VERSIONS[-1]), value and _versioned(value, version)
@@ -41,10 +41,10 @@ def encode_record(key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | None:
-    """What a record says; None if it is of a type that is not known here.
+    """Decode a record; None for an unknown type.
 
     Raises:
-        MalformedMessage: It is of a known type and cannot be read.
+        MalformedMessage: The record has a known type and cannot be decoded.
     """
     version = _version(key)
     if version in OFFSET_KEY_VERSIONS:
@@ -63,5 +63,5 @@ def _versioned(part: Any, version: int) -> bytes:
 
 def _version(data: bytes) -> int:
     if len(data) < 2:
-        raise MalformedMessage(f"{len(data)} bytes are too few for a record of __consumer_offsets")
+        raise MalformedMessage(f"{len(data)} bytes are too short for a record of __consumer_offsets")
     return int.from_bytes(data[:2], "big", signed=True)

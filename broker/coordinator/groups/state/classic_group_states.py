@@ -1,17 +1,17 @@
-"""The states of a classic group.
+"""The states of a classic group and the transitions between them.
 
     from                   to                     when
     -                      Empty                  a first JoinGroup or a first commit
     Empty                  PreparingRebalance     a member joins
-    PreparingRebalance     CompletingRebalance    all members have joined, or the rebalance time-out is over
-    PreparingRebalance     Empty                  the last member is gone
+    PreparingRebalance     CompletingRebalance    all members have joined, or the rebalance timeout has passed
+    PreparingRebalance     Empty                  the last member has left
     CompletingRebalance    Stable                 the leader's assignment is in the log
-    CompletingRebalance    PreparingRebalance     a member joins, changes, leaves or falls silent
+    CompletingRebalance    PreparingRebalance     a member joins, changes, leaves or times out
     Stable                 PreparingRebalance     likewise, or the leader joins again
-    any                    Dead                   the group is deleted, or this node coordinates it no longer
+    any                    Dead                   the group is deleted, or this node no longer coordinates it
 
-Only Empty and Stable are ever in the log; what lies between is forgotten by a new coordinator, whose members
-find out by their next heartbeat. Source: Kafka's `ClassicGroupState`.
+Only Empty and Stable are in the log. A new coordinator does not know the states between; members learn of that from
+their next heartbeat. Source: Kafka's `ClassicGroupState`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enum import StrEnum
 
 
 class GroupState(StrEnum):
-    """A group's state, spelled as ListGroups and DescribeGroups do."""
+    """A group's state, spelled as in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -38,4 +38,4 @@ PREVIOUS: dict[GroupState, tuple[GroupState, ...]] = {
     STABLE: (COMPLETING_REBALANCE,),
     DEAD: tuple(GroupState),
 }
-"""From where each state can be reached."""
+"""The valid previous states of each state."""

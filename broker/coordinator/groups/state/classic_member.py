@@ -1,4 +1,4 @@
-"""One member of a classic group."""
+"""Member: one member of a classic group, as requests and records describe it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from minikafka.protocol.messages.group_records import MemberMetadata
 from minikafka.protocol.messages.join_group import JoinGroupRequest
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata of the protocols that a member knows, best first."""
+"""Names and metadata of the protocols that a member supports, in order of preference."""
 
 
 class Caller(NamedTuple):
-    """Who asks: client id, host as records have it ("/127.0.0.1"), and the version of the request."""
+    """The sender of a request: client id, host as in records ("/127.0.0.1"), and the request's version."""
 
     client_id: str
     client_host: str
@@ -23,15 +23,15 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member as the group knows it.
+    """A member of a classic group.
 
     Attributes:
         instance_id: Set for static members (KIP-345).
-        assignment: The leader's, of the generation that is in the log.
-        joining: The JoinGroup that waits for an answer. *Invariant:* only in PreparingRebalance.
-        syncing: The SyncGroup that waits. *Invariant:* only in CompletingRebalance.
-        is_new: It has not been told of any generation yet. *Use:* it sends no heartbeats, so its waiting JoinGroup
-            does not count as a sign of life for ever.
+        assignment: The leader's assignment in the generation that is in the log.
+        joining: The waiting JoinGroup. *Invariant:* set only in PreparingRebalance.
+        syncing: The waiting SyncGroup. *Invariant:* set only in CompletingRebalance.
+        is_new: Its first JoinGroup has not been answered. *Use:* such a member sends no heartbeats, and its waiting
+            JoinGroup does not keep its session alive.
     """
 
     member_id: str
@@ -55,27 +55,27 @@ class Member:
         return [name for name, _ in self.protocols]
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member says under `protocol`; empty if it does not know it."""
+        """The metadata for `protocol`; empty if the member does not support it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: list[str]) -> str:
-        """The candidate that it likes best.
+        """The candidate that the member prefers.
 
         Raises:
-            StopIteration: It knows none, which a group must not let happen.
+            StopIteration: It supports none of them; `ClassicGroup.supports` prevents this.
         """
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
-    def excused(self) -> bool:
-        """Whether its session cannot run out now: it waits for the coordinator, not the other way round."""
+    def session_suspended(self) -> bool:
+        """Whether the session cannot expire now, because the member waits for an answer of the coordinator."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
-    def become(self, recorded: Member, protocol: str | None) -> None:
-        """Take over what the log says. Protocols that were not chosen are known to the living alone, and kept."""
+    def update_from_record(self, recorded: Member, protocol: str | None) -> None:
+        """Update from a record. Protocols that were not selected are not in the log and stay as they are."""
         if self.metadata(protocol) != recorded.metadata(protocol):
             self.protocols = recorded.protocols
         self.member_id = recorded.member_id
@@ -86,7 +86,7 @@ class Member:
         self.assignment = recorded.assignment
 
     def record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
-        """As the log keeps it: only the metadata of the chosen protocol."""
+        """The member's part of the group record, with only the metadata of the selected protocol."""
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -100,7 +100,7 @@ class Member:
 
 
 def member_of_record(record: MemberMetadata, protocol: str | None) -> Member:
-    """The member that a record tells of. Records before v1 have no rebalance time-out: the session's counts."""
+    """The member in a record. Records before v1 have no rebalance timeout: the session timeout is used."""
     return Member(
         member_id=record.member_id,
         instance_id=record.group_instance_id,
@@ -114,7 +114,7 @@ def member_of_record(record: MemberMetadata, protocol: str | None) -> Member:
 
 
 def member_of_request(request: JoinGroupRequest, member_id: str, caller: Caller) -> Member:
-    """The member that a JoinGroup describes. Before v1 it has no rebalance time-out: the session's counts."""
+    """The member in a JoinGroup request."""
     return Member(
         member_id=member_id,
         instance_id=request.group_instance_id,
@@ -127,10 +127,10 @@ def member_of_request(request: JoinGroupRequest, member_id: str, caller: Caller)
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest, version: int) -> int:
-    """What the request asks for; the session time-out in version 0, which cannot say."""
+    """The request's rebalance timeout; the session timeout in version 0, which has none."""
     return request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """The request's protocols in its order, copied out of the frame."""
+    """The request's protocols in its order; the metadata is copied out of the frame."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)

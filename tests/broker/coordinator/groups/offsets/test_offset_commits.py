@@ -8,12 +8,12 @@ import pytest
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
 from minikafka.broker.coordinator.groups.group_admin import delete_groups
-from minikafka.broker.coordinator.groups.offset_commits import (
+from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
+    delete_partition_offsets,
     fetch_offsets,
-    forget_partitions,
 )
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import encode
@@ -46,7 +46,7 @@ def commit(bench: Bench, offset: int, topic: str = "t", **request: Any) -> int:
     topic_id = request.pop("topic_id", bytes(16))
     asked = OffsetCommitRequest(group_id=GROUP, **request)
     asked.topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[part])]
-    reply = bench.ask(lambda turn, ticket: commit_offsets(turn, asked, 8, ticket))
+    reply = bench.ask(lambda builder, ticket: commit_offsets(builder, asked, 8, ticket))
     return reply.topics[0].partitions[0].error_code
 
 
@@ -54,7 +54,7 @@ def commit_in_transaction(bench: Bench, offset: int, producer_id: int = 9, **req
     part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=None)
     asked = TxnOffsetCommitRequest(group_id=GROUP, producer_id=producer_id, **request)
     asked.topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[part])]
-    reply = bench.ask(lambda turn, ticket: commit_offsets_in_transaction(turn, asked, ticket))
+    reply = bench.ask(lambda builder, ticket: commit_offsets_in_transaction(builder, asked, ticket))
     return reply.topics[0].partitions[0].error_code
 
 
@@ -62,7 +62,7 @@ def fetch(bench: Bench, topic: str = "t", *, stable: bool = False, topic_id: byt
     """The offset; minus the error code if there is one."""
     asked = OffsetFetchRequestTopics(name=topic, topic_id=topic_id, partition_indexes=[0])
     request = OffsetFetchRequestGroup(group_id=GROUP, topics=[asked])
-    reply = bench.ask(lambda turn, ticket: fetch_offsets(turn, request, ticket, require_stable=stable))
+    reply = bench.ask(lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=stable))
     (part,) = reply.topics[0].partitions
     return -part.error_code or part.committed_offset
 
@@ -70,7 +70,7 @@ def fetch(bench: Bench, topic: str = "t", *, stable: bool = False, topic_id: byt
 def delete(bench: Bench, topic: str = "t") -> Any:
     asked = OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=0)])
     request = OffsetDeleteRequest(group_id=GROUP, topics=[asked])
-    return bench.ask(lambda turn, ticket: delete_offsets(turn, request, ticket))
+    return bench.ask(lambda builder, ticket: delete_offsets(builder, request, ticket))
 
 
 def consumer(bench: Bench) -> str:
@@ -164,7 +164,7 @@ def test_a_deleted_group_leaves_no_offsets_pending_or_not() -> None:
     bench = Bench()
     commit(bench, 1, "a")
     commit_in_transaction(bench, 5)
-    bench.ask(lambda turn, ticket: delete_groups(turn, [GROUP], ticket))
+    bench.ask(lambda builder, ticket: delete_groups(builder, [GROUP], ticket))
     bench.end_transaction(9, committed=True)
     for state in (bench.state, bench.reloaded()):
         assert (len(state.offsets), list(state.groups)) == (0, [])
@@ -174,7 +174,8 @@ def test_offsets_of_deleted_partitions_are_forgotten() -> None:
     bench = Bench()
     commit(bench, 1, "gone")
     commit(bench, 2, "there")
-    bench.do(lambda turn, ticket: forget_partitions(turn, [TopicPartition("gone", 0), TopicPartition("gone", 1)]))
+    deleted = [TopicPartition("gone", 0), TopicPartition("gone", 1)]
+    bench.do(lambda builder, ticket: delete_partition_offsets(builder, deleted))
     assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
 
 
@@ -185,8 +186,8 @@ def test_a_great_topic_is_forgotten_in_several_batches() -> None:
         for index in range(5_000)
     ]
     asked = OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequestTopic(name="t", partitions=parts)])
-    bench.do(lambda turn, ticket: commit_offsets(turn, asked, 8, ticket))
-    bench.do(lambda turn, ticket: forget_partitions(turn, [TopicPartition("t", i) for i in range(5_000)]))
+    bench.do(lambda builder, ticket: commit_offsets(builder, asked, 8, ticket))
+    bench.do(lambda builder, ticket: delete_partition_offsets(builder, [TopicPartition("t", i) for i in range(5_000)]))
     assert len(bench.state.offsets) == 0
 
 

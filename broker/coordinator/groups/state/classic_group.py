@@ -1,8 +1,8 @@
-"""A classic group: who is in it, in which state and generation it is, and what of that the log knows.
+"""ClassicGroup: state, generation, members and protocols of one classic group.
 
-Durable facts come from `GroupMetadataValue` records by `install`, live and after a restart alike. What a rebalance
-leaves no record of (who waits, who was given an id, protocols that were not chosen) is changed by the decisions
-themselves and dies with the coordinator, as in Kafka. Source: Kafka's `ClassicGroup`.
+What is in the log comes from `GroupMetadataValue` records through `apply`, live and after a restart. Waiting requests,
+pending member ids and protocols that were not selected are not in the log: decisions change them directly, and they
+are lost with the coordinator, as in Kafka. Source: Kafka's `ClassicGroup`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from minikafka.broker.coordinator.groups.group_states import (
+from minikafka.broker.coordinator.groups.state.classic_group_states import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
@@ -20,23 +20,23 @@ from minikafka.broker.coordinator.groups.group_states import (
     STABLE,
     GroupState,
 )
-from minikafka.broker.coordinator.groups.member import Member, Protocols, member_of_record
+from minikafka.broker.coordinator.groups.state.classic_member import Member, Protocols, member_of_record
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from minikafka.protocol.messages.group_records import GroupMetadataValue
 
 CONSUMER = "consumer"
-"""The protocol type whose metadata the coordinator can read: subscriptions."""
+"""The protocol type whose metadata the coordinator can decode: subscriptions."""
 
 
 @dataclass(slots=True)
 class InitialDelay:
-    """The time in which a first rebalance collects members (KIP-134).
+    """The initial rebalance delay, in which an empty group collects members (KIP-134).
 
     Attributes:
-        delay_ms: The part that runs now.
-        remaining_ms: How much longer it may be put off if more members come.
+        delay_ms: The delay that is running.
+        remaining_ms: How much it may still be extended if more members join.
     """
 
     delay_ms: int
@@ -45,19 +45,19 @@ class InitialDelay:
 
 @dataclass(slots=True, eq=False)
 class ClassicGroup:
-    """One group.
+    """One classic group.
 
     Attributes:
         state_timestamp: Time of day of the last change of state, milliseconds; None in groups of old records. *Use:*
             the offsets of an Empty group expire counting from here (KIP-211).
-        protocol_type: What kind of members; None until somebody has joined.
-        protocol_name: The protocol that the current generation has chosen.
+        protocol_type: The type of its members; None until the first one has joined.
+        protocol_name: The selected protocol of the current generation.
         members: By member id, oldest first.
-        static_members: Member id by instance id. *Invariant:* exactly the static ones of `members`.
-        pending_joins: Ids that were handed out to members that have not come back with them yet (KIP-394).
-        pending_syncs: Members of this generation that have not asked for their assignment yet.
-        subscribed_topics: Of the current generation; None where the members are no consumers or cannot be read.
-        member_came: Somebody joined since the running initial delay began.
+        static_members: Member id by instance id. *Invariant:* exactly the static members of `members`.
+        pending_joins: Member ids that were assigned and not yet used in a JoinGroup (KIP-394).
+        pending_syncs: Members of this generation that have not sent SyncGroup yet.
+        subscribed_topics: Of the current generation; None if members are not consumers or cannot be decoded.
+        new_member_added: A member has joined since the running initial delay began.
     """
 
     group_id: str
@@ -74,8 +74,8 @@ class ClassicGroup:
     pending_syncs: dict[str, None] = field(default_factory=dict)
     subscribed_topics: frozenset[str] | None = None
     initial_delay: InitialDelay | None = None
-    member_came: bool = False
-    _knowing: Counter[str] = field(default_factory=Counter)
+    new_member_added: bool = False
+    _supporters: Counter[str] = field(default_factory=Counter)
 
     # -- records -------------------------------------------------------------------------------------------------
 
@@ -85,8 +85,8 @@ class ClassicGroup:
         """The record of this generation.
 
         Args:
-            assignments: By member id, in place of the members' own; whoever is not in it gets nothing.
-            members: In place of the group's own.
+            assignments: By member id, in place of the members' own; a missing member gets an empty one.
+            members: In place of the group's members.
         """
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
@@ -103,8 +103,8 @@ class ClassicGroup:
             ],
         )
 
-    def install(self, value: GroupMetadataValue) -> None:
-        """Take over what a record says. Members that stay keep what only the living know of them."""
+    def apply(self, value: GroupMetadataValue) -> None:
+        """Apply a record. Members that stay keep what is not in the log."""
         before = self.members
         instances = self.static_members
         self.protocol_type = value.protocol_type or None
@@ -114,13 +114,13 @@ class ClassicGroup:
         self.state_timestamp = None if value.current_state_timestamp == -1 else value.current_state_timestamp
         self.previous_state, self.state = self.state, STABLE if value.members else EMPTY
         self.members, self.static_members = {}, {}
-        self._knowing = Counter()
+        self._supporters = Counter()
         for record in value.members:
             old_id = instances.get(record.group_instance_id or "", record.member_id)
             member = member_of_record(record, value.protocol)
             known = before.get(old_id)
             if known is not None:
-                known.become(member, value.protocol)
+                known.update_from_record(member, value.protocol)
             self._enter(known or member)
             if old_id != record.member_id and old_id in self.pending_syncs:
                 del self.pending_syncs[old_id]
@@ -130,8 +130,8 @@ class ClassicGroup:
     # -- members -------------------------------------------------------------------------------------------------
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Let a member in; the first one leads and says what type the group is."""
-        assert member.instance_id not in self.static_members, f"{member.instance_id} is a member already"
+        """Add a member; the first one becomes leader and sets the protocol type."""
+        assert member.instance_id not in self.static_members, f"{member.instance_id} is already a member"
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader is None:
@@ -143,13 +143,13 @@ class ClassicGroup:
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
-        self._knowing.update(member.protocol_names)
+        self._supporters.update(member.protocol_names)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or an id that was handed out. The oldest of the others leads if the leader goes."""
+        """Remove a member or a pending id. If it was the leader, the oldest remaining member becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._knowing.subtract(member.protocol_names)
+            self._supporters.subtract(member.protocol_names)
             if member.instance_id is not None:
                 del self.static_members[member.instance_id]
         if self.leader == member_id:
@@ -158,15 +158,15 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """A member has joined again and says what it can do now."""
-        self._knowing.subtract(member.protocol_names)
+        """Update a member that has joined again."""
+        self._supporters.subtract(member.protocol_names)
         member.protocols = protocols
-        self._knowing.update(member.protocol_names)
+        self._supporters.update(member.protocol_names)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """A static member goes on under a new id, in its old place."""
+        """Give a static member a new id; its position stays."""
         member = self.members[old_id]
         member.member_id = new_id
         self.members = {new_id if known == old_id else known: member for known, member in self.members.items()}
@@ -180,7 +180,7 @@ class ClassicGroup:
         return member
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """NONE if there is such a member; a static one is meant by both its names (KIP-345)."""
+        """NONE if the member exists; a static member must match both its ids (KIP-345)."""
         if instance_id is not None:
             known = self.static_members.get(instance_id)
             if known is None:
@@ -191,21 +191,21 @@ class ClassicGroup:
 
     @property
     def joining_count(self) -> int:
-        """Members whose JoinGroup waits."""
+        """How many members have a waiting JoinGroup."""
         return sum(member.joining is not None for member in self.members.values())
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is left to wait for, not even one who was only given an id."""
+        """Whether all members have joined and no id is pending."""
         return not self.pending_joins and self.joining_count == len(self.members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for; 0 in a group without members."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Have a leader that takes part in this rebalance; False if nobody does."""
+        """Replace a leader that has not joined this rebalance; False if no member has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].joining is None:
@@ -217,16 +217,16 @@ class ClassicGroup:
     # -- protocols -----------------------------------------------------------------------------------------------
 
     def supports(self, protocol_type: str, protocols: Sequence[str]) -> bool:
-        """Whether somebody with these protocols, each named once, can join the members that are there."""
+        """Whether a member with these protocols can join; a duplicate name is refused."""
         if len(set(protocols)) < len(protocols):
             return False
         if self.state is EMPTY:
             return bool(protocol_type) and bool(protocols)
         count = len(self.members)
-        return protocol_type == self.protocol_type and any(self._knowing[name] == count for name in protocols)
+        return protocol_type == self.protocol_type and any(self._supporters[name] == count for name in protocols)
 
     def select_protocol(self, members: Iterable[Member] | None = None) -> str:
-        """Of the protocols that all members know, the one that most put first; of equals the one voted for first."""
+        """The protocol with most votes among those that all members support; of equals the one voted for first."""
         voters = list(self.members.values() if members is None else members)
         knowing = Counter(name for member in voters for name in member.protocol_names)
         candidates = [name for name, count in knowing.items() if count == len(voters)]
@@ -238,11 +238,11 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members read `topic`; consumers whose subscriptions cannot be read are taken to read everything."""
+        """Whether a member subscribes to `topic`; True for consumers whose subscriptions cannot be decoded."""
         return self.is_consumer if self.subscribed_topics is None else topic in self.subscribed_topics
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """The topics of all members under the chosen protocol; None where that cannot be told."""
+        """The topics of all members under the selected protocol; None if they cannot be decoded."""
         if not self.is_consumer:
             return None
         if not self.members:
@@ -260,18 +260,18 @@ class ClassicGroup:
     # -- states --------------------------------------------------------------------------------------------------
 
     def enter(self, state: GroupState, clock_ms: int) -> None:
-        """Change the state by a step of the table in `states`."""
+        """Change the state by a transition of `classic_group_states.PREVIOUS`."""
         assert self.state in PREVIOUS[state], f"{self.group_id} cannot go from {self.state} to {state}"
         self.previous_state, self.state = self.state, state
         self.state_timestamp = clock_ms
-        assert state is not COMPLETING_REBALANCE or self.members, f"{self.group_id} has nobody to assign to"
+        assert state is not COMPLETING_REBALANCE or self.members, f"{self.group_id} has no members"
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
     ) -> ErrorCode:
-        """Whether offsets may be committed so. Source: Kafka's `ClassicGroup.validateOffsetCommit`."""
+        """Check who commits. Source: Kafka's `ClassicGroup.validateOffsetCommit`."""
         if generation < 0 and self.state is EMPTY:
-            return ErrorCode.NONE  # from an administrator, or a consumer that does without groups
+            return ErrorCode.NONE  # an admin client, or a consumer without group management
         if generation >= 0 or member_id or instance_id is not None:
             fault = self.check_member(member_id, instance_id)
             if fault:
@@ -286,10 +286,10 @@ class ClassicGroup:
 
 
 def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Read as version 0, which begins every other; two bytes of version stand before.
+    """Decode as version 0, the common prefix of all versions; the two version bytes come before it.
 
     Raises:
-        MalformedMessage: It is none.
+        MalformedMessage: The metadata is not a subscription.
     """
     struct.unpack_from(">h", metadata)
     return decode(ConsumerProtocolSubscription, 0, metadata, 2)

@@ -1,4 +1,4 @@
-"""How a coordinator's troubles with its log are told to clients.
+"""Maps errors of a coordinator's log to the errors that clients of the coordinator expect.
 
 Source: Kafka's `CoordinatorOperationExceptionHelper`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from minikafka.protocol.errors import ErrorCode, KafkaError
 
-_TOLD_AS = {
+_COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -20,9 +20,9 @@ _TOLD_AS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Clients of a coordinator know errors of coordinators, not those of the partition behind one."""
+"""Clients of a coordinator do not handle errors of the partition behind it."""
 
 
-def answered_as(error: KafkaError) -> ErrorCode:
-    """The code that a client of the coordinator is told for an error of its log."""
-    return _TOLD_AS.get(error.code, error.code)
+def coordinator_error(error: KafkaError) -> ErrorCode:
+    """The error code for clients, given an error of the log."""
+    return _COORDINATOR_ERRORS.get(error.code, error.code)

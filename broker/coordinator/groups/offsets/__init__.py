@@ -1,0 +1,5 @@
+"""Committed offsets of consumer groups: what changes and reads the `OffsetTable`.
+
+    offset_commits.py    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
+    offset_expiry.py     retention of offsets and removal of groups that are left empty
+"""

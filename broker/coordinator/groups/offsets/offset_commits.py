@@ -1,0 +1,253 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete.
+
+The API handlers have already checked topics and partitions, and resolved topic ids to names.
+Source: Kafka's `OffsetMetadataManager`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from minikafka.broker.coordinator.decision import Producer, Ticket
+from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import renew_session
+from minikafka.broker.coordinator.groups.decision_builder import RECORDS_MAX, DecisionBuilder
+from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY, PREPARING_REBALANCE, STABLE
+from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue
+from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.group_records import OffsetCommitKey
+from minikafka.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from minikafka.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
+
+GROUP_ID_NOT_FOUND_FROM = 9
+NO_OFFSET = -1
+
+
+# -- committing --------------------------------------------------------------------------------------------------
+
+
+def commit_offsets(builder: DecisionBuilder, request: OffsetCommitRequest, version: int, ticket: Ticket) -> None:
+    """OffsetCommit: allowed for members in their generation, and for any client if the group has no members."""
+    fault = _check_commit(builder, request, version)
+    expire_timestamp = NEVER if request.retention_time_ms < 0 else builder.now.clock_ms + request.retention_time_ms
+    reply = OffsetCommitResponse()
+    for topic in request.topics:
+        answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        reply.topics.append(answered)
+        for partition in topic.partitions:
+            error = fault or _check_metadata(builder, partition.committed_metadata)
+            answered.partitions.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+            if not error:
+                value = _value(builder, partition, topic.topic_id, expire_timestamp)
+                builder.write(_key(request.group_id, topic.name, partition.partition_index), value)
+    builder.answer(ticket, reply)
+
+
+def _check_commit(builder: DecisionBuilder, request: OffsetCommitRequest, version: int) -> ErrorCode:
+    group = builder.state.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE  # a simple group is created by its first commit
+        unknown = version >= GROUP_ID_NOT_FOUND_FROM
+        return ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION
+    fault = group.check_commit(request.member_id, request.group_instance_id, generation, transactional=False)
+    if not fault and group.state in (STABLE, PREPARING_REBALANCE):
+        renew_session(builder, group, request.member_id)
+    return fault
+
+
+def commit_offsets_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest, ticket: Ticket) -> None:
+    """TxnOffsetCommit: the offsets take effect when the producer's transaction is committed (KIP-447)."""
+    fault = _check_commit_in_transaction(builder, request)
+    reply = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        reply.topics.append(answered)
+        topic_id = builder.state.topic_id(topic.name)
+        for partition in topic.partitions:
+            error = fault or _check_metadata(builder, partition.committed_metadata)
+            answered.partitions.append(
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
+            )
+            if not error:
+                value = _value(builder, partition, topic_id, NEVER)
+                builder.write(_key(request.group_id, topic.name, partition.partition_index), value)
+    builder.decision.producer = Producer(request.producer_id, request.producer_epoch)
+    builder.answer(ticket, reply)
+
+
+def _check_commit_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest) -> ErrorCode:
+    group = builder.state.groups.get(request.group_id)
+    if group is None:
+        return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    return group.check_commit(
+        request.member_id, request.group_instance_id, request.generation_id, transactional=True
+    )
+
+
+def _check_metadata(builder: DecisionBuilder, metadata: str | None) -> ErrorCode:
+    """The limit counts UTF-16 code units, as Java does."""
+    size_max = builder.state.settings.metadata_size_max
+    if metadata is None or 2 * len(metadata) <= size_max:
+        return ErrorCode.NONE
+    too_long = len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > size_max
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_long else ErrorCode.NONE
+
+
+def _key(group_id: str, topic: str, partition: int) -> OffsetCommitKey:
+    return OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+
+
+def _value(
+    builder: DecisionBuilder,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    topic_id: bytes,
+    expire_timestamp: int,
+) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=builder.now.clock_ms,
+        expire_timestamp=expire_timestamp,
+        topic_id=topic_id,
+    )
+
+
+# -- fetching ----------------------------------------------------------------------------------------------------
+
+
+def fetch_offsets(
+    builder: DecisionBuilder, request: OffsetFetchRequestGroup, ticket: Ticket, *, require_stable: bool
+) -> None:
+    """OffsetFetch: the requested topics, or all; -1 where no offset is committed or the group is unknown."""
+    offsets = builder.state.offsets
+    reply = OffsetFetchResponseGroup(group_id=request.group_id)
+    if request.topics is None:
+        for topic, partitions in offsets.topics(request.group_id):
+            answered = OffsetFetchResponseTopics(name=topic, topic_id=builder.state.topic_id(topic))
+            reply.topics.append(answered)
+            answered.partitions = [
+                _fetched(builder, request.group_id, answered, index, committed, require_stable)
+                for index, committed in partitions
+            ]
+    for asked in request.topics or ():
+        answered = OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id)
+        reply.topics.append(answered)
+        answered.partitions = [
+            _fetched(
+                builder,
+                request.group_id,
+                answered,
+                index,
+                offsets.get(request.group_id, asked.name, index),
+                require_stable,
+            )
+            for index in asked.partition_indexes
+        ]
+    builder.answer(ticket, reply)
+
+
+def _fetched(
+    builder: DecisionBuilder,
+    group_id: str,
+    topic: OffsetFetchResponseTopics,
+    index: int,
+    committed: CommittedOffset | None,
+    require_stable: bool,
+) -> OffsetFetchResponsePartitions:
+    reply = OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
+    if require_stable and builder.state.offsets.is_pending(group_id, topic.name, index):
+        reply.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    elif committed is not None and not _is_of_deleted_topic(committed, topic.topic_id):
+        reply.committed_offset = committed.offset
+        reply.committed_leader_epoch = committed.leader_epoch
+        reply.metadata = committed.metadata
+    return reply
+
+
+def _is_of_deleted_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
+    """Whether the offset was committed for a deleted topic whose name is in use again."""
+    return NIL_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
+
+
+# -- deleting ----------------------------------------------------------------------------------------------------
+
+
+def delete_offsets(builder: DecisionBuilder, request: OffsetDeleteRequest, ticket: Ticket) -> None:
+    """OffsetDelete: only topics that no member is subscribed to (KIP-496)."""
+    group = builder.state.groups.get(request.group_id)
+    fault = _check_delete(group, request.group_id)
+    if fault or group is None:
+        builder.answer(ticket, OffsetDeleteResponse(error_code=fault))
+        return
+    reply = OffsetDeleteResponse()
+    for topic in request.topics:
+        subscribed = group.is_subscribed(topic.name)
+        answered = OffsetDeleteResponseTopic(name=topic.name)
+        reply.topics.append(answered)
+        for partition in topic.partitions:
+            index = partition.partition_index
+            answered.partitions.append(
+                OffsetDeleteResponsePartition(
+                    partition_index=index,
+                    error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE,
+                )
+            )
+            if not subscribed and builder.state.offsets.is_known(request.group_id, topic.name, index):
+                builder.write(_key(request.group_id, topic.name, index), None)
+    builder.answer(ticket, reply)
+
+
+def _check_delete(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state is EMPTY or group.is_consumer else ErrorCode.NON_EMPTY_GROUP
+
+
+def delete_all_offsets(builder: DecisionBuilder, group_id: str) -> None:
+    """Write tombstones for all committed and pending offsets of a group."""
+    for partition in builder.state.offsets.partitions(group_id):
+        builder.write(_key(group_id, partition.topic, partition.partition), None)
+
+
+def delete_partition_offsets(builder: DecisionBuilder, partitions: list[TopicPartition]) -> None:
+    """Write tombstones for offsets in deleted partitions."""
+    for position, partition in enumerate(partitions):
+        if len(builder.decision.records) >= RECORDS_MAX:
+            builder.follow(partial(delete_partition_offsets, partitions=partitions[position:]))
+            return
+        for group_id in builder.state.offsets.groups_with(partition):
+            builder.write(_key(group_id, partition.topic, partition.partition), None)

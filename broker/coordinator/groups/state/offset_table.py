@@ -1,0 +1,145 @@
+"""OffsetTable: the committed offsets of one shard, and how records change them.
+
+Offsets committed within a transaction (KIP-98) are kept apart, by producer, until its marker is applied.
+Source: Kafka's `OffsetMetadataManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue
+from minikafka.protocol.messages.group_records import OffsetCommitKey
+from minikafka.protocol.names import TopicPartition
+
+NO_PRODUCER = -1
+TableKey = tuple[str, str, int]
+"""(group id, topic, partition)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """A committed offset.
+
+    Attributes:
+        leader_epoch: Leader epoch of the last consumed record; -1 if the consumer did not send it (KIP-320).
+        expire_timestamp: Explicit expiry of commits before v5; else `NEVER`.
+        topic_id: Id of the topic, 16 bytes; nil in older records.
+        record_offset: Offset of the record. *Use:* of a plain and a transactional commit, the later one wins.
+    """
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int
+    topic_id: bytes
+    record_offset: int
+
+    @classmethod
+    def of(cls, value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+            record_offset,
+        )
+
+    def is_expired(self, since_ms: int, now_ms: int, retention_ms: int) -> bool:
+        """Whether the retention, counted from `since_ms`, is over; an explicit expiry takes precedence."""
+        if self.expire_timestamp != NEVER:
+            return now_ms >= self.expire_timestamp
+        return now_ms - since_ms >= retention_ms
+
+
+class OffsetTable:
+    """All committed offsets of one shard. Only `apply` and `end_transaction` change it."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._pending: dict[int, dict[TableKey, CommittedOffset]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for topics in self._groups.values() for partitions in topics.values())
+
+    # -- queries -------------------------------------------------------------------------------------------------
+
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self._groups.get(group_id, {}).get(topic, {}).get(partition)
+
+    def topics(self, group_id: str) -> list[tuple[str, list[tuple[int, CommittedOffset]]]]:
+        """All committed offsets of a group: (topic, [(partition, committed)])."""
+        return [(topic, list(partitions.items())) for topic, partitions in self._groups.get(group_id, {}).items()]
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction has an offset for this partition (KIP-447)."""
+        key = (group_id, topic, partition)
+        return any(key in pending for pending in self._pending.values())
+
+    def is_known(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether there is a committed or a pending offset."""
+        return self.get(group_id, topic, partition) is not None or self.is_pending(group_id, topic, partition)
+
+    def has_open_transaction(self, group_id: str) -> bool:
+        return any(key[0] == group_id for pending in self._pending.values() for key in pending)
+
+    def partitions(self, group_id: str) -> list[TopicPartition]:
+        """The partitions in which a group has a committed or pending offset, each once."""
+        return list(dict.fromkeys(TopicPartition(topic, index) for topic, index in self._partitions(group_id)))
+
+    def groups_with(self, partition: TopicPartition) -> list[str]:
+        """The groups that have a committed or pending offset in `partition`."""
+        found = [g for g, topics in self._groups.items() if partition.partition in topics.get(partition.topic, {})]
+        found += [p[0] for pending in self._pending.values() for p in pending if p[1:] == tuple(partition)]
+        return list(dict.fromkeys(found))
+
+    def _partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
+        for topic, partitions in self._groups.get(group_id, {}).items():
+            for partition in partitions:
+                yield topic, partition
+        for pending in self._pending.values():
+            for key in pending:
+                if key[0] == group_id:
+                    yield key[1], key[2]
+
+    # -- changes ------------------------------------------------------------------------------------------------
+
+    def apply(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, record_offset: int, producer_id: int
+    ) -> None:
+        """Apply a record: a commit, pending if it has a producer id, or a tombstone."""
+        table_key = (key.group, key.topic, key.partition)
+        if value is None:
+            self._remove(table_key)
+        elif producer_id == NO_PRODUCER:
+            self._put(table_key, CommittedOffset.of(value, record_offset))
+        else:
+            self._pending.setdefault(producer_id, {})[table_key] = CommittedOffset.of(value, record_offset)
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """Apply a transaction marker: the producer's pending offsets become committed or are dropped."""
+        for key, pending in self._pending.pop(producer_id, {}).items():
+            known = self.get(*key)
+            # Compaction keeps one record per key: a plain commit after the pending one must also win after a restart.
+            if committed and (known is None or pending.record_offset > known.record_offset):
+                self._put(key, pending)
+
+    def _put(self, key: TableKey, committed: CommittedOffset) -> None:
+        group_id, topic, partition = key
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def _remove(self, key: TableKey) -> None:
+        group_id, topic, partition = key
+        topics = self._groups.get(group_id, {})
+        partitions = topics.get(topic, {})
+        partitions.pop(partition, None)
+        if not partitions:
+            topics.pop(topic, None)
+        if not topics:
+            self._groups.pop(group_id, None)
+        for pending in self._pending.values():
+            pending.pop(key, None)
