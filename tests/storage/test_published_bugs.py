@@ -1,4 +1,4 @@
-"""Published bugs of Kafka's that a log must not repeat; the numbers are those of the project's list of traps."""
+"""Published bugs of Kafka's log layer, each held by a test (see docs/published-bugs.md)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def sequenced(number: int, **more: int) -> dict[str, int]:
     return {"producer_id": 7, "producer_epoch": 0, "base_sequence": number, **more}
 
 
-def test_11_the_log_after_full_truncation_begins_and_ends_at_its_new_start() -> None:
-    """KAFKA-9491, 3978: the high watermark that a partition takes from its checkpoint stays within the log."""
+def test_kafka_9491_a_fully_truncated_log_starts_and_ends_at_its_new_start() -> None:
+    """KAFKA-9491, KAFKA-3978: a high watermark from the checkpoint stays within the log."""
     disk = memory_disk()
     manager = manager_of(disk)
     log = manager.create(PARTITION)
@@ -60,8 +60,7 @@ def test_11_the_log_after_full_truncation_begins_and_ends_at_its_new_start() -> 
     assert append(log, b"next").first_offset == 500
 
 
-def test_14_retention_never_deletes_at_or_behind_the_high_watermark() -> None:
-    """KAFKA-5634."""
+def test_kafka_5634_retention_stops_at_the_high_watermark() -> None:
     log = open_log(memory_disk(), config=LogConfig(segment_bytes=1024, retention_bytes=0, retention_ms=0))
     for _ in range(30):
         append(log, b"x" * 200, timestamp=1)
@@ -73,8 +72,8 @@ def test_14_retention_never_deletes_at_or_behind_the_high_watermark() -> None:
     assert (log.start_offset, log.segment_count) == (30, 1)
 
 
-def test_31_a_forgotten_producer_goes_on_with_its_sequence() -> None:
-    """KIP-360: its records were deleted and it expired; it is told nothing that would stop it."""
+def test_kip_360_an_unknown_producer_continues_with_its_sequence() -> None:
+    """KIP-360: after its records were deleted and its state expired, the broker accepts any sequence."""
     clock = Clock()
     log = open_log(memory_disk(), now_ms=clock)
     append(log, b"a", **sequenced(0))
@@ -87,8 +86,8 @@ def test_31_a_forgotten_producer_goes_on_with_its_sequence() -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("rolled", [True, False])
-def test_32_any_of_the_last_five_batches_may_be_retried_after_a_restart(clean: bool, rolled: bool) -> None:
-    """Kafka's snapshots hold one batch of each producer; the others are found again in the log."""
+def test_a_retry_of_any_of_the_last_five_batches_is_a_duplicate_after_a_restart(clean: bool, rolled: bool) -> None:
+    """Snapshots hold one batch of each producer, as in Kafka; the others are read from the log."""
     disk = memory_disk()
     log = open_log(disk)
     for number in range(8):
@@ -107,8 +106,7 @@ def test_32_any_of_the_last_five_batches_may_be_retried_after_a_restart(clean: b
     assert log.producers.check(parse(make_batch([b"next"], **sequenced(8)))) is None
 
 
-def test_33_gaps_are_refused_sequences_wrap_and_a_new_epoch_begins_at_zero() -> None:
-    """KAFKA-5793, through the log."""
+def test_kafka_5793_gaps_are_refused_sequences_wrap_and_new_epochs_start_at_zero() -> None:
     log = open_log(memory_disk())
     append(log, b"a", b"b", **sequenced((1 << 31) - 2))
     check = log.producers.check
@@ -121,8 +119,8 @@ def test_33_gaps_are_refused_sequences_wrap_and_a_new_epoch_begins_at_zero() -> 
     assert check(parse(make_batch([b"c"], **sequenced(0, producer_epoch=1)))) is None
 
 
-def test_34_an_emptied_batch_keeps_its_producers_last_sequence() -> None:
-    """KAFKA-5490: the cleaner leaves a batch without records; recovery must learn the sequence from it."""
+def test_kafka_5490_an_empty_batch_preserves_the_last_sequence() -> None:
+    """KAFKA-5490: the cleaner leaves a batch without records; recovery takes the sequence from its header."""
     disk = memory_disk()
     log = open_log(disk)
     empty = encode_batch(
@@ -136,8 +134,8 @@ def test_34_an_emptied_batch_keeps_its_producers_last_sequence() -> None:
     assert log.producers.check(parse(make_batch([b"x"] * 5, **sequenced(20)))) == Duplicate(10, 14, 9)
 
 
-def test_51_a_crash_while_loading_leads_to_recovery_again() -> None:
-    """KAFKA-10471: the marker goes before anything is opened."""
+def test_kafka_10471_a_crash_during_loading_leads_to_recovery_again() -> None:
+    """KAFKA-10471: the clean-shutdown file is deleted before any log is opened."""
     disk = memory_disk()
     manager = manager_of(disk)
     append(manager.create(PARTITION), b"a")
@@ -154,8 +152,8 @@ def test_51_a_crash_while_loading_leads_to_recovery_again() -> None:
     assert not manager.logs[PARTITION].report.clean
 
 
-def test_52_names_of_new_files_are_durable_before_what_is_in_them_counts() -> None:
-    """KAFKA-3968: after a flush no crash takes a segment or its directory away."""
+def test_kafka_3968_a_flush_includes_directory_entries() -> None:
+    """KAFKA-3968: after a flush, no crash removes a segment or its directory."""
     for seed in range(100):
         disk = memory_disk(seed)
         log = open_log(disk)
@@ -169,8 +167,7 @@ def test_52_names_of_new_files_are_durable_before_what_is_in_them_counts() -> No
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 20, b"0\n1\n", b"0\n1\n7 99999\n", b"0\n2\n9 0\n3 1\n"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_53_a_torn_epoch_file_costs_no_record(content: bytes, clean: bool) -> None:
-    """KAFKA-16541."""
+def test_kafka_16541_a_damaged_epoch_checkpoint_costs_no_record(content: bytes, clean: bool) -> None:
     disk = memory_disk()
     log = open_log(disk)
     for number in range(40):
@@ -192,8 +189,8 @@ def fill_until_it_fails(log: Log) -> None:
 
 
 @pytest.mark.parametrize("kind", ["write", "sync", "truncate", "rename", "open"])
-def test_54_after_one_error_of_the_disk_nothing_is_appended(kind: str) -> None:
-    """KAFKA-10778, and fsync is never tried again (Rebello et al.)."""
+def test_kafka_10778_after_an_io_error_nothing_is_appended(kind: str) -> None:
+    """KAFKA-10778; fsync is never retried (Rebello et al., USENIX ATC 2020)."""
     disk = memory_disk()
     log = open_log(disk)
     append(log, b"before")
@@ -216,7 +213,7 @@ def test_54_after_one_error_of_the_disk_nothing_is_appended(kind: str) -> None:
     assert open_log(disk).failure is None
 
 
-def test_54_a_failed_sync_in_the_background_takes_the_log_offline_as_well() -> None:
+def test_kafka_10778_a_failed_background_flush_takes_the_log_offline() -> None:
     disk = memory_disk()
     told: list[str] = []
     log = open_log(disk, on_failure=lambda log, error: told.append(str(error)))
@@ -230,7 +227,7 @@ def test_54_a_failed_sync_in_the_background_takes_the_log_offline_as_well() -> N
         append(log, b"b")
 
 
-def test_54_a_full_disk_leaves_a_log_that_opens() -> None:
+def test_a_log_on_a_full_disk_can_be_opened_again() -> None:
     disk = memory_disk()
     log = open_log(disk)
     append(log, b"a" * 100)
@@ -244,15 +241,15 @@ def test_54_a_full_disk_leaves_a_log_that_opens() -> None:
     assert append(log, b"c").first_offset == 1
 
 
-def test_55_epochs_end_where_the_log_ends_and_epoch_zero_counts() -> None:
-    """KAFKA-10706, 10432."""
+def test_kafka_10706_truncation_removes_epochs_beyond_the_log_end() -> None:
+    """KAFKA-10706, KAFKA-10432: epoch 0 is recovered as well."""
     disk = memory_disk()
     log = open_log(disk)
     for number in range(9):
         append(log, b"x", leader_epoch=number // 3)
     log.epochs.assign(5, 9)
     log.truncate_to(9)
-    assert log.epochs.entries == [(0, 0), (1, 3), (2, 6)], "an epoch without records goes"
+    assert log.epochs.entries == [(0, 0), (1, 3), (2, 6)], "an epoch without records is removed"
     log.truncate_to(4)
     assert log.epochs.entries == [(0, 0), (1, 3)]
     log.truncate_to(3)
@@ -261,8 +258,8 @@ def test_55_epochs_end_where_the_log_ends_and_epoch_zero_counts() -> None:
     assert open_log(disk).epochs.entries == [(0, 0)]
 
 
-def test_56_producers_are_cut_with_the_log() -> None:
-    """KAFKA-12153: to what they were at the new end, whether or not a snapshot lies there."""
+def test_kafka_12153_truncation_truncates_producer_state() -> None:
+    """KAFKA-12153: to the state at the new end, whether or not there is a snapshot at that offset."""
     log = open_log(memory_disk())
     for number in range(30):
         append(log, b"x" * 150, **sequenced(number))
@@ -273,8 +270,8 @@ def test_56_producers_are_cut_with_the_log() -> None:
     assert all(offset <= 17 for offset in log.snapshots.offsets)
 
 
-def test_56_interrupted_swaps_of_the_cleaner_are_ended_in_order() -> None:
-    """KAFKA-12520: `.swap` replaces what it covers; with a `.cleaned` beside it, it was never finished."""
+def test_kafka_12520_interrupted_swaps_are_completed_or_undone() -> None:
+    """KAFKA-12520: `.swap` replaces the segments it covers; a remaining `.cleaned` means that cleaning was interrupted."""
     disk = memory_disk()
     log = open_log(disk, config=LogConfig(segment_bytes=1024, cleanup_policy=("compact",)))
     for number in range(20):
@@ -294,8 +291,8 @@ def test_56_interrupted_swaps_of_the_cleaner_are_ended_in_order() -> None:
     assert read_all(log)[:2] == [(3, b"compacted"), (bases[1], b"%d" % bases[1] * 100)]
 
 
-def test_57_a_follower_may_jump_over_more_offsets_than_a_segment_can_tell() -> None:
-    """KAFKA-6264: more than 2^31 between two batches, with and without anything before."""
+def test_kafka_6264_offsets_may_skip_more_than_a_segment_holds() -> None:
+    """KAFKA-6264: more than 2^31 offsets between two batches, with and without records before."""
     far = (1 << 31) + 5
     for start in ([], [0]):
         disk = memory_disk()
@@ -311,8 +308,7 @@ def test_57_a_follower_may_jump_over_more_offsets_than_a_segment_can_tell() -> N
             append_bytes(log, make_batch([b"x"], base_offset=5), assign_offsets=False)
 
 
-def test_57_rolling_an_empty_segment_changes_nothing() -> None:
-    """KAFKA-6388."""
+def test_kafka_6388_rolling_an_empty_segment_does_nothing() -> None:
     log = open_log(memory_disk())
     for _ in range(3):
         log.roll()
@@ -326,8 +322,7 @@ def test_57_rolling_an_empty_segment_changes_nothing() -> None:
     assert len(read_all(tiny)) == 5
 
 
-def test_57_the_log_start_may_lie_inside_the_active_segment() -> None:
-    """KAFKA-9133."""
+def test_kafka_9133_the_log_start_may_lie_within_the_active_segment() -> None:
     disk = memory_disk()
     log = open_log(disk)
     append(log, b"a", b"b", b"c")
@@ -339,11 +334,10 @@ def test_57_the_log_start_may_lie_inside_the_active_segment() -> None:
     assert read_all(log) == [(2, b"c")]
     log.delete_old_segments(3)
     log.close()
-    assert open_log(disk, clean=True, log_start_offset=9).start_offset == 9, "a start behind the end: anew"
+    assert open_log(disk, clean=True, log_start_offset=9).start_offset == 9, "a start beyond the end: the log starts anew"
 
 
-def test_58_truncation_may_empty_a_segment() -> None:
-    """KAFKA-6492."""
+def test_kafka_6492_truncation_may_empty_a_segment() -> None:
     for offset in (0, 5):
         disk = memory_disk()
         log = open_log(disk)
@@ -360,8 +354,8 @@ def test_58_truncation_may_empty_a_segment() -> None:
         assert len(read_all(open_log(disk, clean=True))) == offset + 1
 
 
-def test_59_offsets_that_repeat_at_the_tail_are_cut_off() -> None:
-    """KAFKA-3919: valid batches, but of offsets that were there already."""
+def test_kafka_3919_repeated_offsets_at_the_end_are_truncated() -> None:
+    """KAFKA-3919: valid batches with offsets that the log already has."""
     disk = memory_disk()
     log = open_log(disk)
     for number in range(10):
@@ -376,7 +370,7 @@ def test_59_offsets_that_repeat_at_the_tail_are_cut_off() -> None:
     check_indexes(log)
 
 
-def test_59_a_crash_in_the_middle_of_recovery_is_recovered_from() -> None:
+def test_a_crash_during_recovery_is_recovered_from() -> None:
     disk = memory_disk()
     log = open_log(disk)
     for number in range(60):
@@ -398,8 +392,8 @@ def test_59_a_crash_in_the_middle_of_recovery_is_recovered_from() -> None:
     check_indexes(log)
 
 
-def test_60_one_log_that_fails_does_not_take_part_in_anothers_trouble() -> None:
-    """KAFKA-4384: what is refused is refused for one log, before anything of it is written."""
+def test_kafka_4384_a_refused_batch_affects_one_log_only() -> None:
+    """KAFKA-4384: a batch is refused before anything is written; other logs are unaffected."""
     disk = memory_disk()
     manager = manager_of(disk)
     logs = [manager.create(PARTITION._replace(partition=index)) for index in range(2)]
@@ -410,7 +404,7 @@ def test_60_one_log_that_fails_does_not_take_part_in_anothers_trouble() -> None:
         assert len(read_batches(log)) == 1
 
 
-def test_44_aborted_transactions_of_a_range_come_in_order_and_only_once() -> None:
+def test_aborted_transactions_of_a_range_are_listed_once_and_in_order() -> None:
     log = open_log(memory_disk())
     for number in range(12):
         producer = 20 + number % 3
