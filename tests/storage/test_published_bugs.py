@@ -271,7 +271,7 @@ def test_kafka_12153_truncation_truncates_producer_state() -> None:
 
 
 def test_kafka_12520_interrupted_swaps_are_completed_or_undone() -> None:
-    """KAFKA-12520: `.swap` replaces the segments it covers; a remaining `.cleaned` means that cleaning was interrupted."""
+    """KAFKA-12520: `.swap` replaces the segments it covers; a remaining `.cleaned` means an interrupted cleaning."""
     disk = memory_disk()
     log = open_log(disk, config=LogConfig(segment_bytes=1024, cleanup_policy=("compact",)))
     for number in range(20):
@@ -334,7 +334,7 @@ def test_kafka_9133_the_log_start_may_lie_within_the_active_segment() -> None:
     assert read_all(log) == [(2, b"c")]
     log.delete_old_segments(3)
     log.close()
-    assert open_log(disk, clean=True, log_start_offset=9).start_offset == 9, "a start beyond the end: the log starts anew"
+    assert open_log(disk, clean=True, log_start_offset=9).start_offset == 9, "a start beyond the end empties the log"
 
 
 def test_kafka_6492_truncation_may_empty_a_segment() -> None:
