@@ -1,24 +1,8 @@
-"""Settings of the coordinators: groups, offsets, share groups, transactions."""
+"""Node settings of the coordinators: groups, offsets, share groups, transactions."""
 
-from minikafka.protocol.settings.declaration import (
-    BOOLEAN,
-    CLUSTER_WIDE,
-    HIGH,
-    INT,
-    INT_MAX,
-    LIST,
-    LONG,
-    LOW,
-    MEDIUM,
-    READ_ONLY,
-    SHORT,
-    STRING,
-    Setting,
-    any_of,
-    at_least,
-    between,
-    one_of_ignoring_case,
-)
+from minikafka.protocol.settings.bounds import any_of, at_least, between, one_of_ignoring_case
+from minikafka.protocol.settings.declaration import CLUSTER_WIDE, HIGH, LOW, MEDIUM, READ_ONLY, Setting
+from minikafka.protocol.settings.value_types import BOOLEAN, INT, INT_MAX, LIST, LONG, SHORT, STRING
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("group.consumer.assignment.interval.ms", INT, 1_000, at_least(0), MEDIUM, CLUSTER_WIDE,

@@ -1,25 +1,8 @@
-"""Settings of the logs: segments, retention, flushing, compaction, timestamps, and the metadata log."""
+"""Node settings of the logs: segments, retention, flushing, compaction, timestamps, and the metadata log."""
 
-from minikafka.protocol.settings.declaration import (
-    BOOLEAN,
-    CLUSTER_WIDE,
-    DOUBLE,
-    HIGH,
-    INT,
-    LIST,
-    LONG,
-    LONG_MAX,
-    LOW,
-    MEDIUM,
-    READ_ONLY,
-    STRING,
-    Setting,
-    any_of,
-    at_least,
-    between,
-    between_or,
-    one_of,
-)
+from minikafka.protocol.settings.bounds import any_of, at_least, between, between_or, one_of
+from minikafka.protocol.settings.declaration import CLUSTER_WIDE, HIGH, LOW, MEDIUM, READ_ONLY, Setting
+from minikafka.protocol.settings.value_types import BOOLEAN, DOUBLE, INT, LIST, LONG, LONG_MAX, STRING
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("compression.gzip.level", INT, -1, between_or(1, 9, -1), MEDIUM, CLUSTER_WIDE,

@@ -1,16 +1,12 @@
-"""Every setting of Kafka 4.3, declared once: name, type, default, bounds, when it may change, one sentence.
-
-Parsing, DescribeConfigs, the checks of CreateTopics and AlterConfigs, and the reference page all come from
-these declarations; `acted_on` says whether minikafka does anything about a setting. `settings_schema.py` says
-what a declaration is; the tables stand in `settings_cluster.py`, `settings_log.py`, `settings_tiered.py`,
-`settings_groups.py`, `settings_security.py` and `resources.py`.
-"""
+"""Every setting of Kafka 4.3 by resource type and name: the tables that the rest of the code uses."""
 
 import re
-from collections.abc import Iterable
 
-from minikafka.protocol.settings import broker, coordinators, logs, resources, security, tiered_storage
-from minikafka.protocol.settings.declaration import REQUIRED, InvalidSetting, Setting, SettingType, SettingValue
+from minikafka.protocol.settings import client_metrics, groups, quotas, topics
+from minikafka.protocol.settings.declaration import REQUIRED, InvalidSetting, Setting
+from minikafka.protocol.settings.node_settings import NODE_SETTINGS, by_name
+from minikafka.protocol.settings.synonyms import node_synonyms, value_with_synonyms
+from minikafka.protocol.settings.value_types import SettingType, SettingValue
 
 __all__ = [
     "BROKER_SETTINGS",
@@ -27,63 +23,31 @@ __all__ = [
     "SettingValue",
     "listener_base_name",
     "node_synonyms",
+    "value_with_synonyms",
 ]
 
-
-def _by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
-    return {setting.name: setting for setting in sorted(settings, key=lambda setting: setting.name)}
-
-
-NODE_SETTINGS = _by_name(
-    broker.SETTINGS
-    + logs.SETTINGS
-    + tiered_storage.SETTINGS
-    + coordinators.SETTINGS
-    + security.SETTINGS
-)
-"""Settings of a node, by name, in order of name."""
-
-TOPIC_SETTINGS = _by_name(resources.TOPIC_SETTINGS)
+TOPIC_SETTINGS = by_name(topics.SETTINGS)
 """Settings of a topic; `synonym` names the node setting that supplies the default."""
 
-GROUP_SETTINGS = _by_name(resources.GROUP_SETTINGS)
-"""Settings of a group."""
+GROUP_SETTINGS = by_name(groups.SETTINGS)
+"""Settings of a group; `synonym` names the node setting that supplies the default."""
 
-QUOTA_SETTINGS = _by_name(resources.QUOTA_SETTINGS)
-"""What can be limited for a user or a client id."""
+QUOTA_SETTINGS = by_name(quotas.QUOTA_SETTINGS)
+"""Quotas of a user or client id."""
 
-THROTTLE_SETTINGS = _by_name(resources.THROTTLE_SETTINGS)
-"""Settings of a node that no file has: they are set while it runs (KIP-73)."""
+THROTTLE_SETTINGS = by_name(quotas.THROTTLE_SETTINGS)
+"""Node settings that cannot be configured in the file, only dynamically (KIP-73)."""
 
 BROKER_SETTINGS = NODE_SETTINGS | THROTTLE_SETTINGS
-"""What a node may have, from its file or while it runs."""
+"""All settings of a node, static or dynamic."""
 
-CLIENT_METRICS_SETTINGS = _by_name(resources.CLIENT_METRICS_SETTINGS)
+CLIENT_METRICS_SETTINGS = by_name(client_metrics.SETTINGS)
 """Settings of a client metrics subscription (KIP-714)."""
-
-_RETENTION = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
-_ROLL = ("log.roll.ms", "log.roll.hours")
-_ROLL_JITTER = ("log.roll.jitter.ms", "log.roll.jitter.hours")
-_SYNONYMS = {
-    **dict.fromkeys(_RETENTION, _RETENTION),
-    **dict.fromkeys(_ROLL, _ROLL),
-    **dict.fromkeys(_ROLL_JITTER, _ROLL_JITTER),
-    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-}
-
-
-def node_synonyms(name: str) -> tuple[str, ...]:
-    """Names that set the same thing as the node setting `name`, the one that counts most first.
-
-    Source: `DynamicBrokerConfig.brokerConfigSynonyms`.
-    """
-    return _SYNONYMS.get(name, (name,))
-
 
 _LISTENER_SETTING = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
 
 
 def listener_base_name(name: str) -> str | None:
-    """The setting behind `listener.name.<listener>.<setting>`; None when `name` is not of that form."""
+    """The base setting of `listener.name.<listener>.<setting>`; None if `name` does not have that form."""
     found = _LISTENER_SETTING.fullmatch(name)
     return found["base"] if found else None

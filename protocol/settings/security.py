@@ -1,25 +1,8 @@
 """Settings of TLS, SASL and tokens."""
 
-from minikafka.protocol.settings.declaration import (
-    BOOLEAN,
-    CLASS,
-    DOUBLE,
-    HIGH,
-    INT,
-    LIST,
-    LONG,
-    LOW,
-    MEDIUM,
-    PASSWORD,
-    PER_BROKER,
-    READ_ONLY,
-    SHORT,
-    STRING,
-    Setting,
-    between,
-    one_of,
-    one_of_ignoring_case,
-)
+from minikafka.protocol.settings.bounds import between, one_of, one_of_ignoring_case
+from minikafka.protocol.settings.declaration import HIGH, LOW, MEDIUM, PER_BROKER, READ_ONLY, Setting
+from minikafka.protocol.settings.value_types import BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("principal.builder.class", CLASS,

@@ -1,19 +1,8 @@
 """Settings of tiered storage, which minikafka does not have."""
 
-from minikafka.protocol.settings.declaration import (
-    BOOLEAN,
-    CLUSTER_WIDE,
-    INT,
-    LONG,
-    LONG_MAX,
-    LOW,
-    MEDIUM,
-    NON_EMPTY,
-    READ_ONLY,
-    STRING,
-    Setting,
-    at_least,
-)
+from minikafka.protocol.settings.bounds import NON_EMPTY, at_least
+from minikafka.protocol.settings.declaration import CLUSTER_WIDE, LOW, MEDIUM, READ_ONLY, Setting
+from minikafka.protocol.settings.value_types import BOOLEAN, INT, LONG, LONG_MAX, STRING
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("remote.fetch.max.wait.ms", INT, 500, at_least(1), MEDIUM, CLUSTER_WIDE,

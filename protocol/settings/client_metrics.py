@@ -1,0 +1,14 @@
+"""Settings of a client metrics subscription (KIP-714)."""
+
+from minikafka.protocol.settings.bounds import between
+from minikafka.protocol.settings.declaration import MEDIUM, Setting
+from minikafka.protocol.settings.value_types import INT, LIST
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("interval.ms", INT, 300_000, between(100, 3_600_000), MEDIUM, "",
+            "How often a client pushes its metrics."),
+    Setting("match", LIST, (), None, MEDIUM, "",
+            "Which clients push, as name=regular expression; all must match."),
+    Setting("metrics", LIST, (), None, MEDIUM, "",
+            "Prefixes of the names of the metrics to push; `*` is all."),
+)

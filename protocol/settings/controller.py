@@ -1,0 +1,53 @@
+"""Node settings of the controller: the quorum, broker registration and sessions, leader election."""
+
+from minikafka.protocol.settings.bounds import SERVERS, VOTERS, any_of, at_least
+from minikafka.protocol.settings.declaration import CLUSTER_WIDE, HIGH, LOW, MEDIUM, READ_ONLY, REQUIRED, Setting
+from minikafka.protocol.settings.value_types import BOOLEAN, INT, LIST, LONG
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("auto.leader.rebalance.enable", BOOLEAN, True, None, HIGH, READ_ONLY,
+            "Whether leadership is moved back to the preferred replicas from time to time.", acted_on=True),
+    Setting("broker.heartbeat.interval.ms", INT, 2_000, None, MEDIUM, READ_ONLY,
+            "How often a broker tells the controller that it lives.", acted_on=True),
+    Setting("broker.session.timeout.ms", INT, 9_000, None, MEDIUM, READ_ONLY,
+            "How long the controller waits for a broker's heartbeat before it fences the broker.", acted_on=True),
+    Setting("controller.listener.names", LIST, REQUIRED, None, HIGH, READ_ONLY,
+            "Names of the listeners that controllers use among themselves.", acted_on=True),
+    Setting("controller.quorum.append.linger.ms", INT, 25, at_least(0), MEDIUM, READ_ONLY,
+            "How long the controller collects writes before it flushes them."),
+    Setting("controller.quorum.auto.join.enable", BOOLEAN, False, None, LOW, READ_ONLY,
+            "Whether a new controller adds itself to the voters."),
+    Setting("controller.quorum.bootstrap.servers", LIST, (), SERVERS, HIGH, READ_ONLY,
+            "Controllers to ask for the current quorum, as host:port.", acted_on=True),
+    Setting("controller.quorum.election.backoff.max.ms", INT, 1_000, at_least(0), HIGH, READ_ONLY,
+            "Longest pause before a controller stands for election again."),
+    Setting("controller.quorum.election.timeout.ms", INT, 1_000, at_least(0), HIGH, READ_ONLY,
+            "How long a controller waits for votes before it starts a new election.", acted_on=True),
+    Setting("controller.quorum.fetch.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
+            "Most bytes of the metadata log in one fetch answer.", acted_on=True),
+    Setting("controller.quorum.fetch.snapshot.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
+            "Most bytes of a metadata snapshot in one answer.", acted_on=True),
+    Setting("controller.quorum.fetch.timeout.ms", INT, 2_000, at_least(0), HIGH, READ_ONLY,
+            "How long a follower may miss the quorum's leader before it stands for election.", acted_on=True),
+    Setting("controller.quorum.request.timeout.ms", INT, 2_000, at_least(0), MEDIUM, READ_ONLY,
+            "How long a controller waits for the answer of another.", acted_on=True),
+    Setting("controller.quorum.retry.backoff.ms", INT, 20, at_least(0), LOW, READ_ONLY,
+            "Pause before a controller repeats a failed request.", acted_on=True),
+    Setting("controller.quorum.voters", LIST, (), VOTERS, HIGH, READ_ONLY,
+            "The fixed set of controllers, as id@host:port.", acted_on=True),
+    Setting("controller.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
+            "Samples kept for the quota on topic and partition changes."),
+    Setting("controller.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
+            "Length of one sample of the quota on topic and partition changes."),
+    Setting("controller.socket.timeout.ms", INT, 30_000, None, MEDIUM, READ_ONLY,
+            "Time-out of the connection from the controller to a broker."),
+    Setting("initial.broker.registration.timeout.ms", INT, 60_000, None, MEDIUM, READ_ONLY,
+            "How long a starting broker tries to register before it gives up.", acted_on=True),
+    Setting("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), HIGH, READ_ONLY,
+            "How often the controller looks for partitions not led by their preferred replica.", acted_on=True),
+    Setting("process.roles", LIST, REQUIRED, any_of("broker", "controller"), HIGH, READ_ONLY,
+            "What this node does: broker, controller or both.", acted_on=True),
+    Setting("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE,
+            "Whether a replica that is not in sync may lead when no other is left, at the price of lost "
+            "records."),
+)

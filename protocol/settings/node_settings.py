@@ -1,0 +1,52 @@
+"""`NODE_SETTINGS`: all settings of a node, from the tables beside this file."""
+
+from collections.abc import Iterable
+
+from minikafka.protocol.settings import (
+    broker,
+    controller,
+    coordinators,
+    logs,
+    replication,
+    security,
+    tiered_storage,
+)
+from minikafka.protocol.settings.bounds import Valid
+from minikafka.protocol.settings.declaration import MEDIUM, Setting
+from minikafka.protocol.settings.synonyms import value_with_synonyms
+
+
+def by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
+    """Settings by name, sorted by name."""
+    return {setting.name: setting for setting in sorted(settings, key=lambda setting: setting.name)}
+
+
+NODE_SETTINGS = by_name(
+    broker.SETTINGS
+    + controller.SETTINGS
+    + replication.SETTINGS
+    + logs.SETTINGS
+    + tiered_storage.SETTINGS
+    + coordinators.SETTINGS
+    + security.SETTINGS
+)
+
+
+def inherited(name: str, node_name: str, *, valid: Valid | None = None, doc: str = "") -> Setting:
+    """The setting of a topic or group that overrides a node setting.
+
+    Type, default, description and `acted_on` are those of the node setting `node_name`, and so is the bound unless
+    `valid` is given. If the node setting is null by default, its first synonym that is not null supplies the default.
+    """
+    node = NODE_SETTINGS[node_name]
+    return Setting(
+        name,
+        node.type,
+        value_with_synonyms(node_name, lambda synonym: NODE_SETTINGS[synonym].kafkas_default),
+        valid or node.valid,
+        MEDIUM,
+        "",
+        doc or node.doc,
+        node.acted_on,
+        node_name,
+    )

@@ -1,0 +1,53 @@
+"""Settings of a topic. Most override a node setting, which supplies their default (`inherited`)."""
+
+from minikafka.protocol.settings.bounds import THROTTLED, at_least
+from minikafka.protocol.settings.declaration import MEDIUM, Setting
+from minikafka.protocol.settings.node_settings import inherited
+from minikafka.protocol.settings.value_types import BOOLEAN, LIST
+
+SETTINGS: tuple[Setting, ...] = (
+    inherited("cleanup.policy", "log.cleanup.policy"),
+    inherited("compression.gzip.level", "compression.gzip.level"),
+    inherited("compression.lz4.level", "compression.lz4.level"),
+    inherited("compression.type", "compression.type"),
+    inherited("compression.zstd.level", "compression.zstd.level"),
+    inherited("delete.retention.ms", "log.cleaner.delete.retention.ms",
+              doc="How long tombstones are kept in a compacted topic."),
+    inherited("file.delete.delay.ms", "log.segment.delete.delay.ms"),
+    inherited("flush.messages", "log.flush.interval.messages"),
+    inherited("flush.ms", "log.flush.interval.ms",
+              valid=at_least(0), doc="Longest time that a message stays unflushed."),
+    Setting("follower.replication.throttled.replicas", LIST, (), THROTTLED, MEDIUM, "",
+            "Replicas whose replication is limited on the follower's side; `*` is all.", acted_on=True),
+    inherited("index.interval.bytes", "log.index.interval.bytes"),
+    Setting("leader.replication.throttled.replicas", LIST, (), THROTTLED, MEDIUM, "",
+            "Replicas whose replication is limited on the leader's side; `*` is all.", acted_on=True),
+    inherited("local.retention.bytes", "log.local.retention.bytes",
+              doc="Bytes kept on local disk with tiered storage; -2 follows `retention.bytes`."),
+    inherited("local.retention.ms", "log.local.retention.ms",
+              doc="Time kept on local disk with tiered storage; -2 follows `retention.ms`."),
+    inherited("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+    inherited("max.message.bytes", "message.max.bytes"),
+    inherited("message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms"),
+    inherited("message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms"),
+    inherited("message.timestamp.type", "log.message.timestamp.type"),
+    inherited("min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio"),
+    inherited("min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms"),
+    inherited("min.insync.replicas", "min.insync.replicas"),
+    inherited("preallocate", "log.preallocate"),
+    Setting("remote.log.copy.disable", BOOLEAN, False, None, MEDIUM, "",
+            "Whether copying to remote storage is suspended."),
+    Setting("remote.log.delete.on.disable", BOOLEAN, False, None, MEDIUM, "",
+            "Whether remote data is deleted when remote storage is switched off."),
+    Setting("remote.storage.enable", BOOLEAN, False, None, MEDIUM, "",
+            "Whether old segments are kept in remote storage."),
+    inherited("retention.bytes", "log.retention.bytes"),
+    inherited("retention.ms", "log.retention.ms",
+              valid=at_least(-1), doc="How long segments are kept; -1 is forever."),
+    inherited("segment.bytes", "log.segment.bytes"),
+    inherited("segment.index.bytes", "log.index.size.max.bytes"),
+    inherited("segment.jitter.ms", "log.roll.jitter.ms",
+              valid=at_least(0), doc="Time by which rolling is brought forward at random."),
+    inherited("segment.ms", "log.roll.ms", valid=at_least(1), doc="Time after which a new segment begins."),
+    inherited("unclean.leader.election.enable", "unclean.leader.election.enable"),
+)

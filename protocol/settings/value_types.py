@@ -1,0 +1,130 @@
+"""The types of setting values, and how their text is parsed and rendered, as in Kafka's `ConfigDef`."""
+
+import re
+from collections.abc import Callable
+from enum import IntEnum
+
+SettingValue = bool | int | float | str | tuple[str, ...] | None
+"""A parsed value: lists are tuples, passwords and classes are text, null is None."""
+
+
+class SettingType(IntEnum):
+    """The types of `ConfigDef`, with the numbers that DescribeConfigs gives them from version 3 on."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = SettingType
+INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+
+_JAVA_WHITESPACE = "".join(map(chr, range(33)))  # removed by String.trim()
+TYPE_NAMES = {
+    SettingType.BOOLEAN: "true or false",
+    SettingType.STRING: "text",
+    SettingType.INT: "a whole number of 32 bits",
+    SettingType.SHORT: "a whole number of 16 bits",
+    SettingType.LONG: "a whole number of 64 bits",
+    SettingType.DOUBLE: "a number",
+    SettingType.LIST: "a list separated by commas",
+    SettingType.CLASS: "the name of a Java class",
+    SettingType.PASSWORD: "a secret",
+}
+"""Each type in words, for error messages."""
+
+_WHOLE = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?")
+
+
+class NotOfType(ValueError):
+    """The text is not of the setting's type; the message is Kafka's."""
+
+
+def parse_text(kind: SettingType, text: str) -> SettingValue:
+    """The value of `text`, trimmed.
+
+    Raises:
+        NotOfType: the text is not of the type.
+    """
+    return _PARSERS[kind](text.strip(_JAVA_WHITESPACE))
+
+
+def render(value: SettingValue) -> str | None:
+    """The text of a parsed value as Kafka shows it: `true`, `a,b`, `1.0E-5`; None is null."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _java_double(value)
+        case tuple():
+            return ",".join(value)
+        case None:
+            return None
+        case _:
+            return str(value)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise NotOfType("Expected value to be either true or false")
+    return text.lower() == "true"
+
+
+def _whole(bits: int, kind: str) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        # 20 digits hold every 64-bit number; int() of a giant string would be slow.
+        if not _WHOLE.fullmatch(text) or len(text.lstrip("+-0")) > 20:
+            raise NotOfType(f"Not a number of type {kind}")
+        value = int(text)
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise NotOfType(f"Not a number of type {kind}")
+        return value
+
+    return parse
+
+
+def _double(text: str) -> float:
+    if text.lstrip("+-") in ("NaN", "Infinity"):
+        return float(text)
+    if found := _DECIMAL.fullmatch(text):
+        return float(found[1])
+    if found := _HEXADECIMAL.fullmatch(text):
+        return float.fromhex(found[1])
+    raise NotOfType("Not a number of type DOUBLE")
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(re.split(r"\s*,\s*", text)) if text else ()
+
+
+_PARSERS: dict[SettingType, Callable[[str], SettingValue]] = {
+    SettingType.BOOLEAN: _boolean,
+    SettingType.STRING: str,
+    SettingType.INT: _whole(32, "INT"),
+    SettingType.SHORT: _whole(16, "SHORT"),
+    SettingType.LONG: _whole(64, "LONG"),
+    SettingType.DOUBLE: _double,
+    SettingType.LIST: _list,
+    SettingType.CLASS: str,
+    SettingType.PASSWORD: str,
+}
+
+
+def _java_double(value: float) -> str:
+    """`Double.toString`: decimal from 10^-3 to 10^7, else one digit before the point and an E."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, exponent = f"{value:e}".split("e")
+    digits = repr(value).lower().split("e")[0].lstrip("-").replace(".", "").strip("0") or "0"
+    sign = "-" if mantissa.startswith("-") else ""
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
