@@ -17,7 +17,7 @@ The data on disk::
         ├── partition.metadata                    the topic's id
         ├── leader-epoch-checkpoint               which epoch began where: epochs.py
         ├── 00000000000000000000.log              a segment: segment.py, scan.py
-        ├── 00000000000000000000.index            offset → position, every 4 KiB: index.py
+        ├── 00000000000000000000.index            offset → position, every `index.interval.bytes`: index.py
         ├── 00000000000000000000.timeindex        timestamp → offset
         ├── 00000000000000000000.txnindex         aborted transactions, where there are any: transactions.py
         ├── 00000000000000002120.snapshot         producers before offset 2120: producers.py, snapshots.py
@@ -25,7 +25,7 @@ The data on disk::
         └── …                                     *.deleted: going; *.damaged: set aside by recovery
 
 The life of an append: `Log.append` sets offsets, rolls to a new segment if the old one is full, writes once,
-notes every 4 KiB or so an index entry, and takes in the producer. Nothing is synced: replication is what
+adds an index entry about every `index.interval.bytes`, and updates the producer state. Nothing is synced: replication is what
 makes records safe, unless `flush.messages` or `flush.ms` say otherwise (`Log.flush_async`, in a worker thread).
 
 The life of a read: `Log.read` finds the segment among the bases, a starting point in the sparse index, the batch

@@ -21,7 +21,7 @@ from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.checkpoint_files import EPOCHS
 from minikafka.storage.disk import Disk, FileSlice
 from minikafka.storage.flush import Flush
-from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_lookup import (
     find_aborted,
     find_batches,
@@ -107,7 +107,7 @@ class Log:
         log_start_offset: int = 0,
         topic_id: bytes | None = None,
         random: Random | None = None,
-        producer_expiration_ms: int = 86_400_000,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         on_failure: OnTrouble | None = None,
         on_damage: OnTrouble | None = None,
         on_truncation: "Callable[[Log], None] | None" = None,

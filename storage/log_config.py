@@ -1,50 +1,51 @@
-"""The topic settings that a log acts on."""
+"""`LogConfig`: the topic settings that a log uses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-_LONG_MAX = (1 << 63) - 1
+from minikafka.protocol.settings.dataclass_fields import from_values, setting_field
+from minikafka.protocol.settings.registry import NODE_SETTINGS, TOPIC_SETTINGS
+
+PRODUCER_EXPIRATION_MS = NODE_SETTINGS["producer.id.expiration.ms"].default_number
 
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Settings of one log, named as Kafka's topic settings with underscores; the defaults are Kafka's.
+    """The settings of one log, named like the topic settings with underscores.
 
     Sizes are bytes; -1 for `retention_ms` and `retention_bytes` means no limit.
     """
 
-    cleanup_policy: tuple[str, ...] = ("delete",)
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
-    delete_retention_ms: int = 86_400_000
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = _LONG_MAX
-    flush_ms: int = _LONG_MAX
-    index_interval_bytes: int = 4096
-    max_compaction_lag_ms: int = _LONG_MAX
-    max_message_bytes: int = 1_048_588
-    message_timestamp_after_max_ms: int = 3_600_000
-    message_timestamp_before_max_ms: int = _LONG_MAX
-    message_timestamp_type: str = "CreateTime"
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
-    retention_bytes: int = -1
-    retention_ms: int = 604_800_000
-    segment_bytes: int = 1_073_741_824
-    segment_index_bytes: int = 10_485_760
-    segment_jitter_ms: int = 0
-    segment_ms: int = 604_800_000
+    cleanup_policy: tuple[str, ...] = setting_field(TOPIC_SETTINGS["cleanup.policy"])
+    compression_gzip_level: int = setting_field(TOPIC_SETTINGS["compression.gzip.level"])
+    compression_lz4_level: int = setting_field(TOPIC_SETTINGS["compression.lz4.level"])
+    compression_type: str = setting_field(TOPIC_SETTINGS["compression.type"])
+    compression_zstd_level: int = setting_field(TOPIC_SETTINGS["compression.zstd.level"])
+    delete_retention_ms: int = setting_field(TOPIC_SETTINGS["delete.retention.ms"])
+    file_delete_delay_ms: int = setting_field(TOPIC_SETTINGS["file.delete.delay.ms"])
+    flush_messages: int = setting_field(TOPIC_SETTINGS["flush.messages"])
+    flush_ms: int = setting_field(TOPIC_SETTINGS["flush.ms"])
+    index_interval_bytes: int = setting_field(TOPIC_SETTINGS["index.interval.bytes"])
+    max_compaction_lag_ms: int = setting_field(TOPIC_SETTINGS["max.compaction.lag.ms"])
+    max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
+    message_timestamp_after_max_ms: int = setting_field(TOPIC_SETTINGS["message.timestamp.after.max.ms"])
+    message_timestamp_before_max_ms: int = setting_field(TOPIC_SETTINGS["message.timestamp.before.max.ms"])
+    message_timestamp_type: str = setting_field(TOPIC_SETTINGS["message.timestamp.type"])
+    min_cleanable_dirty_ratio: float = setting_field(TOPIC_SETTINGS["min.cleanable.dirty.ratio"])
+    min_compaction_lag_ms: int = setting_field(TOPIC_SETTINGS["min.compaction.lag.ms"])
+    min_insync_replicas: int = setting_field(TOPIC_SETTINGS["min.insync.replicas"])
+    preallocate: bool = setting_field(TOPIC_SETTINGS["preallocate"])
+    retention_bytes: int = setting_field(TOPIC_SETTINGS["retention.bytes"])
+    retention_ms: int = setting_field(TOPIC_SETTINGS["retention.ms"])
+    segment_bytes: int = setting_field(TOPIC_SETTINGS["segment.bytes"])
+    segment_index_bytes: int = setting_field(TOPIC_SETTINGS["segment.index.bytes"])
+    segment_jitter_ms: int = setting_field(TOPIC_SETTINGS["segment.jitter.ms"])
+    segment_ms: int = setting_field(TOPIC_SETTINGS["segment.ms"])
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> "LogConfig":
-        """From parsed values by Kafka's names (`segment.bytes`); others are left aside, absent ones keep
-        their default."""
-        found = {one.name: settings.get(one.name.replace("_", ".")) for one in fields(cls)}
-        return cls(**{name: value for name, value in found.items() if value is not None})  # type: ignore[arg-type]
+        """From parsed values by setting name; absent and null ones keep the default."""
+        return from_values(cls, settings)
 
     @property
     def only_compacts(self) -> bool:

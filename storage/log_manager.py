@@ -20,7 +20,7 @@ from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.disk import Disk
 from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
-from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.recovery import CorruptLog
 from minikafka.storage.segment import MisplacedBatches
 
@@ -55,7 +55,7 @@ class LogManager:
         config_of: Callable[[str], LogConfig] = lambda topic: LogConfig(),
         node_id: int | None = None,
         cluster_id: str | None = None,
-        producer_expiration_ms: int = 86_400_000,
+        producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         on_offline: Callable[[str, Exception], None] = lambda path, error: None,
     ) -> None:
         self.directories = [DataDirectory(disk, path) for path in directories]

@@ -25,6 +25,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.storage.batch_scan import Header
+from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS
 
 BATCHES_KEPT = 5
 """Batches of a producer whose retry is recognised: as many as a producer may have in flight."""
@@ -137,7 +138,7 @@ class ProducerStates:
         history: finds a producer's batches (oldest first) in the log, up to the one it remembers.
     """
 
-    def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = 86_400_000) -> None:
+    def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
         self._topic_partition = topic_partition
         self._producers: dict[int, Producer] = {}
         self._ongoing: dict[int, int] = {}  # First offset → producer id, growing.

@@ -210,9 +210,9 @@ class CoordinatorRuntime(Generic[S]):
         topic: str,
         new_state: Callable[[], S],
         *,
-        commit_timeout_ms: int = 5_000,
-        load_buffer_size: int = 5_242_880,
-        codec: Codec = Codec.NONE,
+        commit_timeout_ms: int,
+        load_buffer_size: int,
+        codec: Codec,
     ) -> None:
         self.topic = topic
         self._environment = environment

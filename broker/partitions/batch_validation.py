@@ -25,6 +25,8 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.records.batch import Batch, Codec, CorruptRecords, encode_batch, parse_header
 from minikafka.protocol.records.compression import decompress
+from minikafka.protocol.settings.dataclass_fields import setting_field
+from minikafka.protocol.settings.registry import TOPIC_SETTINGS
 from minikafka.storage.log_config import LogConfig
 
 HEADER_SIZE_BYTES = 61
@@ -49,10 +51,10 @@ LEVELS = {
 class Rules:
     """The settings of a topic that decide what may be appended, units as in Kafka's names."""
 
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
     log_append_time: bool = False
-    timestamp_before_max_ms: int = NO_BOUND
-    timestamp_after_max_ms: int = 3_600_000
+    timestamp_before_max_ms: int = setting_field(TOPIC_SETTINGS["message.timestamp.before.max.ms"])
+    timestamp_after_max_ms: int = setting_field(TOPIC_SETTINGS["message.timestamp.after.max.ms"])
     compacted: bool = False
     codec: Codec | None = None
     """The topic's own compression; None keeps the producer's (`compression.type=producer`)."""

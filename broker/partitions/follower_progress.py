@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.controller.metadata.records import BrokerRecord
+from minikafka.protocol.settings.dataclass_fields import setting_field
+from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 NEVER_MS = -(1 << 62)
 UNKNOWN = -1
@@ -81,7 +83,7 @@ class Surroundings:
 
     steady_ms: Callable[[], int] = _steady_zero
     brokers: Callable[[], Mapping[int, BrokerRecord]] = _nobody
-    lag_ms_max: int = 30_000
+    lag_ms_max: int = setting_field(NODE_SETTINGS["replica.lag.time.max.ms"])
 
 
 @dataclass(slots=True, frozen=True)

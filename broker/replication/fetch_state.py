@@ -29,6 +29,8 @@ from minikafka.protocol.messages.fetch import (
     ReplicaState,
 )
 from minikafka.protocol.records.record import CorruptRecords
+from minikafka.protocol.settings.dataclass_fields import setting_field
+from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 log = structlog.get_logger("minikafka.replication")
 
@@ -90,11 +92,11 @@ class Settings:
     """`replica.fetch.*`: bytes and milliseconds."""
 
     node_id: int
-    max_bytes: int = 1_048_576
-    response_max_bytes: int = 10_485_760
-    min_bytes: int = 1
-    wait_max_ms: int = 500
-    backoff_ms: int = 1_000
+    max_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.max.bytes"])
+    response_max_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.response.max.bytes"])
+    min_bytes: int = setting_field(NODE_SETTINGS["replica.fetch.min.bytes"])
+    wait_max_ms: int = setting_field(NODE_SETTINGS["replica.fetch.wait.max.ms"])
+    backoff_ms: int = setting_field(NODE_SETTINGS["replica.fetch.backoff.ms"])
 
 
 @dataclass(slots=True)

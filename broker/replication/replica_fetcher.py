@@ -27,6 +27,7 @@ from minikafka.protocol.errors import KafkaError, NetworkError, OffsetOutOfRange
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from minikafka.protocol.settings.dataclass_fields import from_values
 
 log = structlog.get_logger("minikafka.replication")
 
@@ -62,14 +63,7 @@ class Replication:
         throttle: Throttle = UNLIMITED,
     ) -> None:
         number = config.number
-        self._settings = Settings(
-            node_id=config.node_id,
-            max_bytes=number("replica.fetch.max.bytes"),
-            response_max_bytes=number("replica.fetch.response.max.bytes"),
-            min_bytes=number("replica.fetch.min.bytes"),
-            wait_max_ms=number("replica.fetch.wait.max.ms"),
-            backoff_ms=number("replica.fetch.backoff.ms"),
-        )
+        self._settings = from_values(Settings, config.values, node_id=config.node_id)
         self._timeout_ms = number("replica.socket.timeout.ms")
         self._listener = config.listeners.inter_broker
         self._image = image

@@ -17,8 +17,11 @@ How the controller's shell uses it::
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from minikafka.protocol.settings.registry import NODE_SETTINGS
+
 __all__ = ["LOST_CONNECTION_MS", "Sessions"]
 
+SESSION_TIMEOUT_MS = NODE_SETTINGS["broker.session.timeout.ms"].default_number
 LOST_CONNECTION_MS = 300
 """How long a broker has to come back whose connection was reset."""
 
@@ -47,7 +50,9 @@ class Sessions:
         lost_connection_ms: what is left of a session after its connection was reset.
     """
 
-    def __init__(self, session_timeout_ms: int = 9000, lost_connection_ms: int = LOST_CONNECTION_MS) -> None:
+    def __init__(
+        self, session_timeout_ms: int = SESSION_TIMEOUT_MS, lost_connection_ms: int = LOST_CONNECTION_MS
+    ) -> None:
         self.session_timeout_ms = session_timeout_ms
         self._lost_connection_ms = min(lost_connection_ms, session_timeout_ms)
         self._sessions: dict[int, _Session] = {}

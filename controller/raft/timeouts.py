@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from minikafka.protocol.settings.dataclass_fields import setting_field
+from minikafka.protocol.settings.registry import NODE_SETTINGS
+
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
@@ -22,13 +25,13 @@ class RaftSettings:
         observers_max: no more of them are served at the same time.
     """
 
-    election_timeout: float = 0.4
-    fetch_timeout: float = 0.8
-    retry_backoff: float = 0.05
-    request_timeout: float = 0.3
-    fetch_wait: float = 0.3
-    fetch_bytes_max: int = 1 << 20
-    snapshot_bytes_max: int = 1 << 20
+    election_timeout: float
+    fetch_timeout: float
+    retry_backoff: float
+    request_timeout: float
+    fetch_wait: float
+    fetch_bytes_max: int = setting_field(NODE_SETTINGS["controller.quorum.fetch.max.bytes"])
+    snapshot_bytes_max: int = setting_field(NODE_SETTINGS["controller.quorum.fetch.snapshot.max.bytes"])
     snapshot_size_max: int = 1 << 30
     observer_session: float = 300.0
     observers_max: int = 1000

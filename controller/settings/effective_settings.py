@@ -18,6 +18,7 @@ from minikafka.protocol.settings.registry import (
     TOPIC_SETTINGS,
     SettingValue,
     node_synonyms,
+    value_with_synonyms,
 )
 
 __all__ = ["ALL_BROKERS", "ConfigSource", "InForce", "ResourceType"]
@@ -119,13 +120,11 @@ class InForce:
             return NODE_SETTINGS[name].parse(texts[name]) if name in texts else self.static.default(name)
 
         values = {
-            name: node(setting.synonym) if setting.synonym else setting.kafkas_default
+            name: value_with_synonyms(setting.synonym, node) if setting.synonym else setting.kafkas_default
             for name, setting in TOPIC_SETTINGS.items()
         }
-        values["retention.ms"] = _unlimited_as_minus_one(_first_ms(node, _RETENTION))
-        values["segment.ms"] = _first_ms(node, _ROLL)
-        values["segment.jitter.ms"] = _first_ms(node, _ROLL_JITTER)
-        values["flush.ms"] = _first_ms(node, _FLUSH)
+        retention_ms = values["retention.ms"]
+        values["retention.ms"] = max(retention_ms, -1) if isinstance(retention_ms, int) else -1
         return values
 
     def topic_sources(self) -> dict[str, ConfigSource]:
@@ -175,22 +174,3 @@ class InForce:
         }
         own = {key: GROUP_SETTINGS[key].parse(text) for key, text in given.items() if key in GROUP_SETTINGS}
         return {**values, **own}
-
-
-_HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
-_RETENTION = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
-_ROLL = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
-_ROLL_JITTER = (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS))
-_FLUSH = (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1))
-
-
-def _first_ms(node: Callable[[str], SettingValue], names: tuple[tuple[str, int], ...]) -> int:
-    """The first of several settings that is not null, in milliseconds."""
-    for name, unit_ms in names:
-        if isinstance(value := node(name), int):
-            return value * unit_ms
-    raise AssertionError(f"{names[-1][0]} has a default")
-
-
-def _unlimited_as_minus_one(value: int) -> int:
-    return max(value, -1)

@@ -103,6 +103,12 @@ class Setting:
         return None if isinstance(self.default, _Required) else self.default
 
     @property
+    def default_number(self) -> int:
+        """The default of a setting of whole numbers that is not null."""
+        assert isinstance(self.default, int), f"{self.name} has the default {self.default!r}"
+        return self.default
+
+    @property
     def default_text(self) -> str | None:
         """Kafka's default as text; None if it is null or the setting is required."""
         return None if isinstance(self.default, _Required) else self.render(self.default)

@@ -1,4 +1,4 @@
-"""The reference page of all settings, `docs/settings.md`, made from their declarations."""
+"""Generates the reference page of all settings, `docs/settings.md`, from their declarations."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,21 +19,21 @@ __all__ = ["settings_page"]
 _INTRODUCTION = """\
 # Settings
 
-Made from the declarations in `protocol/settings*.py`; a test holds this page to them.
+Generated from the declarations in `protocol/settings/`; a test verifies that this page is up to date.
 
-Names, types, bounds and defaults are those of Apache Kafka 4.3. A node takes them from a `.properties` file
-(`--config`), from the environment (`KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` for `log.dirs`) and from
-`--set name=value`; the later of these counts more. Topics, groups and running nodes are changed with
-AlterConfigs, by any tool for Kafka. A wrong value is refused with what is allowed, an unknown name warned about.
+Names, types, bounds and defaults are those of Apache Kafka 4.3. A node reads its settings from a `.properties` file
+(`--config`), from environment variables (`KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` for `log.dirs`) and from
+`--set name=value`, in increasing order of precedence. The settings of topics, groups and running nodes are changed
+with AlterConfigs, by any Kafka tool. An invalid value is an error, an unknown name a warning.
 
-*Not acted on* marks what minikafka knows and checks, but what changes nothing.
+*Not supported* marks settings that minikafka parses and validates but that have no effect.
 """
 
 _OWN = """\
 ## Defaults that differ from Kafka's
 
-One node works with no file at all. Replication factors and min.isr of internal topics keep Kafka's defaults, but
-where they are not given they follow the number of live brokers.
+A single node starts without a configuration file. The replication factors and `min.isr` of internal topics have
+Kafka's defaults, but if they are not configured, they are limited to the number of live brokers.
 
 | setting | minikafka | Kafka | why |
 |---|---|---|---|
@@ -44,7 +44,7 @@ def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
     """The page, in Markdown.
 
     Args:
-        own_defaults: name to default and reason, where minikafka's differs from Kafka's.
+        own_defaults: name to default and reason, for settings whose default differs from Kafka's.
     """
     own = "".join(
         f"| `{name}` | {_code(text)} | {_kafkas(NODE_SETTINGS[name])} | {why} |\n"
@@ -53,12 +53,12 @@ def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
     parts = [
         _INTRODUCTION,
         _OWN + own,
-        _section("Node settings", "of a node, in its file", NODE_SETTINGS.values()),
-        _section("Topic settings", "of a topic; the default is the node setting behind", TOPIC_SETTINGS.values()),
-        _section("Group settings", "of a group; the default is the node setting behind", GROUP_SETTINGS.values()),
-        _section("Replication throttles", "of a node, set while it runs", THROTTLE_SETTINGS.values()),
+        _section("Node settings", "of a node, set in its configuration", NODE_SETTINGS.values()),
+        _section("Topic settings", "of a topic; the default is the value of the node setting", TOPIC_SETTINGS.values()),
+        _section("Group settings", "of a group; the default is the value of the node setting", GROUP_SETTINGS.values()),
+        _section("Replication throttles", "of a node, set dynamically", THROTTLE_SETTINGS.values()),
         _section("Client metrics", "of a client metrics subscription", CLIENT_METRICS_SETTINGS.values()),
-        _section("Client quotas", "of a user, a client id, or both together", QUOTA_SETTINGS.values()),
+        _section("Client quotas", "of a user, a client id, or both", QUOTA_SETTINGS.values()),
     ]
     return "\n".join(parts)
 
@@ -70,7 +70,7 @@ def _section(title: str, what: str, settings: Iterable[Setting]) -> str:
         [
             f"## {title}",
             "",
-            f"{len(declared)} settings {what}; {acted} are acted on.",
+            f"{len(declared)} settings {what}; {acted} are supported.",
             "",
             *map(_entry, declared),
             "",
@@ -85,7 +85,7 @@ def _entry(setting: Setting) -> str:
     facts += [f"node setting `{setting.synonym}`"] if setting.synonym else []
     synonyms = [f"`{name}`" for name in node_synonyms(setting.name) if name != setting.name]
     facts += [f"see also {', '.join(synonyms)}"] if synonyms else []
-    mark = "" if setting.acted_on else " *Not acted on.*"
+    mark = "" if setting.acted_on else " *Not supported.*"
     return f"- **`{setting.name}`** ({'; '.join(facts)}). {setting.doc}{mark}"
 
 

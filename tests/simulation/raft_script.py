@@ -27,7 +27,9 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from minikafka.controller.raft import ElectionState, EpochEnd, Inconsistent, Raft, RaftSettings, SnapshotId
+from support.raft_settings import raft_settings
+
+from minikafka.controller.raft import ElectionState, EpochEnd, Inconsistent, Raft, SnapshotId
 from minikafka.controller.raft.effects import (
     Answer,
     Ask,
@@ -58,7 +60,7 @@ from simulation.raft_log import HEAD, DiskLog, Entry, SimulatedLog
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SETTINGS = RaftSettings(snapshot_bytes_max=8)
+SETTINGS = raft_settings(snapshot_bytes_max=8)
 
 
 class Middle(Random):

@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from support.raft_settings import raft_settings
+
 from minikafka.controller.raft import ElectionState, Raft, RaftSettings, Role
 from minikafka.controller.raft.effects import (
     Answer,
@@ -30,7 +32,7 @@ from minikafka.controller.raft.messages import Request, Response, request_from_m
 from simulation.raft_checks import Checker, Violation
 from simulation.raft_log import DiskLog, SimulatedLog
 
-SETTINGS = RaftSettings(fetch_bytes_max=400, snapshot_bytes_max=40)
+SETTINGS = raft_settings(fetch_bytes_max=400, snapshot_bytes_max=40)
 
 
 @dataclass(slots=True)

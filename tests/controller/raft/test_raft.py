@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 from simulation.raft_log import DiskLog, SimulatedLog
 from simulation.raft_script import Middle
+from support.raft_settings import raft_settings
 
 from minikafka.controller.raft import ElectionState, NotLeader, Raft, RaftSettings, Role
 from minikafka.controller.raft.effects import Answer, Ask
@@ -23,7 +24,7 @@ def a_node(node_id: int = 1, voters: tuple[int, ...] = (1, 2, 3), settings: Raft
         voters=voters,
         log=SimulatedLog(DiskLog(), lambda base, previous_epoch, entry: None),
         election=ElectionState(),
-        settings=settings or RaftSettings(),
+        settings=settings or raft_settings(),
         random=Middle(0),
         now=0.0,
     )
@@ -90,14 +91,14 @@ def test_nobody_else_tells_of_others() -> None:
 
 
 def test_observers_that_are_gone_are_forgotten() -> None:
-    raft = a_leader(RaftSettings(fetch_timeout=1e6, observer_session=10.0))
+    raft = a_leader(raft_settings(fetch_timeout=1e6, observer_session=10.0))
     raft.request(1.0, 8, fetch(8, 1), "of 8")
     raft.request(20.0, 9, fetch(9, 1), "of 9")
     assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 9]
 
 
 def test_too_many_observers_make_room_for_each_other_and_all_are_answered() -> None:
-    raft = a_leader(RaftSettings(observers_max=2))
+    raft = a_leader(raft_settings(observers_max=2))
     answered: list[object] = []
     for node_id in (11, 12, 13):
         effects = raft.request(0.3 + node_id / 1000, node_id, fetch(node_id, 1, wait=10_000), node_id)
@@ -132,4 +133,4 @@ def test_an_observer_cannot_stand() -> None:
 @pytest.mark.parametrize("wrong", [{"election_timeout": 0.0}, {"fetch_wait": 0.8}, {"retry_backoff": -1.0}], ids=str)
 def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"fetch|timeouts"):
-        RaftSettings(**wrong)
+        raft_settings(**wrong)

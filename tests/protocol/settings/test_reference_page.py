@@ -1,6 +1,6 @@
-"""The reference page of settings is the one that the declarations make.
+"""`docs/settings.md` is up to date.
 
-After a change: `python -c "from minikafka.broker.settings.node_config import OWN_DEFAULTS as d; from
+To regenerate it: `python -c "from minikafka.broker.settings.node_config import OWN_DEFAULTS as d; from
 minikafka.protocol.settings.reference_page import settings_page as p; print(p(d), end='')" > docs/settings.md`
 """
 
@@ -14,11 +14,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == settings_page(OWN_DEFAULTS), "see the head of this file for how to make it anew"
+    assert PAGE.read_text() == settings_page(OWN_DEFAULTS), "the docstring of this file tells how to regenerate it"
 
 
-def test_what_is_not_acted_on_is_marked() -> None:
+def test_settings_without_effect_are_marked() -> None:
     lines = settings_page({}).splitlines()
     for name, setting in NODE_SETTINGS.items():
         (line,) = [line for line in lines if line.startswith(f"- **`{name}`** (") and "node setting" not in line][:1]
-        assert line.endswith("*Not acted on.*") != setting.acted_on
+        assert line.endswith("*Not supported.*") != setting.acted_on
