@@ -25,8 +25,8 @@ The data on disk::
         └── …                                     *.deleted: going; *.damaged: set aside by recovery
 
 The life of an append: `Log.append` sets offsets, rolls to a new segment if the old one is full, writes once,
-adds an index entry about every `index.interval.bytes`, and updates the producer state. Nothing is synced: replication is what
-makes records safe, unless `flush.messages` or `flush.ms` say otherwise (`Log.flush_async`, in a worker thread).
+adds an index entry about every `index.interval.bytes`, and updates the producer state. Nothing is synced: replication
+is what makes records safe, unless `flush.messages` or `flush.ms` say otherwise (`Log.flush_async`, in a worker thread).
 
 The life of a read: `Log.read` finds the segment among the bases, a starting point in the sparse index, the batch
 by scanning headers from there, and answers with a `FileSlice` for sendfile.
