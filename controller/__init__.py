@@ -1,73 +1,58 @@
-"""The cluster's memory and judgement: what there is, who keeps it, and whether a change is allowed.
+"""The controller: the cluster's metadata (brokers, topics, partitions, settings), and the decisions that change it.
 
-The idea: a request becomes a *decision*, a pure function of what the cluster knows and what is asked; a decision is
-a list of *records* and a reply; records go into the metadata log; and only `image.apply(record)` changes what the
-cluster knows, live, after a restart and on a follower alike.
+A request becomes a *decision*, a pure function of the metadata image and the request. Its result is a list of *records*
+and a reply. The records are appended to the metadata log, and only `Image.apply` changes the image, in the same way
+live, after a restart and on a follower.
 
-The life of a CreateTopics::
+The life of a CreateTopics on a node of a cluster::
 
-    broker/apis/forwarded.py      await controller.handle(request, version)
-    controller.py                 one queue, one task: takes what waits
-    decisions/create_topics.py    decide(image, request, context) -> Decision([TopicRecord, …], response)
-    metadata_log.py               append: a batch for each decision, all that wait in one write
-                                  commit: on the device
-    image.py                      apply each record
-    (subscribers)                 the broker opens the logs of its new partitions
-    controller.py                 the reply goes out: the topic can be used
+    broker/apis/forwarded.py            await controller.handle(request, version)
+    quorum_controller.py                read-only requests are answered from the image; the rest is forwarded
+    decisions/forwarding_rules.py       what the node decides itself (its own log levels)
+    active/forwarded_requests.py        the request in Kafka's encoding, over a connection of quorum/peers.py
+    active/active_controller.py         on the leader: queued in request_queue.py
+    decisions/create_topics.py          decide(image, request, context) -> Decision([TopicRecord, ...], response)
+    active/leadership_term.py           appended to Raft, one batch per decision
+    raft/ quorum/raft_driver.py         synced by a majority: committed
+    quorum/metadata_applier.py          on every node: applied to the image; the broker opens its new partitions' logs
+    quorum_controller.py                the response, once this node's image has the topic
 
-Who has a question instead of a change (`DESCRIPTIONS` in `decisions/routing.py`, `describe_configs.py`) reads the
-image and waits for nobody.
+On a lone node `standalone_controller.py` does all of it: one task decides, appends to `standalone_log.py`, syncs,
+applies and replies.
 
-In a cluster every node has a `QuorumController` with the same face. It follows the quorum of the metadata log (Raft in
-pull form: whoever is behind fetches) and hands what is to be decided to the *active controller*, where the leader is::
+The packages and files:
 
-    cluster.py              handle: hand_on.py says what this node answers itself; the rest goes to the leader
-    forwarding.py link.py   a frame: API key, version, the request in Kafka's own encoding
-    active.py term.py       on the leader: decide against an image that runs ahead, append to Raft
-    raft/ quorum.py         synced by a majority: committed, on the leader first, by the next Fetch everywhere
-    applying.py             every node: apply each record, tell the subscribers, move on
-    cluster.py              the reply, as soon as this node's own image has what was decided
+- `quorum_controller.py`: `QuorumController`, the controller of every node of a cluster.
+- `standalone_controller.py`, `standalone_log.py`: `StandaloneController` of a lone node, and its metadata log.
+- `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
+- `decisions/`: one pure module per kind of request; `routing.py` is their table.
+- `metadata/`: records, image, snapshots, and what both metadata logs have in common.
+- `settings/`: static and effective settings, DescribeConfigs, the metadata log's directories.
+- `quorum/`: Raft over disk and network: driver, log, applier, peer connections, handshake.
+- `raft/`: Raft in pull form, pure.
 
-The rooms in it::
-
-    records.py       the facts, as msgpack maps; an unknown kind or version is refused
-    image.py         the cluster as the facts tell it
-    snapshots.py     an image as facts again, as bytes; snapshot_files.py keeps the newest
-    inbox.py         who waits for a decision: a queue, decided many at a time
-    controller.py    a node alone: one task decides, appends, commits, applies, replies
-    metadata_log.py  its log: what is on the one disk is committed
-    cluster.py       a node of several: the same face; starts what follows
-    active.py term.py sessions.py           the active controller: its queue, its timers, who was heard of when
-    applying.py progress.py                 what is committed becomes the image; who waits for that
-    raft/ raft_log.py quorum.py             the quorum: pure core, its log and election state, its driver
-    peers.py link.py frames.py network.py   connections between nodes: hello, questions, answers
-    forwarding.py quorum_settings.py quorum_description.py   small print of the above
-    formatting.py    whose the data directories are; there is no format step
-    decisions/       one module for each kind of request, all pure; routing.py is their table
-    placement.py     where replicas go
-    static.py        what a node was started with
-    in_force.py      which value of a setting counts, and describe_configs.py, which tells it
+They import each other in one direction: raft, metadata, settings, decisions, active; quorum uses the first three.
 
 The data on disk::
 
     <metadata.log.dir>/__cluster_metadata-0/
     ├── 00000000000000000000.log …                       a `storage.Log`; each record is a msgpack map
-    ├── 00000000000000000123-0000000002.checkpoint       an image: all below offset 123, of term 2
-    ├── quorum-state                                     epoch and vote; absent where the node is alone
-    └── .lock                                            held by the process that uses it
+    ├── 00000000000000000123-0000000002.checkpoint       a snapshot: everything below offset 123, leader epoch 2
+    ├── quorum-state                                     epoch and vote; absent on a lone node
+    └── .lock                                            held by the process that uses the directory
 
-Caveats:
+*Caveats*
 
-- The voters of a quorum are fixed: those of `controller.quorum.voters`, or the controllers found at
-  `controller.quorum.bootstrap.servers`. Of the latter, nodes that all start again at once need all of them to be there;
-  adding and removing voters (KIP-853) is missing.
+- The voters of a quorum are fixed: those of `controller.quorum.voters`, or the controllers discovered at
+  `controller.quorum.bootstrap.servers`. If all of the latter start at once, all must be up. Adding and
+  removing voters (KIP-853) is missing.
 - A voter whose disk was wiped may vote again, as in Kafka with fixed voters: wipe one at a time, and never a majority.
-- A decision that was under way when its leader went may have been carried out or not. It is repeated where that is the
-  same as once. UnregisterBroker is answered NOT_CONTROLLER instead; of CreateTopics, CreatePartitions and DeleteTopics,
-  whose answers have no room for that, the connection is closed: who sends it again may meet what it has done itself
-  (TOPIC_ALREADY_EXISTS).
-- The controller listener is for nodes of minikafka: it speaks msgpack frames, in the clear, to whoever says hello.
-- Quotas and SCRAM credentials are kept and told; nobody obeys them yet.
-- Metadata of Apache Kafka itself is not read: a data directory that Kafka has used is refused.
+- A decision that was pending when its leader lost leadership may have been carried out or not. Idempotent requests are
+  retried. UnregisterBroker is answered with NOT_CONTROLLER. The responses of CreateTopics, CreatePartitions and
+  DeleteTopics have no error for that, so the connection is closed; a client that retries may get TOPIC_ALREADY_EXISTS
+  because of its own first attempt.
+- The controller listener is for minikafka nodes only: msgpack frames, unencrypted, without authentication.
+- Quotas and SCRAM credentials are stored and described, but not enforced yet.
+- Metadata written by Apache Kafka is not read: a data directory that Kafka has used is refused.
 - The names and bounds of settings are Kafka's; policies, config providers and other Java classes are not loaded.
 """

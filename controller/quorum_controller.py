@@ -1,8 +1,8 @@
-"""The controller as every node of a cluster has it: an image that follows the quorum, and a way to change it.
+"""The controller on every node of a cluster: an image that follows the quorum, and requests to change it.
 
-Whoever is asked for a change hands it to the active controller, which is on the node that leads the quorum, and returns
-when this node's own image has it. While nobody leads it is asked again: always where it certainly was not carried out;
-where that is not known, only if doing it twice is as good as doing it once. Trio: it starts the quorum's tasks.
+A request that changes metadata is forwarded to the active controller, on the node that leads the quorum; the response
+is returned once this node's own image has the change. While there is no active controller the request is retried if it
+was certainly not carried out, or if it is idempotent. Trio: starts the quorum's tasks.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,34 +13,39 @@ import structlog
 import trio
 
 from minikafka.controller.active.active_controller import ActiveController
-from minikafka.controller.active.leadership_term import Term, TermEnded
+from minikafka.controller.active.forwarded_requests import (
+    error_body,
+    is_idempotent,
+    request_body,
+    request_from,
+    response_body,
+    response_from,
+)
+from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import split
 from minikafka.controller.decisions.producer_ids import ProducerIds
 from minikafka.controller.decisions.routing import DESCRIPTIONS
-from minikafka.controller.forwarding import (
-    answer_body,
-    error_body,
-    is_repeatable,
-    request_body,
-    request_from,
-    response_from,
-)
-from minikafka.controller.metadata.cluster_ids import data_directories, known_cluster_id, metadata_directory
+from minikafka.controller.metadata.cluster_ids import known_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ClusterRecord, Record
-from minikafka.controller.metadata_applier import Applier, Subscriber
+from minikafka.controller.quorum.handshake import ConnectionLost
+from minikafka.controller.quorum.metadata_applier import MetadataApplier, Subscriber
 from minikafka.controller.quorum.peer_connection import Reply
-from minikafka.controller.quorum.peer_frames import BadFrame
+from minikafka.controller.quorum.peer_frames import MalformedFrame
 from minikafka.controller.quorum.peer_network import Network
-from minikafka.controller.quorum.peers import Lost, Peers, Unreachable
+from minikafka.controller.quorum.peers import Peers, Unreachable
 from minikafka.controller.quorum.quorum_description import QuorumDescription, described
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
-from minikafka.controller.quorum.raft_driver import Quorum
-from minikafka.controller.quorum.raft_log import StoredLog
-from minikafka.controller.raft import SnapshotId
+from minikafka.controller.quorum.raft_driver import RaftDriver
+from minikafka.controller.quorum.raft_log import StoredRaftLog
+from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.controller.settings.metadata_log_settings import (
+    data_directories,
+    metadata_directory,
+    metadata_log_config,
+)
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.controller.standalone_log import metadata_log_config
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -52,31 +57,31 @@ __all__ = ["QuorumController"]
 log = structlog.get_logger("minikafka.controller")
 
 RETRY_S = 0.05
-LOST_LATELY_S = 2.0
-"""What broke a connection longer ago does not explain the end of the last leader."""
-GRACE_S = 1.0
-"""The active controller keeps to a request's timeout by itself; its answer must still find somebody."""
+RECENTLY_LOST_S = 2.0
+"""Connections lost longer ago than this were not lost because of the last leader's end."""
+RESPONSE_GRACE_S = 1.0
+"""The active controller enforces a request's timeout; its response must still arrive in time."""
 FORWARDED_MAX = 1000
 
 
 class QuorumController:
-    """See above. `run` it before anything is asked of it.
+    """The controller of a node in a cluster. `run` must have started before the first request.
 
     Args:
-        static: what the node was started with.
-        settings: of the quorum.
-        disk: where the metadata log is kept.
-        network: how the nodes are connected.
+        static: the settings that the node was started with.
+        settings: the settings of the quorum.
+        disk: the disk of the metadata log.
+        network: connects the nodes.
         now_ms: the wall clock.
-        random: ids, places, election timeouts.
+        random: the source of ids, replica placement and election timeouts.
         log_levels: level by logger of this node; changed in place.
-        set_log_level: called with logger and level when one is changed.
+        set_log_level: called with logger and level when a level is changed.
 
     Attributes:
-        broker_epoch: of this node's registration as a broker, -1 before; set by whoever registers it.
+        broker_epoch: the epoch of this node's broker registration, set by `broker/node/registration.py`; -1 before.
 
     Raises:
-        WrongDirectory, UnreadableRecord, BlockingIOError: the data is not fit to start with.
+        WrongDirectory, UnreadableRecord, BlockingIOError: the data directories cannot be used.
     """
 
     def __init__(
@@ -100,8 +105,8 @@ class QuorumController:
         self._random = random
         self._set_log_level = set_log_level
         self._cluster_id = known_cluster_id(disk, data_directories(static), static.node_id)
-        self._stored = StoredLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
-        self._applier = Applier(
+        self._stored = StoredRaftLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
+        self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")
         )
         self._applier.subscribe(self._check_cluster)
@@ -111,82 +116,82 @@ class QuorumController:
             network=network,
             voters=settings.voters,
             cluster_id=lambda: self._cluster_id,
-            learn=self._learn,
-            on_ask=self._asked,
-            on_lost=self._lost,
-            on_refused=self._refused,
+            on_cluster_id=self._on_cluster_id,
+            on_request=self._on_request,
+            on_connection_lost=self._on_connection_lost,
+            on_refused=self._on_refused,
         )
-        self._quorum: Quorum | None = None
+        self._raft: RaftDriver | None = None
         self._active: ActiveController | None = None
-        self._scope_of_term = trio.CancelScope()
+        self._term_scope = trio.CancelScope()
         self._leader_changed = trio.Event()
-        self._asking: dict[trio.CancelScope, int] = {}
-        self._refusing: set[int] = set()
-        self._gone: dict[int, float] = {}
-        self._forwarded = 0
+        self._forwarding: dict[trio.CancelScope, int] = {}
+        self._refused_by: set[int] = set()
+        self._lost_connections: dict[int, float] = {}
+        self._forwarded_count = 0
         self._nursery: trio.Nursery | None = None
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def image(self) -> Image:
-        """The cluster, as committed and known here."""
+        """The metadata that is committed and applied on this node."""
         return self._applier.image
 
     @property
     def offset(self) -> int:
-        """Everything before is applied here."""
+        """Every record before it is applied on this node."""
         return self._applier.progress.offset
 
     @property
     def cluster_id(self) -> str | None:
-        """None before the first leader has named it."""
+        """None until the first leader has generated it and this node has learned it."""
         return self._cluster_id
 
     @property
     def leader_id(self) -> int:
-        """The node of the active controller; -1 where none is known."""
-        return -1 if self._quorum is None else self._quorum.leader_id
+        """The node of the active controller; -1 if unknown."""
+        return -1 if self._raft is None else self._raft.leader_id
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the quorum."""
-        return 0 if self._quorum is None else self._quorum.epoch
+        """The leader epoch of the quorum."""
+        return 0 if self._raft is None else self._raft.epoch
 
     @property
     def snapshot_offset(self) -> int:
-        """What the newest snapshot stands for: everything before."""
+        """The offset of the newest snapshot, which replaces every record before it."""
         snapshot = self._stored.latest_snapshot()
         return 0 if snapshot is None else snapshot.offset
 
     @property
     def is_active(self) -> bool:
-        """Whether the active controller is here."""
+        """Whether this node is the active controller."""
         return self._active is not None
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Have `subscriber` called with committed records, after the image has changed and before anybody is answered.
-        What it raises ends the node."""
+        """Call `subscriber` with committed records, after the image has changed and before requests are answered. An
+        exception from it stops the node."""
         self._applier.subscribe(subscriber)
 
-    async def until(self, offset: int) -> None:
-        """Wait until everything before is applied here."""
-        await self._applier.progress.until(offset)
+    async def wait_applied(self, offset: int) -> None:
+        """Wait until everything before `offset` is applied on this node."""
+        await self._applier.progress.wait_for(offset)
 
-    async def formatted(self) -> str:
-        """The cluster id, once this node's image has it."""
+    async def wait_for_cluster_id(self) -> str:
+        """Wait until this node's image has the cluster id; returns it."""
         while not self.image.cluster_id:
-            await self._applier.progress.grown()
+            await self._applier.progress.wait_advanced()
         return self.image.cluster_id
 
-    # -- what is done --------------------------------------------------------------------------------------------
+    # -- running and requests ------------------------------------------------------------------------------------
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take part until cancelled. Whatever this raises, the node must stop.
+        """Run until cancelled. After any exception the node must stop.
 
         Raises:
-            OSError: a port cannot be had.
-            WrongDirectory: this node belongs to another cluster than the others, or has another node's id.
+            OSError: a port cannot be bound.
+            WrongDirectory: this node belongs to another cluster than the others, or its node id is taken.
         """
         listeners: list[trio.abc.Listener[trio.abc.Stream]] = []
         for host, port in self._settings.listen_on:
@@ -197,58 +202,58 @@ class QuorumController:
             task_status.started()
             if not self._peers.voters:
                 await self._find_voters()
-            self._quorum = Quorum(
+            self._raft = RaftDriver(
                 node_id=self._static.node_id,
                 voters=list(self._peers.voters),
                 stored=self._stored,
                 settings=self._settings.raft,
                 random=self._random,
-                ask=lambda peer, body: self._peers.ask(peer, "raft", body),
-                told=self,
+                send_request=lambda peer, body: self._peers.request(peer, "raft", body),
+                listener=self,
                 wall_clock_ms=self._now_ms,
             )
-            nursery.start_soon(self._quorum.run)
+            nursery.start_soon(self._raft.run)
             nursery.start_soon(self._applier.run)
-            nursery.start_soon(self._tell_progress)
+            nursery.start_soon(self._report_progress)
 
     async def _find_voters(self) -> None:
         found = await self._peers.discover(self._settings.bootstrap, wait_for_all=self._settings.is_controller)
-        log.info("found the quorum", voters=sorted(found))
+        log.info("quorum voters discovered", voters=sorted(found))
         self._peers.voters = found
 
     async def handle(self, request: Any, version: int) -> Any:
-        """The response to a request message; what it changes is known here.
+        """The response to a request message; its changes are applied on this node.
 
         Raises:
-            KafkaError: for the request as a whole; NOT_CONTROLLER where nobody knows whether it was carried out,
-                REQUEST_TIMED_OUT where no active controller was found in time.
+            KafkaError: the request fails as a whole; NOT_CONTROLLER if its outcome is unknown, REQUEST_TIMED_OUT if
+                there was no active controller in time.
         """
         describe = DESCRIPTIONS.get(type(request))
         if describe is not None:
             return describe(self.image, request, version)
-        handed = split(self.image, request, Context(self._static, self._random, version, self.log_levels))
-        for logger, level in handed.log_levels.items():
+        forwarded = split(self.image, request, Context(self._static, self._random, version, self.log_levels))
+        for logger, level in forwarded.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)
-        return handed.merge(None if handed.request is None else await self._carried_out(handed.request, version))
+        return forwarded.merge(None if forwarded.request is None else await self._forward(forwarded.request, version))
 
-    async def _carried_out(self, request: Any, version: int) -> Any:
-        """The response of the active controller, whoever that comes to be."""
-        # Decisions see to it that without time left nothing happens, in the words of each API.
+    async def _forward(self, request: Any, version: int) -> Any:
+        """The response of the active controller; retries on the next one where that is safe."""
+        # A request without time left is refused by its decision, with the error of its API.
         timeout_ms = max(0, getattr(request, "timeout_ms", 0)) or self._static.number("request.timeout.ms")
-        with trio.move_on_after(timeout_ms / 1000 + GRACE_S):
+        with trio.move_on_after(timeout_ms / 1000 + RESPONSE_GRACE_S):
             while True:
                 changed = self._leader_changed
                 try:
                     response, offset = await self._attempt(request, version)
-                    await self.until(offset)
+                    await self.wait_applied(offset)
                     return response
                 except TermEnded as error:
-                    if not error.certain and not is_repeatable(request):
+                    if not error.certain and not is_idempotent(request):
                         raise
                 with trio.move_on_after(RETRY_S):
                     await changed.wait()
-        raise RequestTimedOutError("no active controller carried this out in time")
+        raise RequestTimedOutError("there was no active controller in time")
 
     async def allocate_producer_ids(self) -> ProducerIds:
         """The next block of producer ids for this node. Raises KafkaError."""
@@ -259,49 +264,49 @@ class QuorumController:
         return ProducerIds(response.producer_id_start, response.producer_id_len)
 
     async def describe_quorum(self) -> QuorumDescription:
-        """As the leader knows it. Raises RequestTimedOutError where none answers in time."""
+        """The leader's view of the quorum. Raises RequestTimedOutError if no leader responds in time."""
         with trio.move_on_after(self._static.number("request.timeout.ms") / 1000):
             while True:
-                described = await self._describe_quorum()
-                if described is not None:
-                    return described
+                found = await self._try_describe_quorum()
+                if found is not None:
+                    return found
                 await trio.sleep(RETRY_S)
-        raise RequestTimedOutError("no leader of the quorum answered in time")
+        raise RequestTimedOutError("no leader of the quorum responded in time")
 
-    async def _describe_quorum(self) -> QuorumDescription | None:
-        if self._quorum is not None and self._quorum.is_leader:
-            return self._own_description(self._quorum)
+    async def _try_describe_quorum(self) -> QuorumDescription | None:
+        if self._raft is not None and self._raft.is_leader:
+            return self._describe_as_leader(self._raft)
         try:
             with trio.move_on_after(self._settings.raft.fetch_timeout):
-                return QuorumDescription.from_map(await self._peers.ask(self.leader_id, "describe", {}))
-        except (Unreachable, Lost, BadFrame):
+                return QuorumDescription.from_map(await self._peers.request(self.leader_id, "describe", {}))
+        except (Unreachable, ConnectionLost, MalformedFrame):
             pass
         return None
 
-    def _own_description(self, quorum: Quorum) -> QuorumDescription:
+    def _describe_as_leader(self, quorum: RaftDriver) -> QuorumDescription:
         now, now_ms = trio.current_time(), self._now_ms()
         replicas = tuple(described(one, now=now, now_ms=now_ms) for one in quorum.replicas())
         return QuorumDescription(quorum.leader_id, quorum.epoch, quorum.high_watermark, replicas)
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:
-        """Where the controllers are, by id; empty before they are found."""
+        """The addresses of the controllers by id; empty before they are discovered."""
         return self._peers.voters
 
     async def resign(self) -> None:
-        """Where this node leads, let another one, and give it a moment to hear of that."""
-        if self._quorum is not None and self._quorum.is_leader:
-            self._quorum.resign()
+        """Give up leadership of the quorum, if this node has it, and leave the followers a moment to notice."""
+        if self._raft is not None and self._raft.is_leader:
+            self._raft.resign()
             await trio.sleep(RETRY_S)
 
     def close(self) -> None:
         """Close the log."""
         self._stored.close()
 
-    # -- asking the active controller ----------------------------------------------------------------------------
+    # -- requests to the active controller -----------------------------------------------------------------------
 
     async def _attempt(self, request: Any, version: int) -> tuple[Any, int]:
-        """Response, and the offset that it rests on. Raises KafkaError, TermEnded."""
+        """Response, and the offset up to which it must be applied. Raises KafkaError, TermEnded."""
         if self._active is not None:
             outcome = await self._active.handle(request, version)
             return outcome.reply, outcome.end_offset
@@ -309,82 +314,82 @@ class QuorumController:
         if leader in (-1, self._static.node_id):
             raise TermEnded(certain=True)
         scope = trio.CancelScope()
-        self._asking[scope] = leader
+        self._forwarding[scope] = leader
         try:
             with scope:
-                body = await self._peers.ask(leader, "forward", request_body(request, version))
+                body = await self._peers.request(leader, "forward", request_body(request, version))
                 return response_from(request, version, body)
         except Unreachable:
             raise TermEnded(certain=True) from None
-        except Lost:
+        except ConnectionLost:
             raise TermEnded(certain=False) from None
         finally:
-            del self._asking[scope]
-        raise TermEnded(certain=False)  # another leads meanwhile
+            del self._forwarding[scope]
+        raise TermEnded(certain=False)  # the leader has changed meanwhile
 
-    async def _tell_progress(self) -> None:
-        """As a broker, have the active controller know how far this node is: whoever creates a topic waits for that."""
+    async def _report_progress(self) -> None:
+        """Report the applied offset of this broker to the active controller: CreateTopics waits for it."""
         while True:
             changed, offset = self._leader_changed, self.offset
-            if self.broker_epoch >= 0 and not await self.be_heard():
+            if self.broker_epoch >= 0 and not await self.report_contact():
                 await trio.sleep(RETRY_S)
             elif self.offset == offset:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(_then_cancel, changed.wait, nursery.cancel_scope)
-                    nursery.start_soon(_then_cancel, self._applier.progress.grown, nursery.cancel_scope)
+                    nursery.start_soon(_then_cancel, self._applier.progress.wait_advanced, nursery.cancel_scope)
 
-    async def be_heard(self) -> bool:
-        """Tell the active controller that this broker is there, and how far; returns whether somebody heard it.
+    async def report_contact(self) -> bool:
+        """Report contact and applied offset of this broker to the active controller; returns whether that succeeded.
 
-        It does not wait its turn among decisions, so it counts however many there are.
+        The report is not queued behind decisions, so it counts even if the controller is busy.
         """
         leader = self.leader_id
         if self._active is not None:
-            self._active.heard_of(self._static.node_id, self.broker_epoch, self.offset)
+            self._active.contact(self._static.node_id, self.broker_epoch, self.offset)
             return True
         if leader in (-1, self._static.node_id):
             return False
         with trio.move_on_after(self._settings.raft.fetch_timeout):
             try:
-                await self._peers.ask(leader, "applied", {"epoch": self.broker_epoch, "offset": self.offset})
+                await self._peers.request(leader, "applied", {"epoch": self.broker_epoch, "offset": self.offset})
                 return True
-            except (Unreachable, Lost):
+            except (Unreachable, ConnectionLost):
                 pass
         return False
 
-    # -- what other nodes ask ------------------------------------------------------------------------------------
+    # -- requests from other nodes -------------------------------------------------------------------------------
 
-    def _asked(self, sender: int, what: str, body: dict[str, Any], reply: Reply) -> None:
-        assert self._nursery is not None, "peers run within"
-        self._gone.pop(sender, None)
-        if what == "raft" and self._quorum is not None:
-            self._quorum.request(sender, body, reply)
-        elif what == "applied" and self._active is not None:
+    def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
+        assert self._nursery is not None, "peers run in it"
+        self._lost_connections.pop(sender, None)
+        if kind == "raft" and self._raft is not None:
+            self._raft.request(sender, body, reply)
+        elif kind == "applied" and self._active is not None:
             match body:
                 case {"epoch": int() as epoch, "offset": int() as offset}:
-                    self._active.heard_of(sender, epoch, offset)
+                    self._active.contact(sender, epoch, offset)
             reply({})
-        elif what == "describe" and self._quorum is not None and self._quorum.is_leader:
-            reply(self._own_description(self._quorum).to_map())
-        elif what == "forward" and self._forwarded < FORWARDED_MAX:
+        elif kind == "describe" and self._raft is not None and self._raft.is_leader:
+            reply(self._describe_as_leader(self._raft).to_map())
+        elif kind == "forward" and self._forwarded_count < FORWARDED_MAX:
             self._nursery.start_soon(self._answer_forwarded, body, reply)
         else:
             reply(error_body(TermEnded(certain=True)))
 
     async def _answer_forwarded(self, body: dict[str, Any], reply: Reply) -> None:
-        self._forwarded += 1
+        self._forwarded_count += 1
         try:
             if self._active is None:
                 raise TermEnded(certain=True)
             request, version = request_from(body)
             outcome = await self._active.handle(request, version)
-            reply(answer_body(outcome.reply, version, outcome.end_offset))
+            reply(response_body(outcome.reply, version, outcome.end_offset))
         except (KafkaError, MalformedMessage) as error:
             reply(error_body(error))
         finally:
-            self._forwarded -= 1
+            self._forwarded_count -= 1
 
-    # -- what becomes of the quorum (`Told`) ---------------------------------------------------------------------
+    # -- QuorumListener ------------------------------------------------------------------------------------------
 
     def committed(self, high_watermark: int) -> None:
         self._applier.committed(high_watermark)
@@ -393,52 +398,52 @@ class QuorumController:
         self._applier.installed(snapshot, data)
 
     def following(self, leader_id: int, epoch: int) -> None:
-        self._leader_has_changed()
+        self._on_leader_change()
 
     def elected(self, epoch: int, end_offset: int) -> None:
-        assert self._nursery is not None, "the quorum runs within"
-        self._scope_of_term = trio.CancelScope()
-        self._nursery.start_soon(self._lead, epoch, end_offset, self._scope_of_term)
+        assert self._nursery is not None, "the driver runs in it"
+        self._term_scope = trio.CancelScope()
+        self._nursery.start_soon(self._lead, epoch, end_offset, self._term_scope)
 
     def deposed(self) -> None:
-        self._scope_of_term.cancel()
+        self._term_scope.cancel()
         self._active = None
         if self._applier.term is not None:
-            assert self._quorum is not None, "it told this"
-            self._applier.term.end(self._quorum.high_watermark)
-        self._leader_has_changed()
+            assert self._raft is not None, "the driver called this"
+            self._applier.term.end(self._raft.high_watermark)
+        self._on_leader_change()
 
-    def _leader_has_changed(self) -> None:
-        for scope, asked in self._asking.items():
-            if asked != self.leader_id:
+    def _on_leader_change(self) -> None:
+        for scope, leader in self._forwarding.items():
+            if leader != self.leader_id:
                 scope.cancel()
         self._leader_changed.set()
         self._leader_changed = trio.Event()
 
     async def _lead(self, epoch: int, end_offset: int, scope: trio.CancelScope) -> None:
-        """Be the active controller, once everything that earlier leaders left is applied."""
+        """Be the active controller, once everything that earlier leaders committed is applied."""
         with scope:
-            await self.until(end_offset)
-            assert self._quorum is not None, "it told this"
-            term = self._applier.term = Term(epoch, self.image, end_offset, self._quorum.append, self._now_ms)
+            await self.wait_applied(end_offset)
+            assert self._raft is not None, "the driver called this"
+            term = self._applier.term = LeadershipTerm(epoch, self.image, end_offset, self._raft.append, self._now_ms)
             active = ActiveController(
                 term, self.image, self._static, self._random, self.log_levels, log_end_offset=end_offset
             )
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(active.run)
                 if not self.image.cluster_id:
-                    await active.found(self._cluster_id)
-                await trio.lowlevel.checkpoint()  # the term may be over already
-                for node_id, lost_at in self._gone.items():
-                    if lost_at > trio.current_time() - LOST_LATELY_S:
+                    await active.create_cluster(self._cluster_id)
+                await trio.lowlevel.checkpoint()  # the term may have ended already
+                for node_id, lost_at in self._lost_connections.items():
+                    if lost_at > trio.current_time() - RECENTLY_LOST_S:
                         active.lost_connection(node_id, lost_at)
                 self._active = active
-                self._leader_has_changed()
+                self._on_leader_change()
 
-    # -- whose cluster this is -----------------------------------------------------------------------------------
+    # -- cluster id, refusals, lost connections ------------------------------------------------------------------
 
-    def _learn(self, cluster_id: str) -> None:
-        log.info("learned the cluster id", cluster_id=cluster_id)
+    def _on_cluster_id(self, cluster_id: str) -> None:
+        log.info("cluster id learned", cluster_id=cluster_id)
         self._cluster_id = cluster_id
 
     def _check_cluster(self, records: Sequence[Record]) -> None:
@@ -451,19 +456,19 @@ class QuorumController:
                     )
                 self._cluster_id = record.cluster_id
 
-    def _refused(self, node_id: int, reason: str) -> None:
-        """Where most of the others will have nothing to do with this node, whoever has started it should know."""
-        self._refusing.add(node_id)
+    def _on_refused(self, node_id: int, reason: str) -> None:
+        """Stop the node if most of the other voters refuse it."""
+        self._refused_by.add(node_id)
         others = [voter for voter in self._peers.voters if voter != self._static.node_id]
-        if self.leader_id < 0 and len(self._refusing) * 2 > len(others):
+        if self.leader_id < 0 and len(self._refused_by) * 2 > len(others):
             raise WrongDirectory(reason)
 
-    def _lost(self, node_id: int) -> None:
+    def _on_connection_lost(self, node_id: int) -> None:
         now = trio.current_time()
-        if self._gone.get(node_id, float("-inf")) < now - LOST_LATELY_S:
-            self._gone[node_id] = now
-        if self._quorum is not None:
-            self._quorum.unreachable(node_id)
+        if self._lost_connections.get(node_id, float("-inf")) < now - RECENTLY_LOST_S:
+            self._lost_connections[node_id] = now
+        if self._raft is not None:
+            self._raft.unreachable(node_id)
         if self._active is not None:
             self._active.lost_connection(node_id, now)
 

@@ -225,7 +225,7 @@ class Node:
     async def _first_start(self) -> None:
         """The cluster tells its id: from now on the data directories are this cluster's."""
         assert not isinstance(self.controller, StandaloneController), "a node alone names its cluster itself"
-        self.logs = self._log_manager(await self.controller.formatted())
+        self.logs = self._log_manager(await self.controller.wait_for_cluster_id())
         self._load()
 
     async def _end_when_stopped(self, scope: trio.CancelScope) -> None:

@@ -12,8 +12,8 @@ import structlog
 import trio
 
 from minikafka.broker.settings.node_config import NodeConfig
-from minikafka.controller.metadata.cluster_ids import data_directories, metadata_directory
 from minikafka.controller.quorum.peer_network import Network, TcpNetwork
+from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.disk import Disk
@@ -89,7 +89,7 @@ class ControllerNode:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
                 await nursery.start(self.controller.run)
-                self._claim_directories(await self.controller.formatted())
+                self._claim_directories(await self.controller.wait_for_cluster_id())
                 listener = self._config.listeners.for_controllers[0]
                 task_status.started(f"{listener.host or '127.0.0.1'}:{listener.port}")
         finally:

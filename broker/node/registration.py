@@ -133,7 +133,7 @@ class Registration:
             began = trio.current_time()
             if self._is_alive():
                 self.unfenced.set()
-                await self._controller.be_heard()
+                await self._controller.report_contact()
             else:
                 await self._come_alive()
             alive = self._is_alive()

@@ -1,9 +1,9 @@
-"""The active controller: decides what is asked of it, and sees to what nobody asks for. Trio: it has timers.
+"""The active controller: decides requests, fences brokers, elects leaders for leaderless partitions, balances leaders.
 
-It exists from the moment when this node leads the quorum and has applied everything that earlier leaders left, to the
-end of that term. Besides the term's queue it keeps the sessions of the brokers: one that falls silent is fenced, and
-sooner if its connection broke. That a broker was heard of counts when its heartbeat comes in, not when its turn in the
-queue comes (KAFKA-15019); and a controller that itself was kept from working listens first, before it blames others.
+It exists while this node leads the quorum and has applied everything that earlier leaders committed. Besides the queue
+of its leadership term it keeps the broker sessions: a broker without contact for a session timeout is fenced, sooner if
+its connection was reset. A heartbeat counts as contact when it arrives, not when its turn in the queue comes
+(KAFKA-15019). A controller that was itself delayed reads waiting heartbeats before it fences. Trio: it has timers.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.controller.active.broker_sessions import Sessions
-from minikafka.controller.active.leadership_term import Outcome, Term, TermEnded
+from minikafka.controller.active.broker_sessions import BrokerSessions
+from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
 from minikafka.controller.decisions import broker_fencing, leader_balancing
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.decisions.first_records import bootstrap
@@ -34,27 +34,27 @@ __all__ = ["ActiveController"]
 log = structlog.get_logger("minikafka.controller")
 
 LATE_MS = 200
-"""Who comes so much later than it wanted to was kept from working: heartbeats may be waiting unread."""
+"""A timer that fires this much late means that the process was stalled: heartbeats may be waiting unread."""
 LEADERLESS_CHECK_S = 5.0
 KNOWN_TO_ALL_MS_MAX = 30_000
-Automatic = Callable[[Image, Context], Decision[bool]]
+PeriodicDecision = Callable[[Image, Context], Decision[bool]]
 
 
 class ActiveController:
-    """See above.
+    """The controller that decides, on the node that leads the quorum.
 
     Args:
-        term: the queue.
-        image: as committed on this node.
+        term: the leadership term, which has the queue.
+        image: the committed image of this node.
         static: this node's settings.
-        random: ids and places.
+        random: the source of ids and replica placement.
         log_levels: level by logger of this node.
-        log_end_offset: of the metadata log when this node was elected.
+        log_end_offset: the end of the metadata log when this node was elected.
     """
 
     def __init__(
         self,
-        term: Term,
+        term: LeadershipTerm,
         image: Image,
         static: StaticSettings,
         random: Random,
@@ -63,7 +63,7 @@ class ActiveController:
         log_end_offset: int,
     ) -> None:
         self.term = term
-        self.sessions = Sessions(static.number("broker.session.timeout.ms"))
+        self.sessions = BrokerSessions(static.number("broker.session.timeout.ms"))
         self._image = image
         self._static = static
         self._random = random
@@ -77,43 +77,44 @@ class ActiveController:
         static = self._static
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.term.run)
-            nursery.start_soon(self._fence_the_silent)
+            nursery.start_soon(self._fence_expired_brokers)
             nursery.start_soon(self._repeat, LEADERLESS_CHECK_S, leader_balancing.leaderless)
             if static.value("auto.leader.rebalance.enable"):
                 interval_s = float(static.number("leader.imbalance.check.interval.seconds"))
                 nursery.start_soon(self._repeat, interval_s, leader_balancing.preferred)
 
-    async def found(self, cluster_id: str | None) -> None:
+    async def create_cluster(self, cluster_id: str | None) -> None:
         """Write the first records of a new cluster."""
         named = cluster_id or new_cluster_id(self._random)
         try:
             await self.term.submit(lambda image: Decision(bootstrap(named, self._static), None))
         except TermEnded:
-            await trio.sleep_forever()  # until the news of it cancels this
-        log.info("a new cluster", cluster_id=named)
+            await trio.sleep_forever()  # until the end of the term cancels this task
+        log.info("cluster created", cluster_id=named)
 
-    # -- what is asked -------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------
 
     async def handle(self, request: Any, version: int) -> Outcome[Any]:
-        """The response, committed and applied here; new partitions are known to all live brokers as well.
+        """The response, committed and applied on this node. After CreateTopics and CreatePartitions all live brokers
+        have applied it as well, as far as the request's timeout allows.
 
         Args:
-            request: one that changes something, as whoever was asked has handed it on (`decisions/hand_on.py`).
+            request: a request that changes metadata, as forwarded by a node (`decisions/forwarding_rules.py`).
             version: of the request.
 
         Raises:
-            KafkaError: for the request as a whole; TermEnded.
+            KafkaError: the request fails as a whole; TermEnded.
         """
         decide = DECISIONS.get(type(request))
         if decide is None:
-            raise UnsupportedVersionError(f"the controller decides nothing about a {type(request).__name__}")
+            raise UnsupportedVersionError(f"the controller does not handle {type(request).__name__}")
         if isinstance(request, BrokerHeartbeatRequest):
-            self.heard_of(request.broker_id, request.broker_epoch, request.current_metadata_offset)
+            self.contact(request.broker_id, request.broker_epoch, request.current_metadata_offset)
         outcome = await self.term.submit(lambda image: decide(image, request, self._context(version)))
-        self._note(request, outcome)
+        self._update_sessions(request, outcome)
         if isinstance(request, CreateTopicsRequest | CreatePartitionsRequest) and outcome.decision.records:
             with trio.move_on_after(max(0, min(request.timeout_ms, KNOWN_TO_ALL_MS_MAX)) / 1000):
-                await self._known_to_all(outcome.end_offset)
+                await self._applied_by_all(outcome.end_offset)
         return outcome
 
     def _context(self, version: int = 0) -> Context:
@@ -121,8 +122,7 @@ class ActiveController:
             self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), handed_on=True
         )
 
-    def _note(self, request: Any, outcome: Outcome[Any]) -> None:
-        """What a decision means for the sessions."""
+    def _update_sessions(self, request: Any, outcome: Outcome[Any]) -> None:
         if not outcome.decision.records:
             return
         if isinstance(request, BrokerRegistrationRequest | BrokerHeartbeatRequest):
@@ -133,14 +133,14 @@ class ActiveController:
             self.sessions.forget(request.broker_id)
         self._wake()
 
-    async def _known_to_all(self, offset: int) -> None:
+    async def _applied_by_all(self, offset: int) -> None:
         while any(self.sessions.applied(node_id) < offset for node_id in self._image.live_brokers()):
             await self._sessions_changed.wait()
 
-    # -- sessions ------------------------------------------------------------------------------------------------
+    # -- broker sessions -----------------------------------------------------------------------------------------
 
-    def heard_of(self, node_id: int, epoch: int, applied_offset: int) -> None:
-        """A broker is there, and has applied everything before an offset."""
+    def contact(self, node_id: int, epoch: int, applied_offset: int) -> None:
+        """A broker made contact, and has applied everything before an offset."""
         broker = self._image.brokers.get(node_id)
         if broker is not None and broker.epoch == epoch:
             before = self.sessions.applied(node_id)
@@ -149,7 +149,7 @@ class ActiveController:
                 self._wake()
 
     def lost_connection(self, node_id: int, lost_at: float) -> None:
-        """A node's connection ended, at a time of trio's clock: it may have ended itself."""
+        """A node's connection ended, at a time of trio's clock: its process may have ended."""
         self.sessions.lost_connection(node_id, int(lost_at * 1000))
         self._wake()
 
@@ -157,7 +157,7 @@ class ActiveController:
         self._sessions_changed.set()
         self._sessions_changed = trio.Event()
 
-    async def _fence_the_silent(self) -> None:
+    async def _fence_expired_brokers(self) -> None:
         while True:
             deadline_ms = self.sessions.deadline_ms(self._image.live_brokers())
             until = trio.current_time() + 3600 if deadline_ms is None else deadline_ms / 1000
@@ -175,33 +175,33 @@ class ActiveController:
         def decide(image: Image, context: Context) -> Decision[bool]:
             broker = image.brokers.get(node_id)
             if broker is None or self.sessions.is_live(node_id, broker.epoch, context.now_ms):
-                return Decision([], False)  # it was heard of while this waited
-            log.warning("a broker was not heard of, and is fenced", broker=node_id)
+                return Decision([], False)  # the broker made contact while this was queued
+            log.warning("broker fenced", broker=node_id, epoch=broker.epoch, reason="session timed out")
             return broker_fencing.decide(image, node_id, context)
 
         await self._decide_all(decide)
         self._wake()
 
-    async def _repeat(self, interval_s: float, automatic: Automatic) -> None:
+    async def _repeat(self, interval_s: float, decide: PeriodicDecision) -> None:
         while True:
             await trio.sleep(interval_s)
-            await self._decide_all(automatic)
+            await self._decide_all(decide)
 
-    async def _decide_all(self, automatic: Automatic) -> None:
-        """Decide until there is no more. What is refused is said, and tried again later."""
+    async def _decide_all(self, decide: PeriodicDecision) -> None:
+        """Decide until there is no more to do. An error is logged, and the decision is retried later."""
         more = True
         while more:
             try:
-                outcome = await self.term.submit(lambda image: automatic(image, self._context()))
+                outcome = await self.term.submit(lambda image: decide(image, self._context()))
             except TermEnded:
-                await trio.sleep_forever()  # until the news of it cancels this
+                await trio.sleep_forever()  # until the end of the term cancels this task
             except KafkaError as error:
-                log.error("the controller could not do what was due", problem=str(error))
+                log.error("periodic decision failed", error=str(error))
                 await trio.sleep(1)
                 return
             more = outcome.reply
 
 
 def _now_ms() -> int:
-    """The sessions' clock: that of the timers, which no one can set."""
+    """Trio's clock, which is monotonic."""
     return int(trio.current_time() * 1000)

@@ -1,16 +1,16 @@
-"""Who was heard of when: the active controller's soft state about brokers. Pure; no record tells it.
+"""Broker sessions: when each broker last made contact, and how much metadata it has applied.
 
-A broker that was not heard of for a session is fenced (`decisions/fencing.py`). Whoever becomes the active controller
-knows nothing of this and gives every broker a whole session (`reset`). Times are milliseconds of one clock that never
-goes back. Source: `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`.
+Soft state of the active controller; nothing of it is in the metadata log. Pure. A broker without contact for a session
+timeout is fenced (`decisions/broker_fencing.py`). A new active controller gives every broker a full session (`reset`).
+Times are milliseconds of one monotonic clock. Source: `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`.
 
-How the controller's shell uses it::
+Calls by `active_controller.py`::
 
-    a heartbeat comes in             contact()          before it waits in the queue (TRAPS 28: a busy controller
-                                                        fences nobody)
-    a connection is reset            lost_connection()  nobody waits a whole session for a process that is dead
+    a heartbeat arrives              contact()          before it is queued: a busy controller must not fence brokers
+                                                        whose heartbeats wait in its queue (KAFKA-15019)
+    a connection is reset            lost_connection()  shortens the session: the process is probably dead
     a registration or a heartbeat    wrote()            once its records are committed, with the offset after them
-    the timer, at `deadline_ms`      expired()          and for those that are not fenced yet: decisions/fencing.py
+    the timer, at `deadline_ms`      expired()          those that are not fenced yet go to broker_fencing.py
     this node was elected            reset()
 """
 
@@ -19,21 +19,21 @@ from dataclasses import dataclass
 
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
-__all__ = ["LOST_CONNECTION_MS", "Sessions"]
+__all__ = ["LOST_CONNECTION_MS", "BrokerSessions"]
 
 SESSION_TIMEOUT_MS = NODE_SETTINGS["broker.session.timeout.ms"].default_number
 LOST_CONNECTION_MS = 300
-"""How long a broker has to come back whose connection was reset."""
+"""How long a broker has to make contact again after its connection was reset."""
 
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of one broker.
+    """The session of one broker.
 
     Attributes:
-        epoch: of the registration that it speaks for.
-        applied: it has applied all of the metadata log before this offset; -1 where it never said.
-        awaited: the offset after the last records about itself.
+        epoch: the broker epoch that it belongs to.
+        applied: the broker has applied the metadata log before this offset; -1 if it has not reported one.
+        awaited: the offset after the last records about the broker itself.
     """
 
     epoch: int
@@ -42,12 +42,12 @@ class _Session:
     awaited: int = 0
 
 
-class Sessions:
-    """One session for each broker that was heard of.
+class BrokerSessions:
+    """The sessions of all brokers.
 
     Args:
         session_timeout_ms: `broker.session.timeout.ms`.
-        lost_connection_ms: what is left of a session after its connection was reset.
+        lost_connection_ms: what remains of a session after the broker's connection was reset.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Sessions:
         self._sessions: dict[int, _Session] = {}
 
     def contact(self, node_id: int, epoch: int, now_ms: int, applied_offset: int = -1) -> None:
-        """The broker was heard of. What an older registration of its says does not count."""
+        """Extend the broker's session. A contact with an older broker epoch is ignored."""
         session = self._sessions.get(node_id)
         if session is None or session.epoch < epoch:
             awaited = session.awaited if session else 0
@@ -68,23 +68,23 @@ class Sessions:
             session.applied = max(session.applied, applied_offset)
 
     def lost_connection(self, node_id: int, now_ms: int) -> None:
-        """The broker's connection was reset: it has little time to come back."""
+        """Shorten the session of a broker whose connection was reset."""
         session = self._sessions.get(node_id)
         if session is not None:
             session.deadline_ms = min(session.deadline_ms, now_ms + self._lost_connection_ms)
 
     def wrote(self, node_id: int, epoch: int, now_ms: int, end_offset: int) -> None:
-        """Records about a broker (it registered, its leaders moved) are committed, and end here."""
+        """Records about a broker (registration, leader changes) are committed, and end at `end_offset`."""
         self.contact(node_id, epoch, now_ms)
         self._sessions[node_id].awaited = end_offset
 
     def reset(self, now_ms: int, epochs: Mapping[int, int], end_offset: int) -> None:
-        """This node leads now: every registered broker has a new session, and something to catch up with.
+        """Start a full session for every registered broker: this node was elected.
 
         Args:
             now_ms: the time.
-            epochs: broker epoch by node id, of all that are registered.
-            end_offset: where the log ended when it was elected.
+            epochs: broker epoch by node id, of all registered brokers.
+            end_offset: the end of the metadata log at the election, which each broker must catch up with.
         """
         deadline_ms = now_ms + self.session_timeout_ms
         self._sessions = {
@@ -92,30 +92,30 @@ class Sessions:
         }
 
     def forget(self, node_id: int) -> None:
-        """The broker was unregistered."""
+        """Drop the session of an unregistered broker."""
         self._sessions.pop(node_id, None)
 
     def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
-        """Whether this registration of a broker was heard of within a session."""
+        """Whether this registration of a broker has an unexpired session."""
         session = self._sessions.get(node_id)
         return session is not None and session.epoch == epoch and now_ms < session.deadline_ms
 
     def expired(self, now_ms: int) -> list[int]:
-        """All whose session is over, fenced or not, in order of their ids."""
+        """All brokers with an expired session, fenced or not, ordered by id."""
         return sorted(node_id for node_id, session in self._sessions.items() if session.deadline_ms <= now_ms)
 
     def deadline_ms(self, node_ids: Iterable[int]) -> int | None:
-        """When the first of these brokers' sessions ends; None where none has one."""
+        """When the first of these brokers' sessions expires; None if none has a session."""
         known = (self._sessions[node_id].deadline_ms for node_id in node_ids if node_id in self._sessions)
         return min(known, default=None)
 
     def applied(self, node_id: int) -> int:
-        """All before this offset the broker has applied, as far as it said; -1 where it said nothing."""
+        """The broker has reported to have applied everything before this offset; -1 without a report."""
         session = self._sessions.get(node_id)
         return -1 if session is None else session.applied
 
     def is_caught_up(self, node_id: int, applied_offset: int) -> bool:
-        """Whether a broker that has applied so much knows of its own registration."""
+        """Whether a broker that has applied everything before `applied_offset` knows its own registration."""
         session = self._sessions.get(node_id)
         return session is None or applied_offset >= session.awaited
 

@@ -1,8 +1,8 @@
-"""One node's time as the active controller: a queue, an image that runs ahead of what is committed, who waits for what.
+"""One leadership term of the active controller: its queue, an image ahead of the committed one, and pending decisions.
 
-A decision is made against what all earlier decisions of the term will have done, committed or not. The image that knows
-that is the term's own, and goes with it. Whoever asked gets the reply once the decision is committed and this node has
-applied it; or, when the term ends before that, the news that nobody knows whether it will be.
+A decision is made against the effects of all earlier decisions of the term, committed or not, in an image that is
+private to the term. The sender gets the reply once the decision is committed and this node has applied it. If the term
+ends first it gets TermEnded, which says whether the outcome is known. Trio: senders wait.
 """
 
 from collections import deque
@@ -12,24 +12,24 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from minikafka.controller.active.request_queue import QUEUE_MAX, Asked, Decide, Inbox
+from minikafka.controller.active.request_queue import QUEUE_MAX, Decide, PendingDecision, RequestQueue
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image, Topic
+from minikafka.controller.metadata.metadata_log import encode_decision
 from minikafka.controller.metadata.records import Record
-from minikafka.controller.quorum.raft_driver import NotLeader
-from minikafka.controller.standalone_log import encode_decision
+from minikafka.controller.raft.raft import NotLeader
 from minikafka.protocol.errors import NotControllerError
 
-__all__ = ["Term", "TermEnded", "copied"]
+__all__ = ["LeadershipTerm", "Outcome", "TermEnded", "copy_image"]
 
 Reply = TypeVar("Reply")
 
 
 class TermEnded(NotControllerError):
-    """This node is not the active controller, or ceased to be while somebody waited.
+    """This node is not the active controller, or its term ended while a request waited.
 
     Attributes:
-        certain: whether what was asked has certainly not been carried out; else it may be, or not.
+        certain: True if the request was certainly not carried out; False if that is unknown.
     """
 
     def __init__(self, *, certain: bool) -> None:
@@ -39,7 +39,7 @@ class TermEnded(NotControllerError):
 
 @dataclass(slots=True, frozen=True)
 class Outcome(Generic[Reply]):
-    """A decision that is committed and applied: everything that it rests on lies before `end_offset`."""
+    """A decision that is committed and applied. Every record that it depends on is before `end_offset`."""
 
     decision: Decision[Reply]
     end_offset: int
@@ -49,14 +49,14 @@ class Outcome(Generic[Reply]):
         return self.decision.reply
 
 
-class Term:
-    """See above.
+class LeadershipTerm:
+    """The decisions of one node between its election and the end of its leadership.
 
     Args:
-        epoch: of the quorum.
-        image: complete; it is copied.
-        end_offset: of the log.
-        append: puts batches into the log and returns where they end; raises NotLeader.
+        epoch: the leader epoch of the quorum.
+        image: the complete image; it is copied.
+        end_offset: the end of the metadata log.
+        append: appends batches to the log and returns the end offset; raises NotLeader.
         now_ms: the wall clock.
     """
 
@@ -64,94 +64,94 @@ class Term:
         self, epoch: int, image: Image, end_offset: int, append: Callable[[bytes], int], now_ms: Callable[[], int]
     ) -> None:
         self.epoch = epoch
-        self._decided = copied(image)
+        self._decided = copy_image(image)
         self._end_offset = self._applied = end_offset
         self._append = append
         self._now_ms = now_ms
-        self._pending: deque[Asked[Any]] = deque()
+        self._pending: deque[PendingDecision[Any]] = deque()
         self._room = trio.Event()
-        self._own: dict[int, Sequence[Record]] = {}
+        self._own_records: dict[int, Sequence[Record]] = {}
         self._ended = False
-        self._inbox = Inbox(lambda: TermEnded(certain=True))
+        self._queue = RequestQueue(lambda: TermEnded(certain=True))
 
     async def run(self) -> None:
         """Decide until the end of the term."""
         while not self._ended:
             try:
-                first = await self._inbox.first()
+                first = await self._queue.next()
             except trio.ClosedResourceError:
                 return
-            if self._ended:  # since it was handed over, before this task had its turn
+            if self._ended:  # the term ended after the queue handed it over and before this task ran
                 first.fail(TermEnded(certain=True))
                 return
-            decided = self._inbox.decide(first, self._decided)
+            decided = self._queue.decide(first, self._decided)
             if self._write(decided):
                 self._pending += decided
-                self.applied(self._applied)  # What wrote nothing, behind what is applied, has nothing to wait for.
+                self.applied(self._applied)  # Decisions without records that depend on applied ones only are done.
             while len(self._pending) >= QUEUE_MAX:
                 self._room = trio.Event()
                 await self._room.wait()
 
     async def submit(self, decide: Decide[Reply]) -> Outcome[Reply]:
-        """A decision, once it is committed and applied. Cancelled, it may be carried out or not.
+        """Queue a decision; returns once it is committed and applied. Cancelled, it may be carried out or not.
 
         Raises:
-            KafkaError: what `decide` raised.
-            TermEnded: see there.
+            KafkaError: raised by `decide`.
+            TermEnded: the term ended first.
         """
-        asked = await self._inbox.ask(decide)
-        return Outcome(asked.decided, asked.end_offset)
+        pending = await self._queue.submit(decide)
+        return Outcome(pending.decided, pending.end_offset)
 
     def records_at(self, offset: int) -> Sequence[Record] | None:
-        """What this term has written at an offset, so that it need not be read again; None if it did not."""
-        return self._own.pop(offset, None)
+        """The records that this term wrote at an offset, so that they need not be decoded again; None otherwise."""
+        return self._own_records.pop(offset, None)
 
     def applied(self, offset: int) -> None:
-        """Everything before is committed, and applied to this node's image."""
+        """Everything before `offset` is committed, and applied to this node's image."""
         self._applied = offset
         while self._pending and self._pending[0].end_offset <= offset:
             self._pending.popleft().done.set()
         self._room.set()
 
     def end(self, high_watermark: int) -> None:
-        """Another node leads: whoever waits for what is not committed will not learn here what becomes of it."""
+        """This node leads no longer: decisions at or beyond the high watermark have an unknown outcome."""
         if self._ended:
             return
         self._ended = True
-        self._own.clear()
-        for waiting in self._inbox.close():
+        self._own_records.clear()
+        for waiting in self._queue.close():
             waiting.fail(TermEnded(certain=True))
-        committed = deque(asked for asked in self._pending if asked.end_offset <= high_watermark)
-        for asked in self._pending:
-            if asked.end_offset > high_watermark:
-                asked.fail(TermEnded(certain=not asked.records))
+        committed = deque(pending for pending in self._pending if pending.end_offset <= high_watermark)
+        for pending in self._pending:
+            if pending.end_offset > high_watermark:
+                pending.fail(TermEnded(certain=not pending.records))
         self._pending = committed
 
-    def _write(self, decided: Sequence[Asked[Any]]) -> bool:
-        """Append the decisions, a batch each. Nothing is waited for: several writes may be on their way.
+    def _write(self, decided: Sequence[PendingDecision[Any]]) -> bool:
+        """Append the decisions, one batch each, without waiting: several writes may be in flight.
 
-        Where this node leads no more, the end of the term is about to be told, and nothing is written.
+        Returns False, having written nothing, if this node is no longer the leader: `end` will follow.
         """
         now = self._now_ms()
-        data = b"".join(encode_decision(asked.records, now) for asked in decided if asked.records)
-        for asked in decided:
-            if asked.records:
-                self._own[self._end_offset] = asked.records
-            self._end_offset += len(asked.records)
-            asked.end_offset = self._end_offset
+        data = b"".join(encode_decision(pending.records, now) for pending in decided if pending.records)
+        for pending in decided:
+            if pending.records:
+                self._own_records[self._end_offset] = pending.records
+            self._end_offset += len(pending.records)
+            pending.end_offset = self._end_offset
         if data:
             try:
                 end_offset = self._append(data)
             except NotLeader:
-                for asked in decided:
-                    asked.fail(TermEnded(certain=True))
+                for pending in decided:
+                    pending.fail(TermEnded(certain=True))
                 return False
-            assert end_offset == self._end_offset, "nobody else writes during a term"
+            assert end_offset == self._end_offset, "only the term appends while this node leads"
         return True
 
 
-def copied(image: Image) -> Image:
-    """Another image of the same."""
+def copy_image(image: Image) -> Image:
+    """A copy that shares no mutable state with `image`."""
     topics = {name: Topic(topic.name, topic.id, list(topic.partitions)) for name, topic in image.topics.items()}
     return replace(
         image,

@@ -1,4 +1,4 @@
-"""Who waits for a controller's decision: a queue before the one task that decides, and many at a time taken from it."""
+"""The queue of requests that wait for a controller's decision. Many are decided at a time. Trio: senders wait."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from minikafka.controller.decisions.decision import RECORDS_MAX, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
 
-__all__ = ["QUEUE_MAX", "Asked", "Decide", "Inbox"]
+__all__ = ["QUEUE_MAX", "Decide", "PendingDecision", "RequestQueue"]
 
 QUEUE_MAX = 1000
 Reply = TypeVar("Reply")
@@ -18,12 +18,12 @@ Decide = Callable[[Image], Decision[Reply]]
 
 
 @dataclass(slots=True, eq=False)
-class Asked(Generic[Reply]):
-    """Something to be decided, and what became of it.
+class PendingDecision(Generic[Reply]):
+    """A queued request and, later, its decision or error.
 
     Attributes:
-        done: there is an error, or a decision that is committed and applied.
-        end_offset: of the metadata log, before which everything lies that the decision rests on.
+        done: set with an error, or with a decision that is committed and applied.
+        end_offset: every record that the decision depends on is before this offset of the metadata log.
     """
 
     decide: Decide[Reply]
@@ -34,81 +34,83 @@ class Asked(Generic[Reply]):
 
     @property
     def decided(self) -> Decision[Reply]:
-        """The decision, which has been made."""
+        """The decision, which must have been made."""
         assert self.decision is not None, "it was decided, or failed"
         return self.decision
 
     @property
     def records(self) -> Sequence[Record]:
-        """Of the decision, which has been made."""
+        """The records of the decision, which must have been made."""
         return self.decided.records
 
     def fail(self, error: Exception) -> None:
-        """Have whoever waits see this."""
+        """Raise `error` in the task that waits."""
         self.error = error
         self.done.set()
 
 
-class Inbox:
-    """See above.
+class RequestQueue:
+    """A bounded queue in front of the task that decides.
 
     Args:
-        closed: makes what they see who come too late.
+        closed: creates the error for requests that arrive after `close`.
     """
 
     def __init__(self, closed: Callable[[], Exception]) -> None:
         self._closed = closed
-        self._send, self._receive = trio.open_memory_channel[Asked[Any]](QUEUE_MAX)
+        self._send, self._receive = trio.open_memory_channel[PendingDecision[Any]](QUEUE_MAX)
 
-    async def ask(self, decide: Decide[Reply]) -> Asked[Reply]:
-        """Wait until it is done. Cancelled, it may be carried out or not. A full queue makes this wait.
+    async def submit(self, decide: Decide[Reply]) -> PendingDecision[Reply]:
+        """Queue a request and wait until it is done. A full queue makes this wait.
 
-        Raises what `decide` raised, what it was made to fail with, or what `closed` makes.
+        Cancelled, the decision may be carried out or not. Raises the error of `decide`, the error given to `fail`, or
+        that of `closed`.
         """
-        asked = Asked(decide)
+        pending = PendingDecision(decide)
         try:
-            await self._send.send(asked)
+            await self._send.send(pending)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise self._closed() from None
-        await asked.done.wait()
-        if asked.error is not None:
-            raise asked.error
-        return asked
+        await pending.done.wait()
+        if pending.error is not None:
+            raise pending.error
+        return pending
 
-    async def first(self) -> Asked[Any]:
-        """The next in the queue, as soon as there is one. Raises trio.ClosedResourceError."""
+    async def next(self) -> PendingDecision[Any]:
+        """Wait for the next request. Raises trio.ClosedResourceError."""
         return await self._receive.receive()
 
-    def decide(self, first: Asked[Any], image: Image) -> list[Asked[Any]]:
-        """Decide it and those behind it, as far as fits into one write, each against what those before will have done.
+    def decide(self, first: PendingDecision[Any], image: Image) -> list[PendingDecision[Any]]:
+        """Decide `first` and the requests queued behind it, as many as fit into one write, each against the effects of
+        those before it.
 
-        What one raises is for who asked to see; it is not among those returned.
+        A request whose decision raises is failed, and is not among those returned.
         """
-        decided: list[Asked[Any]] = []
+        decided: list[PendingDecision[Any]] = []
         records_count = 0
-        asked: Asked[Any] | None = first
-        while asked is not None:
+        pending: PendingDecision[Any] | None = first
+        while pending is not None:
             try:
-                asked.decision = asked.decide(image)
-            except Exception as error:  # noqa: BLE001 (nothing has changed; whoever asked must know)
-                asked.fail(error)
+                pending.decision = pending.decide(image)
+            except Exception as error:  # noqa: BLE001 (the image has not changed; the sender gets the error)
+                pending.fail(error)
             else:
-                for record in asked.records:
+                for record in pending.records:
                     image.apply(record)
-                decided.append(asked)
-                records_count += len(asked.records)
-            asked = self._waiting() if records_count < RECORDS_MAX else None
+                decided.append(pending)
+                records_count += len(pending.records)
+            pending = self._queued() if records_count < RECORDS_MAX else None
         return decided
 
-    def close(self) -> list[Asked[Any]]:
-        """Take no more; those who still wait to be decided."""
-        left: list[Asked[Any]] = []
-        while (asked := self._waiting()) is not None:
-            left.append(asked)
+    def close(self) -> list[PendingDecision[Any]]:
+        """Accept no more requests; returns those that are not decided yet."""
+        left: list[PendingDecision[Any]] = []
+        while (pending := self._queued()) is not None:
+            left.append(pending)
         self._receive.close()
         return left
 
-    def _waiting(self) -> Asked[Any] | None:
+    def _queued(self) -> PendingDecision[Any] | None:
         try:
             return self._receive.receive_nowait()
         except trio.WouldBlock:

@@ -1,11 +1,10 @@
 """What a decision takes and what it gives."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from minikafka.controller.active.broker_sessions import Sessions
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
@@ -36,6 +35,29 @@ class Decision(Generic[Reply]):
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
+class Sessions(Protocol):
+    """The broker sessions (`active/broker_sessions.py`), as far as decisions need them."""
+
+    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool: ...
+
+    def is_caught_up(self, node_id: int, applied_offset: int) -> bool: ...
+
+    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool: ...
+
+
+class LoneNodeSessions:
+    """The sessions of a node that is not the active controller of a cluster: there are none."""
+
+    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
+        return False
+
+    def is_caught_up(self, node_id: int, applied_offset: int) -> bool:
+        return True
+
+    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool:
+        return all(other == node_id for other in others)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a decision may know besides image and request.
@@ -54,7 +76,7 @@ class Context:
     random: Random
     version: int
     log_levels: Mapping[str, str] = field(default_factory=dict)
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions = field(default_factory=LoneNodeSessions)
     now_ms: int = 0
     handed_on: bool = False
 

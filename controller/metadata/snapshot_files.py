@@ -5,7 +5,7 @@
 
 import re
 
-from minikafka.controller.raft.log import SnapshotId
+from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.storage.disk import Disk
 
 __all__ = ["SnapshotFiles"]

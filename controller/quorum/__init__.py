@@ -1,1 +1,33 @@
-"""TOUR."""
+"""The quorum on disk and network: runs Raft (`controller/raft/`), applies what it commits, and connects the nodes.
+
+Raft is a pure state machine; this package gives it a disk, a clock and peers, and turns the committed log into this
+node's image.
+
+The path of a Raft request::
+
+    raft_driver.py        Raft returns SendRequest; the driver sends it after all earlier Persist and Sync effects
+    peers.py              opens a connection to the node, unless there is one
+    handshake.py          both nodes exchange node id, cluster id and voters
+    peer_connection.py    sends the request as a frame (peer_frames.py), matches the response
+    raft_driver.py        passes the response to Raft, which may move the high watermark
+    metadata_applier.py   applies the newly committed batches to the image, advances applied_offset.py
+
+The files:
+
+- `raft_driver.py`: carries out Raft's effects in order, runs its timer, passes messages in and out.
+- `raft_log.py`: `StoredRaftLog`, the metadata log and the election state on disk.
+- `metadata_applier.py`: committed batches to the image and to subscribers; writes snapshots.
+- `applied_offset.py`: how much is applied, and tasks that wait for an offset.
+- `peers.py`: which node connects to which; backoff; discovery of the voters.
+- `handshake.py`: the first frames of a connection, and the reasons to refuse a node.
+- `peer_connection.py`: requests and responses on one connection.
+- `peer_frames.py`: the frame format, and reading frames from a stream.
+- `peer_network.py`: opening connections and listeners; TCP, or memory in tests.
+- `quorum_settings.py`: `controller.quorum.*`, parsed.
+- `quorum_description.py`: the leader's view of its replicas, for DescribeQuorum.
+
+*Caveats*
+
+- Frames are neither encrypted nor authenticated.
+- A node that hangs without closing its connections is noticed by timeouts only.
+"""

@@ -1,4 +1,4 @@
-"""The network among nodes as it is handed in: TCP in production, memory in simulation."""
+"""The network between nodes, which is injected: TCP in production, memory in tests. Trio: its streams and listeners."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,17 +9,17 @@ __all__ = ["Network", "TcpNetwork"]
 
 
 class Network(Protocol):
-    """Opens connections and listeners; both raise OSError."""
+    """Opens connections and listeners; both methods raise OSError."""
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream: ...
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
-        """Bound; an empty host is every address, port 0 a free one."""
+        """Bound listeners. An empty host means every address, port 0 a free port."""
         ...
 
 
 class TcpNetwork:
-    """The operating system's."""
+    """The operating system's TCP."""
 
     async def connect(self, host: str, port: int) -> trio.abc.Stream:
         return await trio.open_tcp_stream(host, port)

@@ -1,9 +1,8 @@
-"""The other nodes of the cluster: who connects to whom, and how to ask one of them something. Trio: it has tasks.
+"""The connections between this node and the other nodes of the cluster. Trio: one task per connection and listener.
 
-Each node opens one connection to each controller that it has something to ask, when it has, and keeps it; controllers
-accept on the controller listener. Whoever is there says hello first (`frames.py`): another cluster's node, or another
-than was expected, is refused in words on both sides. A connection that ends, or that nobody takes, is told at once: a
-process that was killed is missed long before a timeout.
+A node opens one connection to each controller when it first has a request for it, and keeps it; controllers accept on
+the controller listener. Each connection begins with a handshake (`handshake.py`). A connection that ends, or that is
+refused by the operating system, is reported at once, so that a killed process is noticed long before a timeout.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +11,19 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.controller.quorum.peer_connection import HELLO_SIZE_MAX, Frames, Link, Lost, OnAsk, Refused, greet
-from minikafka.controller.quorum.peer_frames import Address, BadFrame, Hello
+from minikafka.controller.quorum.handshake import (
+    HANDSHAKE_SIZE_MAX,
+    Address,
+    ConnectionLost,
+    HandshakeRefused,
+    Hello,
+    shake_hands,
+)
+from minikafka.controller.quorum.peer_connection import OnRequest, PeerConnection
+from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame
 from minikafka.controller.quorum.peer_network import Network
 
-__all__ = ["FRAME_SIZE_MAX", "Lost", "Peers", "Refused", "Unreachable"]
+__all__ = ["FRAME_SIZE_MAX", "Peers", "Unreachable"]
 
 log = structlog.get_logger("minikafka.peers")
 
@@ -24,25 +31,25 @@ FRAME_SIZE_MAX = 100 << 20
 CONNECT_TIMEOUT_S = 1.0
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
-_FAILED = (OSError, BadFrame, Lost, trio.BrokenResourceError, trio.ClosedResourceError)
+_CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Unreachable(Exception):
-    """There is no connection: what was to be asked has not been sent."""
+    """There is no connection: the request has not been sent."""
 
 
 class Peers:
-    """See above.
+    """Opens, accepts and keeps connections to other nodes.
 
     Args:
         node_id: this node.
-        network: how it is connected.
-        voters: where the controllers are, by id.
-        cluster_id: the cluster that this node belongs to; None where it knows of none yet.
-        learn: told the cluster id of whoever said hello, while this node knows of none.
-        on_ask: answers questions.
-        on_lost: told the node whose connection ended, or that refuses connections.
-        on_refused: told the voter to which this node must not talk, and why.
+        network: opens connections.
+        voters: the addresses of the controllers by id.
+        cluster_id: the cluster that this node belongs to; None if it is unknown yet.
+        on_cluster_id: called with the cluster id of another node's handshake while this node has none.
+        on_request: handles requests.
+        on_connection_lost: called with the node whose connection ended or could not be opened.
+        on_refused: called with the voter that refuses this node, or is refused by it, and the reason.
     """
 
     def __init__(
@@ -52,25 +59,25 @@ class Peers:
         network: Network,
         voters: Mapping[int, Address],
         cluster_id: Callable[[], str | None],
-        learn: Callable[[str], None],
-        on_ask: OnAsk,
-        on_lost: Callable[[int], None],
+        on_cluster_id: Callable[[str], None],
+        on_request: OnRequest,
+        on_connection_lost: Callable[[int], None],
         on_refused: Callable[[int, str], None] = lambda node_id, reason: None,
     ) -> None:
         self.voters = dict(voters)
         self._node_id = node_id
         self._network = network
         self._cluster_id = cluster_id
-        self._learn = learn
-        self._on_ask = on_ask
-        self._on_lost = on_lost
+        self._on_cluster_id = on_cluster_id
+        self._on_request = on_request
+        self._on_connection_lost = on_connection_lost
         self._on_refused = on_refused
-        self._links: dict[int, Link] = {}
-        self._accepted: dict[int, Link] = {}
+        self._opened: dict[int, PeerConnection] = {}
+        self._accepted: dict[int, PeerConnection] = {}
         self._connecting: dict[int, trio.Event] = {}
         self._not_before: dict[int, float] = {}
         self._backoff_s: dict[int, float] = {}
-        self._told: set[str] = set()
+        self._logged_refusals: set[str] = set()
         self._connections = 0
         self._nursery: trio.Nursery | None = None
 
@@ -88,73 +95,74 @@ class Peers:
             task_status.started()
             await trio.sleep_forever()
 
-    async def ask(self, peer: int, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of a controller.
+    async def request(self, peer: int, kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request to a controller; returns its response.
 
         Raises:
-            Unreachable: it cannot be asked; it certainly has not been.
-            Lost: it was asked, and the connection ended. So it is after cancellation.
+            Unreachable: there is no connection; the request was certainly not sent.
+            ConnectionLost: the request was sent, and the connection ended: the outcome is unknown, as after
+                cancellation.
         """
-        return await (await self._link_to(peer)).ask(what, body)
+        return await (await self._connection_to(peer)).request(kind, body)
 
-    # -- connections that this node opens -------------------------------------------------------------------------
+    # -- connections opened by this node --------------------------------------------------------------------------
 
-    async def _link_to(self, peer: int) -> Link:
-        while (link := self._links.get(peer)) is None:
+    async def _connection_to(self, peer: int) -> PeerConnection:
+        while (connection := self._opened.get(peer)) is None:
             if peer in self._connecting:
                 await self._connecting[peer].wait()
-                if peer not in self._links:
+                if peer not in self._opened:
                     raise Unreachable(f"node {peer} cannot be reached")
             else:
                 await self._connect(peer)
-        return link
+        return connection
 
     async def _connect(self, peer: int) -> None:
-        """Open a connection, unless that has just failed; raises Unreachable."""
+        """Open a connection, unless an attempt has just failed; raises Unreachable."""
         if peer not in self.voters or trio.current_time() < self._not_before.get(peer, 0.0):
             raise Unreachable(f"node {peer} cannot be reached")
         connecting = self._connecting[peer] = trio.Event()
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 stream, frames, _ = await self._open(self.voters[peer], peer)
-        except _FAILED as error:
-            self._failed(peer, error)
+        except _CONNECT_ERRORS as error:
+            self._connect_failed(peer, error)
             raise Unreachable(f"node {peer} cannot be reached: {error}") from error
         except trio.TooSlowError:
-            self._delay(peer)
-            raise Unreachable(f"node {peer} cannot be reached: it does not answer") from None
-        except Refused as error:
-            self._delay(peer)
-            self._say(str(error))
+            self._back_off(peer)
+            raise Unreachable(f"node {peer} cannot be reached: connection timed out") from None
+        except HandshakeRefused as error:
+            self._back_off(peer)
+            self._log_refusal(str(error))
             self._on_refused(peer, str(error))
             raise Unreachable(str(error)) from error
         else:
             self._backoff_s.pop(peer, None)
             assert self._nursery is not None, "run has begun"
-            link = self._links[peer] = Link(stream, frames, peer, self._on_ask)
-            self._nursery.start_soon(self._keep, link, self._links)
+            connection = self._opened[peer] = PeerConnection(stream, frames, peer, self._on_request)
+            self._nursery.start_soon(self._serve, connection, self._opened)
         finally:
             del self._connecting[peer]
             connecting.set()
 
-    async def _open(self, address: Address, peer: int | None) -> tuple[trio.abc.Stream, Frames, Hello]:
+    async def _open(self, address: Address, peer: int | None) -> tuple[trio.abc.Stream, FrameStream, Hello]:
         stream = await self._network.connect(*address)
         try:
-            frames = Frames(stream, HELLO_SIZE_MAX)
-            hello = await greet(stream, frames, self._hello(peer), first=True)
+            frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
+            hello = await shake_hands(stream, frames, self._hello(peer), first=True)
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
-        frames.allow(FRAME_SIZE_MAX)
-        self._heard_of(hello)
+        frames.set_size_max(FRAME_SIZE_MAX)
+        self._learn_cluster_id(hello)
         return stream, frames, hello
 
     async def discover(self, addresses: Sequence[Address], *, wait_for_all: bool) -> dict[int, Address]:
-        """The voters of the quorum, as the first of `addresses` that knows them tells.
+        """The voters of the quorum, from the first of `addresses` that knows them.
 
         Args:
-            wait_for_all: of controllers that all know addresses alone, all together are the voters, once each has
-                told its id.
+            wait_for_all: for controllers that know only addresses: once each address has reported its node id, all of
+                them together are the voters.
         """
         found: dict[int, Address] = {}
         while True:
@@ -162,10 +170,10 @@ class Peers:
                 try:
                     with trio.fail_after(CONNECT_TIMEOUT_S):
                         stream, _, hello = await self._open(address, None)
-                except Refused as error:
-                    self._say(str(error))
+                except HandshakeRefused as error:
+                    self._log_refusal(str(error))
                     continue
-                except (*_FAILED, trio.TooSlowError):
+                except (*_CONNECT_ERRORS, trio.TooSlowError):
                     continue
                 await trio.aclose_forcefully(stream)
                 if hello.voters:
@@ -175,17 +183,17 @@ class Peers:
                     return found
             await trio.sleep(BACKOFF_S_MAX)
 
-    def _failed(self, peer: int, error: Exception) -> None:
-        self._delay(peer)
+    def _connect_failed(self, peer: int, error: Exception) -> None:
+        self._back_off(peer)
         if isinstance(error, OSError):
-            self._on_lost(peer)
+            self._on_connection_lost(peer)
 
-    def _delay(self, peer: int) -> None:
+    def _back_off(self, peer: int) -> None:
         backoff_s = min(BACKOFF_S_MAX, self._backoff_s.get(peer, BACKOFF_S_MIN / 2) * 2)
         self._backoff_s[peer] = backoff_s
         self._not_before[peer] = trio.current_time() + backoff_s
 
-    # -- connections that others open -----------------------------------------------------------------------------
+    # -- connections opened by other nodes ------------------------------------------------------------------------
 
     async def _accept_on(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
         assert self._nursery is not None, "run has begun"
@@ -197,48 +205,48 @@ class Peers:
             return
         self._connections += 1
         try:
-            await self._serve(stream)
+            await self._serve_accepted(stream)
         finally:
             self._connections -= 1
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
-        frames = Frames(stream, HELLO_SIZE_MAX)
+    async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
+        frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
-                hello = await greet(stream, frames, self._hello(None), first=False)
-        except Refused as error:
-            self._say(str(error))
+                hello = await shake_hands(stream, frames, self._hello(None), first=False)
+        except HandshakeRefused as error:
+            self._log_refusal(str(error))
             return
-        except (*_FAILED, trio.TooSlowError) as error:
-            log.warning("a connection to the controller listener said no hello", problem=str(error))
+        except (*_CONNECT_ERRORS, trio.TooSlowError) as error:
+            log.warning("peer handshake failed", error=str(error) or "timed out")
             return
-        frames.allow(FRAME_SIZE_MAX)
-        self._heard_of(hello)
-        self._not_before.pop(hello.node_id, None)  # it is there: whoever has something to ask it may try at once
+        frames.set_size_max(FRAME_SIZE_MAX)
+        self._learn_cluster_id(hello)
+        self._not_before.pop(hello.node_id, None)  # the node is up: connect to it without waiting for the backoff
         older = self._accepted.pop(hello.node_id, None)
         if older is not None:
             older.close()
-        link = self._accepted[hello.node_id] = Link(stream, frames, hello.node_id, self._on_ask)
-        await self._keep(link, self._accepted)
+        connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
+        await self._serve(connection, self._accepted)
 
-    async def _keep(self, link: Link, among: dict[int, Link]) -> None:
-        """Serve a connection; its end is told, unless another has taken its place or this node is ending."""
-        await link.run()
-        if among.get(link.peer) is link:
-            del among[link.peer]
-            self._on_lost(link.peer)
+    async def _serve(self, connection: PeerConnection, among: dict[int, PeerConnection]) -> None:
+        """Serve a connection; report its end, unless another has replaced it or this node is stopping."""
+        await connection.run()
+        if among.get(connection.peer) is connection:
+            del among[connection.peer]
+            self._on_connection_lost(connection.peer)
 
     def _hello(self, to: int | None) -> Hello:
         return Hello(self._node_id, to, self._cluster_id(), self.voters)
 
-    def _heard_of(self, hello: Hello) -> None:
+    def _learn_cluster_id(self, hello: Hello) -> None:
         if self._cluster_id() is None and hello.cluster_id is not None:
-            self._learn(hello.cluster_id)
+            self._on_cluster_id(hello.cluster_id)
 
-    def _say(self, reason: str) -> None:
-        """Once each."""
-        if reason not in self._told:
-            self._told.add(reason)
-            log.error("a connection is refused", reason=reason)
+    def _log_refusal(self, reason: str) -> None:
+        """Log each reason once."""
+        if reason not in self._logged_refusals:
+            self._logged_refusals.add(reason)
+            log.error("peer handshake refused", reason=reason)

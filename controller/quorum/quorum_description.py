@@ -1,20 +1,18 @@
-"""What the leader of the quorum knows of those who follow it, as other nodes and DescribeQuorum are told. Pure."""
+"""The state of the quorum for DescribeQuorum: the leader's view of its replicas, and its encoding. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minikafka.controller.quorum.peer_frames import BadFrame
-
-if TYPE_CHECKING:
-    from minikafka.controller.raft import Replica
+from minikafka.controller.quorum.peer_frames import MalformedFrame
+from minikafka.controller.raft.raft import Replica
 
 __all__ = ["QuorumDescription", "ReplicaDescription", "described"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """One node. Times are milliseconds since 1970, -1 where it never was; `end_offset` is -1 where it is not known."""
+    """One replica. Times are milliseconds since 1970, -1 for never; `end_offset` is -1 if unknown."""
 
     node_id: int
     is_voter: bool
@@ -25,7 +23,7 @@ class ReplicaDescription:
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """Who leads the metadata log, in which epoch, how far it is committed, and how far each node is."""
+    """Leader, leader epoch and high watermark of the metadata log, and its replicas."""
 
     leader_id: int
     epoch: int
@@ -47,13 +45,13 @@ class QuorumDescription:
 
     @classmethod
     def from_map(cls, body: Mapping[str, Any]) -> "QuorumDescription":
-        """Raises BadFrame."""
+        """Raises MalformedFrame."""
         match body:
             case {"leader": int() as leader, "epoch": int() as epoch, "high_watermark": int() as high_watermark}:
                 replicas = tuple(map(_replica, body.get("replicas", ())))
                 return cls(leader, epoch, high_watermark, replicas)
             case _:
-                raise BadFrame("no description of a quorum")
+                raise MalformedFrame("malformed description of the quorum")
 
 
 def _replica(entry: object) -> ReplicaDescription:
@@ -61,11 +59,11 @@ def _replica(entry: object) -> ReplicaDescription:
         case [int() as node_id, bool() as voter, int() as end, int() as fetch_ms, int() as caught_up_ms]:
             return ReplicaDescription(node_id, voter, end, fetch_ms, caught_up_ms)
         case _:
-            raise BadFrame("no replica of a quorum")
+            raise MalformedFrame("malformed replica in the description of the quorum")
 
 
-def described(replica: "Replica", *, now: float, now_ms: int) -> ReplicaDescription:
-    """As of now by Raft's clock, and by the wall clock."""
+def described(replica: Replica, *, now: float, now_ms: int) -> ReplicaDescription:
+    """Convert to wall-clock times; `now` and `now_ms` are the present by Raft's and by the wall clock."""
 
     def wall_ms(time: float | None) -> int:
         return -1 if time is None else now_ms - int((now - time) * 1000)

@@ -1,28 +1,30 @@
-"""What a node's settings say about the quorum: who votes, where they are, how long to wait for what."""
+"""The settings of the quorum (`controller.quorum.*`), parsed: voters, addresses, and the settings of Raft. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from minikafka.controller.quorum.peer_frames import Address
-from minikafka.controller.raft import RaftSettings
+from minikafka.controller.quorum.handshake import Address
+from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 
 __all__ = ["QuorumSettings", "quorum_settings"]
 
 FETCH_WAIT_MS_MAX = 500
-"""How long a follower's Fetch may wait for news. Less where the fetch timeout is short: it must be over well within."""
+"""Longest wait of a follower's Fetch for new records. Shorter with a short fetch timeout, which it must stay well
+below."""
 REQUEST_TIMEOUT_MS_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
-    """See above.
+    """The quorum as this node's settings describe it.
 
     Attributes:
-        voters: where the controllers are, by id; empty where they are to be asked for.
-        bootstrap: where to ask.
-        listen_on: this node's addresses as a controller; empty where it is none.
-        is_controller: whether it has that role.
+        voters: the addresses of the controllers by id; empty if they must be discovered.
+        bootstrap: the addresses used for discovery.
+        listen_on: this node's addresses as a controller; empty if it is not one.
+        is_controller: whether it has the role `controller`.
+        raft: timeouts and limits.
     """
 
     voters: Mapping[int, Address]
@@ -33,7 +35,7 @@ class QuorumSettings:
 
 
 def quorum_settings(static: StaticSettings, listen_on: Sequence[Address], *, is_controller: bool) -> QuorumSettings:
-    """Out of a node's settings, which have been checked."""
+    """Parse a node's settings, which have been validated."""
     return QuorumSettings(
         voters=dict(map(_voter, _items(static, "controller.quorum.voters"))),
         bootstrap=[_address(item) for item in _items(static, "controller.quorum.bootstrap.servers")],

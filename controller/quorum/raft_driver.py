@@ -1,8 +1,8 @@
-"""Drives Raft: carries out its effects in order, keeps its time, and gives it what the other nodes say. Trio, for that.
+"""Runs Raft: carries out its effects in order, calls its timer, and exchanges its messages. Trio: tasks.
 
-Raft itself (`raft/`) is a function of its inputs; whoever has an input calls it, between two awaits, and its effects go
-to the end of one queue. One task takes them from there. While it waits for the disk nothing behind is done: a vote is
-on the device before anybody hears of it, and a record before its Fetch says that it is.
+Raft itself (`raft/`) is a pure function of its inputs. Any task passes an input in, between two awaits; the effects go
+to the end of one queue, which one task processes. While that task waits for the disk no later effect is carried out: a
+vote is on the device before it is sent, and a record before the Fetch that acknowledges it.
 """
 
 from collections import deque
@@ -13,13 +13,11 @@ from typing import Any, Protocol
 import structlog
 import trio
 
+from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
-from minikafka.controller.quorum.peers import Lost, Unreachable
-from minikafka.controller.quorum.raft_log import StoredLog
-from minikafka.controller.raft import NotLeader, Raft, RaftSettings, Replica, SnapshotId
+from minikafka.controller.quorum.peers import Unreachable
+from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.effects import (
-    Answer,
-    Ask,
     Committed,
     Deposed,
     Effect,
@@ -28,20 +26,25 @@ from minikafka.controller.raft.effects import (
     Follow,
     Installed,
     Persist,
+    SendRequest,
+    SendResponse,
     Sync,
 )
+from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import BadMessage, Request, Response, request_from_map, response_from_map
+from minikafka.controller.raft.raft import Raft, Replica
+from minikafka.controller.raft.raft_settings import RaftSettings
 
-__all__ = ["NotLeader", "Quorum", "Told"]
+__all__ = ["QuorumListener", "RaftDriver"]
 
 log = structlog.get_logger("minikafka.quorum")
 
-SendAsk = Callable[[int, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Ask a node something and wait for the answer; raises Unreachable or Lost."""
+RequestSender = Callable[[int, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a request to a node and waits for the response; raises Unreachable or ConnectionLost."""
 
 
-class Told(Protocol):
-    """Who is told what has become of the quorum, in order. None of these waits."""
+class QuorumListener(Protocol):
+    """Callbacks for changes of the quorum, called in order. They must return at once."""
 
     def committed(self, high_watermark: int) -> None: ...
 
@@ -54,22 +57,22 @@ class Told(Protocol):
     def following(self, leader_id: int, epoch: int) -> None: ...
 
     def installed(self, snapshot: SnapshotId, data: bytes) -> None:
-        """All state is that of the snapshot now."""
+        """A snapshot has replaced the log, and with it all state."""
         ...
 
 
-class Quorum:
-    """One node's part in the quorum.
+class RaftDriver:
+    """This node's member of the quorum.
 
     Args:
         node_id: this node.
-        voters: the ids of all that vote.
+        voters: the ids of all voters.
         stored: the log; the caller closes it.
-        settings: how long to wait for what.
-        random: for election timeouts.
-        ask: reaches the other nodes.
-        told: see there.
-        wall_clock_ms: the time in records.
+        settings: timeouts and limits.
+        random: the source of randomized timeouts.
+        send_request: sends a Raft request to another node.
+        listener: see `QuorumListener`.
+        wall_clock_ms: the timestamp of records.
     """
 
     def __init__(
@@ -77,21 +80,21 @@ class Quorum:
         *,
         node_id: int,
         voters: Sequence[int],
-        stored: StoredLog,
+        stored: StoredRaftLog,
         settings: RaftSettings,
         random: Random,
-        ask: SendAsk,
-        told: Told,
+        send_request: RequestSender,
+        listener: QuorumListener,
         wall_clock_ms: Callable[[], int],
     ) -> None:
         self.voters = tuple(sorted(voters))
         self._stored = stored
         self._settings = settings
-        self._ask = ask
-        self._told = told
+        self._send_request = send_request
+        self._listener = listener
         self._effects: deque[Effect] = deque()
-        self._effects_wait = trio.Event()
-        self._sooner = trio.Event()
+        self._effects_queued = trio.Event()
+        self._deadline_moved = trio.Event()
         self._sleeps_until = 0.0
         self._raft = Raft(
             node_id=node_id,
@@ -106,7 +109,7 @@ class Quorum:
 
     @property
     def leader_id(self) -> int:
-        """-1 if none is known."""
+        """-1 if no leader is known."""
         return self._raft.leader_id
 
     @property
@@ -122,122 +125,123 @@ class Quorum:
         return self._raft.high_watermark
 
     def replicas(self) -> list[Replica]:
-        """As the leader knows them; empty on others."""
+        """The leader's view of all replicas; empty on other nodes."""
         return self._raft.replicas()
 
     async def run(self) -> None:
-        """Take part until cancelled. Whatever this raises, the node must stop."""
+        """Run until cancelled. After any exception the node must stop."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._keep_time)
+            nursery.start_soon(self._run_timer)
             await self._carry_out(nursery)
 
     # -- inputs --------------------------------------------------------------------------------------------------
 
     def request(self, sender: int, body: Mapping[str, Any], reply: Reply) -> None:
-        """A node asks. Nonsense is answered with nothing that it could use."""
+        """A request arrived. A malformed one gets an empty response."""
         try:
-            self._take(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
+            self._queue(self._raft.request(trio.current_time(), sender, request_from_map(body), reply))
         except BadMessage as error:
-            log.error("a node of the quorum sends nonsense", node=sender, problem=str(error))
+            log.error("malformed raft request", node=sender, error=str(error))
             reply({})
 
     def unreachable(self, peer: int) -> None:
-        """A node has closed a connection, or refuses one."""
-        self._take(self._raft.unreachable(trio.current_time(), peer))
+        """A node has closed a connection, or cannot be connected to."""
+        self._queue(self._raft.unreachable(trio.current_time(), peer))
 
     def append(self, batches: bytes) -> int:
-        """Append as the leader; returns where that ends.
+        """Append as the leader; returns the end offset.
 
         Raises:
-            NotLeader: this node is none, and nothing was appended.
+            NotLeader: this node is not the leader; nothing was appended.
         """
-        self._take(self._raft.append(trio.current_time(), batches))
+        self._queue(self._raft.append(trio.current_time(), batches))
         return self._stored.end_offset
 
     def resign(self) -> None:
-        """Let others lead."""
-        self._take(self._raft.resign(trio.current_time()))
+        """Give up leadership."""
+        self._queue(self._raft.resign(trio.current_time()))
 
-    def _take(self, effects: Effects) -> None:
+    def _queue(self, effects: Effects) -> None:
         if effects:
             self._effects += effects
-            self._effects_wait.set()
+            self._effects_queued.set()
         if self._raft.deadline < self._sleeps_until:
-            self._sooner.set()
+            self._deadline_moved.set()
 
-    async def _keep_time(self) -> None:
+    async def _run_timer(self) -> None:
         while True:
             self._sleeps_until = self._raft.deadline
-            self._sooner = trio.Event()
+            self._deadline_moved = trio.Event()
             with trio.move_on_at(self._sleeps_until):
-                await self._sooner.wait()
+                await self._deadline_moved.wait()
             if trio.current_time() >= self._raft.deadline:
-                self._take(self._raft.tick(trio.current_time()))
+                self._queue(self._raft.tick(trio.current_time()))
 
     # -- effects -------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, nursery: trio.Nursery) -> None:
         while True:
-            await self._effects_wait.wait()
+            await self._effects_queued.wait()
             while self._effects:
                 effect = self._effects.popleft()
                 if isinstance(effect, Persist):
                     await self._stored.persist(effect.state, self.voters)
                 elif isinstance(effect, Sync):
                     await self._sync(effect)
-                elif isinstance(effect, Ask):
-                    nursery.start_soon(self._ask_peer, effect.peer, effect.request)
+                elif isinstance(effect, SendRequest):
+                    nursery.start_soon(self._exchange, effect.peer, effect.request)
                 else:
-                    self._tell(effect)
-            self._effects_wait = trio.Event()
+                    self._carry_out_at_once(effect)
+            self._effects_queued = trio.Event()
 
     async def _sync(self, sync: Sync) -> None:
-        """One sync does for all that follow each other."""
+        """Consecutive Sync effects share one sync."""
         while self._effects and isinstance(following := self._effects[0], Sync):
             sync = following
             self._effects.popleft()
         await self._stored.sync()
-        self._take(self._raft.synced(trio.current_time(), sync))
+        self._queue(self._raft.synced(trio.current_time(), sync))
 
-    def _tell(self, effect: Answer | Committed | Elected | Deposed | Follow | Installed) -> None:
+    def _carry_out_at_once(self, effect: SendResponse | Committed | Elected | Deposed | Follow | Installed) -> None:
         match effect:
-            case Answer():
-                assert callable(effect.token), "a token is what replies"
+            case SendResponse():
+                assert callable(effect.token), "the token is a Reply"
                 effect.token(effect.message.to_map())
             case Committed():
-                self._told.committed(effect.high_watermark)
+                self._listener.committed(effect.high_watermark)
             case Elected():
-                log.info("this node leads the quorum", epoch=effect.epoch)
-                self._told.elected(effect.epoch, effect.end_offset)
+                log.info("elected leader of the quorum", epoch=effect.epoch)
+                self._listener.elected(effect.epoch, effect.end_offset)
             case Deposed():
-                log.info("this node does not lead the quorum any more", epoch=self.epoch)
-                self._told.deposed()
+                log.info("leadership of the quorum lost", epoch=self.epoch)
+                self._listener.deposed()
             case Follow():
-                log.info("following the leader of the quorum", leader=effect.leader_id, epoch=effect.epoch)
-                self._told.following(effect.leader_id, effect.epoch)
+                log.info("following quorum leader", leader=effect.leader_id, epoch=effect.epoch)
+                self._listener.following(effect.leader_id, effect.epoch)
             case Installed():
-                log.info("a snapshot takes the place of the metadata log", offset=effect.snapshot.offset)
-                self._told.installed(effect.snapshot, effect.data)
+                log.info("metadata snapshot installed", offset=effect.snapshot.offset, epoch=effect.snapshot.epoch)
+                self._listener.installed(effect.snapshot, effect.data)
 
-    async def _ask_peer(self, peer: int, request: Request) -> None:
-        message = await self._answer_of(peer, request)
+    async def _exchange(self, peer: int, request: Request) -> None:
+        """Send a request, and pass its response or its failure to Raft."""
+        message = await self._response_to(peer, request)
         now = trio.current_time()
         if message is None:
-            self._take(self._raft.failed(now, peer, request))
+            self._queue(self._raft.failed(now, peer, request))
             return
         try:
-            self._take(self._raft.answer(now, peer, request, message))
+            self._queue(self._raft.response(now, peer, request, message))
         except BadMessage as error:
-            log.error("a node of the quorum answers nonsense", node=peer, problem=str(error))
-            self._take(self._raft.failed(now, peer, request))
+            log.error("malformed raft response", node=peer, error=str(error))
+            self._queue(self._raft.failed(now, peer, request))
 
-    async def _answer_of(self, peer: int, request: Request) -> Response | None:
-        """None where none comes while it could matter."""
+    async def _response_to(self, peer: int, request: Request) -> Response | None:
+        """None if there is no valid response in time."""
         with trio.move_on_after(self._settings.fetch_timeout + self._settings.request_timeout):
             try:
-                return response_from_map(await self._ask(peer, request.to_map()))
-            except (Unreachable, Lost):
+                return response_from_map(await self._send_request(peer, request.to_map()))
+            except (Unreachable, ConnectionLost):
                 return None
             except BadMessage as error:
-                log.error("a node of the quorum answers nonsense", node=peer, problem=str(error))
+                log.error("malformed raft response", node=peer, error=str(error))
         return None

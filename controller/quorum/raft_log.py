@@ -1,11 +1,12 @@
-"""The metadata log as Raft wants it: a `storage.Log`, its snapshots, and the file of the election state.
+"""The metadata log of a quorum on disk: a `storage.Log`, its snapshots, and the file of the election state.
 
-It lies where a node alone keeps its log (`metadata_log.py`) and in the same form, so that a node alone can become one
-of several. `Log.open` cuts off a torn end; what was synced and is damaged stops the start.
+Implements `RaftLog` (`raft/log_interface.py`). A lone node's log (`standalone_log.py`) has the same place and layout,
+so that a lone node can become part of a cluster. `Log.open` truncates a torn end; damaged synced data stops the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
+from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_directory, delete_before, open_log
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
@@ -16,8 +17,7 @@ from minikafka.controller.raft.election_state import (
     decode_election_state,
     encode_election_state,
 )
-from minikafka.controller.raft.log import EpochEnd, SnapshotId
-from minikafka.controller.standalone_log import NOTHING, claim_directory, forget_before, open_log
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.checkpoint_files import EPOCHS
@@ -25,11 +25,11 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 
-__all__ = ["StoredLog"]
+__all__ = ["StoredRaftLog"]
 
 
-class StoredLog:
-    """A `RaftLog`. Made by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
+class StoredRaftLog:
+    """A `RaftLog` on disk. Created by `open`. Methods raise KafkaError and OSError, after which the node must stop."""
 
     def __init__(self, disk: Disk, log: Log, snapshots: SnapshotFiles) -> None:
         self._disk = disk
@@ -38,42 +38,42 @@ class StoredLog:
         self._size_at_snapshot = 0
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredLog":
-        """Open the log under a data directory, or make a new one there.
+    def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredRaftLog":
+        """Open the log in a data directory, or create it.
 
         Raises:
-            UnreadableRecord: what is there is damaged beyond a torn end.
+            UnreadableRecord: the log is damaged beyond a torn end.
             BlockingIOError: another process has it open.
             CorruptLog, OSError: as `Log.open`.
         """
         path = claim_directory(disk, directory)
         if disk.exists(f"{path}/{EPOCHS}"):
-            disk.remove(f"{path}/{EPOCHS}")  # of a log that a snapshot has replaced, maybe; the batches are read anyway
+            disk.remove(f"{path}/{EPOCHS}")  # possibly of a log replaced by a snapshot; the batches are read anyway
         opened = cls(disk, open_log(disk, path, config, now_ms=now_ms), SnapshotFiles(disk, path))
         opened._begin_at_snapshot()
-        opened._log.flush()  # what is seen from now on must not vanish with the power
+        opened._log.flush()  # records that are read from now on must survive a power failure
         return opened
 
     def _begin_at_snapshot(self) -> None:
-        """What the newest snapshot stands for is passed over; a log that it was to replace is replaced now."""
-        snapshot, log = self._snapshots.newest or NOTHING, self._log
+        """Drop what the newest snapshot covers. If a crash interrupted its installation, replace the log now."""
+        snapshot, log = self._snapshots.newest or NO_SNAPSHOT, self._log
         if log.start_offset > snapshot.offset:
             raise UnreadableRecord(
-                f"the metadata log in {log.directory} begins at {log.start_offset}, and what was before is gone: "
-                f"the newest snapshot ends at {snapshot.offset}"
+                f"the metadata log in {log.directory} starts at offset {log.start_offset}, but the newest snapshot "
+                f"ends at {snapshot.offset}: the records between are missing"
             )
         if log.end_offset < snapshot.offset or self._disagrees_with(snapshot):
             log.truncate_fully_and_start_at(snapshot.offset)
         elif log.start_offset < snapshot.offset:
-            forget_before(log, snapshot.offset)
+            delete_before(log, snapshot.offset)
 
     def _disagrees_with(self, snapshot: SnapshotId) -> bool:
-        """Whether the last record that a snapshot stands for is in this log as one of another epoch."""
+        """Whether the last record before the snapshot's offset has another epoch in this log."""
         if snapshot.offset <= self._log.start_offset:
             return False
         return self._log.epochs.epoch_of(snapshot.offset - 1) != snapshot.epoch
 
-    # -- what Raft asks ------------------------------------------------------------------------------------------
+    # -- RaftLog -------------------------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
@@ -81,7 +81,7 @@ class StoredLog:
 
     @property
     def start_epoch(self) -> int:
-        return (self._snapshots.newest or NOTHING).epoch
+        return (self._snapshots.newest or NO_SNAPSHOT).epoch
 
     @property
     def end_offset(self) -> int:
@@ -116,20 +116,20 @@ class StoredLog:
         return self._log.end_offset
 
     def append_as_follower(self, data: bytes) -> int:
-        """See `RaftLog`. Nothing is appended where anything is wrong."""
+        """See `RaftLog`. Nothing is appended if any batch is invalid."""
         found: list[Batch] = []
         size, end = 0, self._log.end_offset
         try:
             for batch in batches(data):
                 batch.check_crc()
                 if batch.base_offset != end:
-                    raise ValueError(f"a batch of the metadata log begins at {batch.base_offset}, where {end} was due")
+                    raise ValueError(f"batch of the metadata log with base offset {batch.base_offset}, expected {end}")
                 found.append(batch)
                 size, end = size + len(batch.data), batch.next_offset
         except CorruptRecords as error:
-            raise ValueError(f"a batch of the metadata log is damaged: {error}") from error
+            raise ValueError(f"damaged batch of the metadata log: {error}") from error
         if size != len(data):
-            raise ValueError(f"{len(data) - size} bytes behind the last batch of the metadata log")
+            raise ValueError(f"{len(data) - size} bytes after the last batch of the metadata log")
         if found:
             self._log.append(memoryview(data), found, assign_offsets=False)
         return self._log.end_offset
@@ -147,7 +147,7 @@ class StoredLog:
         return self._snapshots.read(snapshot, position, size_max)
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
-        """See `RaftLog`. Raises UnreadableRecord for what is no snapshot; nothing has changed then."""
+        """See `RaftLog`. Raises UnreadableRecord for an invalid snapshot, before anything has changed."""
         decode_snapshot(data)
         self._snapshots.install(snapshot, data)
         self._log.truncate_fully_and_start_at(snapshot.offset)
@@ -155,14 +155,14 @@ class StoredLog:
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 
-    # -- what the driver and the controller ask ------------------------------------------------------------------
+    # -- for the driver and the applier --------------------------------------------------------------------------
 
     async def sync(self) -> None:
-        """Bring what is in it now to the device."""
+        """Flush the current content to the device."""
         await self._log.flush_async()
 
     def committed(self, start: int, end: int, max_bytes: int) -> Iterator[Batch]:
-        """The batches from `start` on that end at or before `end`, as far as they fit, but at least one."""
+        """The batches from `start` on that end at or before `end`: as many as fit, at least one."""
         for batch in batches(self.read(start, max_bytes)):
             if batch.next_offset > end:
                 return
@@ -174,23 +174,23 @@ class StoredLog:
         return self._log.size_bytes - self._size_at_snapshot
 
     def snapshot_data(self) -> bytes | None:
-        """The newest snapshot."""
+        """The content of the newest snapshot; None if there is none."""
         return self._snapshots.read_newest()
 
     async def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Keep `data` in place of all committed records before an offset; no effect where there is a newer one."""
+        """Write a snapshot that replaces all records before its offset; no effect if there is a newer one."""
         if not await self._snapshots.write(snapshot, data):
             return
         self._log.roll()
-        forget_before(self._log, snapshot.offset)
+        delete_before(self._log, snapshot.offset)
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 
     def election_state(self) -> ElectionState:
-        """As it was persisted last. A log that a node alone has written is continued in a later epoch than its last.
+        """The election state as last persisted. The log of a lone node has none: its last epoch is used.
 
         Raises:
-            UnreadableRecord: the file is damaged, or of a newer minikafka.
+            UnreadableRecord: the file is damaged or written by a newer minikafka.
         """
         path = f"{self._log.directory}/{FILE_NAME}"
         if self._disk.exists(path):
@@ -202,7 +202,7 @@ class StoredLog:
         return ElectionState(self.last_epoch)
 
     async def persist(self, state: ElectionState, voters: Sequence[int]) -> None:
-        """Write the election state so that it lasts."""
+        """Write the election state durably."""
         data = encode_election_state(state, voters)
         await self._disk.run(self._disk.write_atomically, f"{self._log.directory}/{FILE_NAME}", data)
 

@@ -10,20 +10,20 @@ An epoch, from election to election (nodes 1, 2 and 3; node 1 has just died)::
 
     node 2   (its connection to 1 broke)                 suspicious: does not wait for the whole fetch timeout
              Vote(epoch 4, pre_vote)  ──────► node 3     would you vote for me, after epoch 4?
-             VoteAnswer(granted)      ◄──────            I would: your log is not behind, and I hear from no leader
+             VoteResponse(granted)      ◄──────            I would: your log is not behind, and I hear from no leader
              epoch 5, vote for 2: on disk                only then is anybody asked; see `Persist`
              Vote(epoch 5)            ──────► node 3     first writes the vote down, then
-             VoteAnswer(granted)      ◄──────            two of three: node 2 leads
+             VoteResponse(granted)      ◄──────            two of three: node 2 leads
              appends LEADER_CHANGE                       the first record of its epoch, offset 17
              BeginEpoch(epoch 5)      ──────► node 3     becomes its follower, and begins to fetch from its end:
              Fetch(offset 17, last 4) ◄──────            the record before it is of epoch 4, as it is here
-             FetchAnswer(records)     ──────► node 3     appends, syncs, and only then
+             FetchResponse(records)     ──────► node 3     appends, syncs, and only then
              Fetch(offset 18, last 5) ◄──────            acknowledges, and waits at the leader for news
              high watermark 18                           two disks of three have it: it is committed, and so is
-             FetchAnswer(18)          ──────► node 3     all before; the state machines apply it
+             FetchResponse(18)          ──────► node 3     all before; the state machines apply it
              …
              Fetch(offset 18, last 4) ◄────── node 1     is back, with a record at 17 that nobody else ever got
-             FetchAnswer(diverging)   ──────► node 1     epoch 4 ends at 17 here: it truncates, and tries again
+             FetchResponse(diverging)   ──────► node 1     epoch 4 ends at 17 here: it truncates, and tries again
              Fetch(offset 17, last 4) ◄──────            now the logs agree
              …
              (nobody fetches for 0.8 s)                  cut off? It resigns, for it could commit nothing anyway
@@ -86,10 +86,10 @@ from minikafka.controller.raft.election_state import (
     decode_election_state,
     encode_election_state,
 )
-from minikafka.controller.raft.log import EpochEnd, RaftLog, SnapshotId
+from minikafka.controller.raft.log_interface import EpochEnd, RaftLog, SnapshotId
 from minikafka.controller.raft.raft import Inconsistent, NotLeader, Raft, Replica
-from minikafka.controller.raft.roles import Role
-from minikafka.controller.raft.timeouts import RaftSettings
+from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.role_transitions import Role
 
 __all__ = [
     "FILE_NAME",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from minikafka.controller.raft.election_state import ElectionState
-from minikafka.controller.raft.log import SnapshotId
+from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Request, Response
 
 Token: TypeAlias = object
@@ -34,7 +34,7 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SendRequest:
     """Send a request to a node; its answer goes to `Raft.answer`, its failure to `Raft.failed`, with `request`."""
 
     peer: int
@@ -42,8 +42,8 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Answer the request that came in with `token`."""
+class SendResponse:
+    """SendResponse the request that came in with `token`."""
 
     token: Token
     message: Response
@@ -90,5 +90,5 @@ class Installed:
     data: bytes
 
 
-Effect: TypeAlias = Persist | Sync | Ask | Answer | Committed | Elected | Deposed | Follow | Installed
+Effect: TypeAlias = Persist | Sync | SendRequest | SendResponse | Committed | Elected | Deposed | Follow | Installed
 Effects: TypeAlias = list[Effect]

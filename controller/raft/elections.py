@@ -8,7 +8,7 @@ deposes nobody.
 from minikafka.controller.raft import raft_leader
 from minikafka.controller.raft.election_state import NOBODY
 from minikafka.controller.raft.member import Member
-from minikafka.controller.raft.messages import Vote, VoteAnswer
+from minikafka.controller.raft.messages import Vote, VoteResponse
 from minikafka.controller.raft.role_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 
 
@@ -19,56 +19,56 @@ def grants(member: Member, vote: Vote) -> bool:
     if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):
         return False  # It may lack what is committed (Raft, section 5.4.1).
     if vote.pre_vote:
-        return not _relies_on_a_leader(member)
+        return not _has_leader(member)
     return member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)
 
 
-def _relies_on_a_leader(member: Member) -> bool:
+def _has_leader(member: Member) -> bool:
     state = member.state
-    return isinstance(state, Leader) or (isinstance(state, Follower) and state.relies_on_leader(member.now))
+    return isinstance(state, Leader) or (isinstance(state, Follower) and state.has_leader(member.now))
 
 
-def answer_vote(member: Member, vote: Vote) -> VoteAnswer:
+def handle_vote(member: Member, vote: Vote) -> VoteResponse:
     """Vote, and say so; the vote is persisted first. Whoever grants names no leader: it has lost faith in it."""
     granted = grants(member, vote)
     if granted and vote.pre_vote:
-        _give_way(member, vote)
+        _yield(member, vote)
     elif granted:
         member.vote_for(vote.candidate)
-    return VoteAnswer(member.epoch, NOBODY if granted else member.leader_id, granted)
+    return VoteResponse(member.epoch, NOBODY if granted else member.leader_id, granted)
 
 
-def _give_way(member: Member, vote: Vote) -> None:
+def _yield(member: Member, vote: Vote) -> None:
     """Let another stand first, lest two of a kind split the votes between them.
 
     Only for a moment, and once: it may fail. Of two that ask each other at the same time the one with the lower id, or
     the better log, goes first. This is a courtesy, on which no promise rests.
     """
     state = member.state
-    if not isinstance(state, Unattached | Follower | Prospective) or state.gave_way:
+    if not isinstance(state, Unattached | Follower | Prospective) or state.has_yielded:
         return
-    until = member.now + _pause(member)
+    until = member.now + _election_backoff(member)
     if isinstance(state, Follower):
-        state.trusts_until = max(state.trusts_until, until)
+        state.fetch_deadline = max(state.fetch_deadline, until)
     elif isinstance(state, Unattached) or state.ballot is None:
         state.deadline = max(state.deadline, until)
     elif _rank(vote) > _rank(state.ballot.request):
         state.ballot, state.deadline = None, until
     else:
         return
-    state.gave_way = True
+    state.has_yielded = True
 
 
 def _rank(vote: Vote) -> tuple[int, int, int]:
     return vote.last_epoch, vote.last_offset, -vote.candidate
 
 
-def _pause(member: Member) -> float:
+def _election_backoff(member: Member) -> float:
     """Of random length, so that those who got in each other's way do so no more."""
     return member.settings.election_timeout * (0.25 + 0.5 * member.random.random())
 
 
-def count_answer(member: Member, peer: int, vote: Vote, answer: VoteAnswer) -> None:
+def count_response(member: Member, peer: int, vote: Vote, answer: VoteResponse) -> None:
     """A voter's answer. One from an earlier round says nothing any more."""
     state = member.state
     if not isinstance(state, Prospective | Candidate) or state.ballot is None or state.ballot.request is not vote:
@@ -109,7 +109,7 @@ def stand(member: Member) -> None:
 
 def _lose(member: Member, state: Prospective | Candidate) -> None:
     """Try again after a pause."""
-    again = member.now + _pause(member)
+    again = member.now + _election_backoff(member)
     if isinstance(state, Prospective):
         state.deadline = min(state.deadline, again)
     else:
@@ -125,10 +125,10 @@ def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) 
 
 
 def _ask_whether_to_stand(member: Member, state: Prospective) -> None:
-    if state.hearsay != NOBODY:
-        member.become_follower(state.hearsay)
+    if state.reported_leader != NOBODY:
+        member.become_follower(state.reported_leader)
         return
-    state.lost = NOBODY if state.ballot else state.lost
+    state.lost_leader = NOBODY if state.ballot else state.lost_leader
     state.deadline = member.election_deadline()
     state.ballot = member.ballot(pre_vote=True)
     member.ask_for_votes(state.ballot)

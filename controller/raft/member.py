@@ -8,34 +8,34 @@ from dataclasses import replace
 from random import Random
 
 from minikafka.controller.raft.effects import (
-    Answer,
-    Ask,
     Committed,
     Deposed,
     Effects,
     Elected,
     Follow,
     Persist,
+    SendRequest,
+    SendResponse,
     Sync,
     Token,
 )
 from minikafka.controller.raft.election_state import NOBODY, ElectionState
 from minikafka.controller.raft.leader_change import encode_leader_change
-from minikafka.controller.raft.log import RaftLog
-from minikafka.controller.raft.messages import FetchAnswer, Request, Response, Vote
+from minikafka.controller.raft.log_interface import RaftLog
+from minikafka.controller.raft.messages import FetchResponse, Request, Response, Vote
+from minikafka.controller.raft.raft_settings import RaftSettings
 from minikafka.controller.raft.role_states import (
     Ballot,
     Candidate,
     Follower,
     Leader,
-    Progress,
     Prospective,
+    ReplicaProgress,
     Resigned,
     State,
     Unattached,
 )
-from minikafka.controller.raft.roles import check_transition
-from minikafka.controller.raft.timeouts import RaftSettings
+from minikafka.controller.raft.role_transitions import check_transition
 
 
 class Inconsistent(Exception):
@@ -115,11 +115,11 @@ class Member:
         """In one to two election timeouts."""
         return self.now + self.settings.election_timeout * (1 + self.random.random())
 
-    def ask(self, peer: int, request: Request) -> None:
-        self.effects.append(Ask(peer, request))
+    def send(self, peer: int, request: Request) -> None:
+        self.effects.append(SendRequest(peer, request))
 
-    def answer(self, token: Token, message: Response) -> None:
-        self.effects.append(Answer(token, message))
+    def respond(self, token: Token, message: Response) -> None:
+        self.effects.append(SendResponse(token, message))
 
     def sync(self) -> None:
         self.effects.append(Sync(self.log.end_offset, self.epoch))
@@ -150,7 +150,7 @@ class Member:
         self._persist(ElectionState(epoch))
         self._become(Unattached(self.election_deadline() if self.is_voter else self.now))
         if isinstance(former, Leader):
-            self._send_away(former)
+            self._release_fetches(former)
 
     def vote_for(self, candidate: int) -> None:
         """Give the one vote of this epoch, and leave the candidate the time to win. It may ask twice."""
@@ -168,16 +168,16 @@ class Member:
         self.effects.append(Follow(leader, self.epoch))
 
     def _follower(self, leader: int) -> Follower:
-        patience = self.settings.fetch_timeout * (1 + 0.25 * self.random.random())
-        return Follower(leader, patience, trusts_until=self.now + patience, fetches_at=self.now)
+        fetch_timeout = self.settings.fetch_timeout * (1 + 0.25 * self.random.random())
+        return Follower(leader, fetch_timeout, fetch_deadline=self.now + fetch_timeout, next_request_at=self.now)
 
     def become_unattached(self) -> None:
         """An observer looks for a leader."""
         self._become(Unattached(self.now))
 
-    def become_prospective(self, *, deadline: float, lost: int = NOBODY) -> None:
-        """Ask from `deadline` on whether an election is wanted."""
-        self._become(Prospective(deadline, lost))
+    def become_prospective(self, *, deadline: float, lost_leader: int = NOBODY) -> None:
+        """SendRequest from `deadline` on whether an election is wanted."""
+        self._become(Prospective(deadline, lost_leader))
 
     def become_candidate(self) -> None:
         """Begin an epoch with a vote for oneself."""
@@ -193,13 +193,13 @@ class Member:
 
     def ask_for_votes(self, ballot: Ballot) -> None:
         for voter in self.others:
-            self.ask(voter, ballot.request)
+            self.send(voter, ballot.request)
 
     def become_leader(self, granting: Sequence[int]) -> None:
         """Persist it, append the epoch's first record, and sync that."""
         start = self.log.end_offset
         self._persist(replace(self.election, leader=self.node_id))
-        voters = {voter: Progress(contact=self.now) for voter in self.others}
+        voters = {voter: ReplicaProgress(contact=self.now) for voter in self.others}
         leader = Leader(start, voters, announces_at=self.now)
         if self.majority > 1:
             leader.resigns_at = self.now + self.settings.fetch_timeout
@@ -214,9 +214,9 @@ class Member:
         assert isinstance(leader, Leader), "only a leader can resign"
         self._become(Resigned(self.now + 2 * self.settings.election_timeout * (1 + self.random.random())))
         self.effects.append(Deposed())
-        self._send_away(leader)
+        self._release_fetches(leader)
 
-    def _send_away(self, leader: Leader) -> None:
+    def _release_fetches(self, leader: Leader) -> None:
         """Nobody need wait for news from somebody who does not lead."""
         for waiting in leader.parked.values():
-            self.answer(waiting.token, FetchAnswer(self.epoch, self.leader_id))
+            self.respond(waiting.token, FetchResponse(self.epoch, self.leader_id))

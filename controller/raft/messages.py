@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypeAlias
 
-from minikafka.controller.raft.log import EpochEnd, SnapshotId
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 
 VERSION = 0
 INT32_MAX = (1 << 31) - 1
@@ -65,7 +65,7 @@ class Vote(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class VoteAnswer(Message):
+class VoteResponse(Message):
     """`granted` counts for the request's epoch only if `epoch` is still that one."""
 
     KIND: ClassVar[str] = "vote-answer"
@@ -82,7 +82,7 @@ class BeginEpoch(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class BeginEpochAnswer(Message):
+class BeginEpochResponse(Message):
     """Heard."""
 
     KIND: ClassVar[str] = "begin-epoch-answer"
@@ -107,7 +107,7 @@ class Fetch(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAnswer(Message):
+class FetchResponse(Message):
     """Records, or else what to do first.
 
     Attributes:
@@ -139,7 +139,7 @@ class FetchSnapshot(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class FetchSnapshotAnswer(Message):
+class FetchSnapshotResponse(Message):
     """A part of the snapshot; `size` is that of the whole, -1 if it is no longer there."""
 
     KIND: ClassVar[str] = "fetch-snapshot-answer"
@@ -151,13 +151,13 @@ class FetchSnapshotAnswer(Message):
 
 
 Request: TypeAlias = Vote | BeginEpoch | Fetch | FetchSnapshot
-Response: TypeAlias = VoteAnswer | BeginEpochAnswer | FetchAnswer | FetchSnapshotAnswer
+Response: TypeAlias = VoteResponse | BeginEpochResponse | FetchResponse | FetchSnapshotResponse
 
 REQUESTS: dict[str, type[Request]] = {kind.KIND: kind for kind in (Vote, BeginEpoch, Fetch, FetchSnapshot)}
 RESPONSES: dict[str, type[Response]] = {
-    kind.KIND: kind for kind in (VoteAnswer, BeginEpochAnswer, FetchAnswer, FetchSnapshotAnswer)
+    kind.KIND: kind for kind in (VoteResponse, BeginEpochResponse, FetchResponse, FetchSnapshotResponse)
 }
-ANSWERED_BY: dict[type[Request], type[Response]] = dict(zip(REQUESTS.values(), RESPONSES.values(), strict=True))
+RESPONSE_OF: dict[type[Request], type[Response]] = dict(zip(REQUESTS.values(), RESPONSES.values(), strict=True))
 
 
 def request_from_map(plain: object) -> Request:
@@ -243,12 +243,12 @@ _CHECKS: dict[str, Check] = {
     "size": _number(-1, INT64_MAX),
     "data": _data,
 }
-"""Fields of the same name hold the same in every message, but `FetchAnswer.snapshot` may be None."""
+"""Fields of the same name hold the same in every message, but `FetchResponse.snapshot` may be None."""
 
 
 def _checks_of(kind: type[Message]) -> dict[str, Check]:
     checks = {field.name: _CHECKS[field.name] for field in fields(kind)}
-    if kind is FetchAnswer:
+    if kind is FetchResponse:
         checks["snapshot"] = _optional(_snapshot)
     return checks
 

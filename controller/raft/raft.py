@@ -11,25 +11,25 @@ from random import Random
 from minikafka.controller.raft import elections, raft_follower, raft_leader
 from minikafka.controller.raft.effects import Effects, Sync, Token
 from minikafka.controller.raft.election_state import NOBODY, ElectionState
-from minikafka.controller.raft.log import RaftLog
+from minikafka.controller.raft.log_interface import RaftLog
 from minikafka.controller.raft.member import Inconsistent, Member
 from minikafka.controller.raft.messages import (
-    ANSWERED_BY,
+    RESPONSE_OF,
     BadMessage,
     BeginEpoch,
-    BeginEpochAnswer,
+    BeginEpochResponse,
     Fetch,
-    FetchAnswer,
+    FetchResponse,
     FetchSnapshot,
-    FetchSnapshotAnswer,
+    FetchSnapshotResponse,
     Request,
     Response,
     Vote,
-    VoteAnswer,
+    VoteResponse,
 )
-from minikafka.controller.raft.role_states import Follower, Leader, Progress, Prospective, Unattached
-from minikafka.controller.raft.roles import Role
-from minikafka.controller.raft.timeouts import RaftSettings
+from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.role_states import Follower, Leader, Prospective, ReplicaProgress, Unattached
+from minikafka.controller.raft.role_transitions import Role
 
 __all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
 
@@ -147,26 +147,26 @@ class Raft:
         return self._finish()
 
     def request(self, now: float, sender: int, message: Request, token: Token) -> Effects:
-        """A request came from node `sender`. Exactly one Answer with this token follows, now or later."""
+        """A request came from node `sender`. Exactly one SendResponse with this token follows, now or later."""
         self._check_request(sender, message)
         member = self._begin(now)
         if message.epoch > member.epoch:
             member.adopt(message.epoch)
         if isinstance(message, Vote):
-            member.answer(token, elections.answer_vote(member, message))
+            member.respond(token, elections.handle_vote(member, message))
         elif isinstance(message, BeginEpoch):
             if message.epoch == member.epoch:
                 self._learn(message.leader, firsthand=True)
-            member.answer(token, BeginEpochAnswer(member.epoch, member.leader_id))
+            member.respond(token, BeginEpochResponse(member.epoch, member.leader_id))
         elif isinstance(message, Fetch):
-            self._answer_fetch(message, token)
+            self._handle_fetch(message, token)
         else:
-            self._answer_fetch_snapshot(message, token)
+            self._handle_fetch_snapshot(message, token)
         return self._finish()
 
-    def answer(self, now: float, peer: int, request: Request, message: Response) -> Effects:
-        """`peer` answered `request`, the very object that an Ask bore."""
-        if not isinstance(message, ANSWERED_BY[type(request)]):
+    def response(self, now: float, peer: int, request: Request, message: Response) -> Effects:
+        """`peer` answered `request`, the very object that an SendRequest bore."""
+        if not isinstance(message, RESPONSE_OF[type(request)]):
             raise BadMessage(f"node {peer} answers a {request.KIND} with a {message.KIND}")
         self._check_leader(message.leader)
         member = self._begin(now)
@@ -174,19 +174,19 @@ class Raft:
             member.adopt(message.epoch)
         if message.epoch == member.epoch:
             self._learn(message.leader, firsthand=message.leader == peer)
-        if isinstance(request, Vote) and isinstance(message, VoteAnswer):
-            elections.count_answer(member, peer, request, message)
-        elif isinstance(message, FetchAnswer | FetchSnapshotAnswer):
-            self._take_fetched(request, message)
+        if isinstance(request, Vote) and isinstance(message, VoteResponse):
+            elections.count_response(member, peer, request, message)
+        elif isinstance(message, FetchResponse | FetchSnapshotResponse):
+            self._handle_fetch_response(request, message)
         return self._finish()
 
     def failed(self, now: float, peer: int, request: Request) -> Effects:
         """`request` will get no answer: there was no connection, or it broke, or it took too long."""
         state = self._begin(now).state
-        if isinstance(state, Follower) and state.asked is request:
+        if isinstance(state, Follower) and state.in_flight is request:
             raft_follower.failed(self._member, state)
-        elif isinstance(state, Unattached) and state.asked is request:
-            raft_follower.search_on(self._member, state)
+        elif isinstance(state, Unattached) and state.in_flight is request:
+            raft_follower.retry_find_leader(self._member, state)
         elif isinstance(request, Vote):
             elections.count_failure(self._member, peer, request)
         return self._finish()
@@ -246,7 +246,7 @@ class Raft:
         elif isinstance(state, Leader):
             raft_leader.due(member, state)
         elif isinstance(state, Unattached) and not member.is_voter:
-            raft_follower.search(member, state)
+            raft_follower.find_leader(member, state)
         else:
             elections.due(member, state)
 
@@ -258,31 +258,31 @@ class Raft:
         if isinstance(state, Follower | Leader):
             if leader != member.leader_id:
                 raise Inconsistent(f"epoch {member.epoch} has two leaders: {member.leader_id} and {leader}")
-        elif isinstance(state, Prospective) and state.lost == leader and not firsthand:
-            state.hearsay = leader
+        elif isinstance(state, Prospective) and state.lost_leader == leader and not firsthand:
+            state.reported_leader = leader
         else:
             member.become_follower(leader)
 
-    def _answer_fetch(self, fetch: Fetch, token: Token) -> None:
+    def _handle_fetch(self, fetch: Fetch, token: Token) -> None:
         member = self._member
         if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
-            raft_leader.answer_fetch(member, member.state, fetch, token)
+            raft_leader.handle_fetch(member, member.state, fetch, token)
         else:
-            member.answer(token, FetchAnswer(member.epoch, member.leader_id))
+            member.respond(token, FetchResponse(member.epoch, member.leader_id))
 
-    def _answer_fetch_snapshot(self, fetch: FetchSnapshot, token: Token) -> None:
+    def _handle_fetch_snapshot(self, fetch: FetchSnapshot, token: Token) -> None:
         member = self._member
         if isinstance(member.state, Leader) and fetch.epoch == member.epoch:
-            member.answer(token, raft_leader.answer_fetch_snapshot(member, member.state, fetch))
+            member.respond(token, raft_leader.handle_fetch_snapshot(member, member.state, fetch))
         else:
-            member.answer(token, FetchSnapshotAnswer(member.epoch, member.leader_id, fetch.snapshot))
+            member.respond(token, FetchSnapshotResponse(member.epoch, member.leader_id, fetch.snapshot))
 
-    def _take_fetched(self, request: Request, message: FetchAnswer | FetchSnapshotAnswer) -> None:
+    def _handle_fetch_response(self, request: Request, message: FetchResponse | FetchSnapshotResponse) -> None:
         state = self._member.state
-        if isinstance(state, Follower) and state.asked is request:
-            raft_follower.take_answer(self._member, state, message)
-        elif isinstance(state, Unattached) and state.asked is request:
-            raft_follower.search_on(self._member, state)
+        if isinstance(state, Follower) and state.in_flight is request:
+            raft_follower.handle_response(self._member, state, message)
+        elif isinstance(state, Unattached) and state.in_flight is request:
+            raft_follower.retry_find_leader(self._member, state)
 
     def _check_request(self, sender: int, message: Request) -> None:
         """Nobody may speak for another, nor ask votes or lead without being a voter."""
@@ -299,5 +299,5 @@ class Raft:
             raise BadMessage(f"node {node_id} is none of the voters {self._member.voters}: do all nodes name the same?")
 
 
-def _replica(node_id: int, progress: Progress, *, is_voter: bool) -> Replica:
+def _replica(node_id: int, progress: ReplicaProgress, *, is_voter: bool) -> Replica:
     return Replica(node_id, is_voter, progress.end_offset, progress.fetched_at, progress.caught_up_at)

@@ -5,21 +5,21 @@ An observer that knows no leader asks voters at random; who does not lead tells 
 
 from minikafka.controller.raft.effects import Installed
 from minikafka.controller.raft.election_state import NOBODY
-from minikafka.controller.raft.log import EpochEnd
+from minikafka.controller.raft.log_interface import EpochEnd
 from minikafka.controller.raft.member import Inconsistent, Member
-from minikafka.controller.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
+from minikafka.controller.raft.messages import Fetch, FetchResponse, FetchSnapshot, FetchSnapshotResponse
 from minikafka.controller.raft.role_states import Download, Follower, Unattached
 
-QUICKLY = 0.25
+SUSPECTED_LEADER_FRACTION = 0.25
 """The part of an election timeout within which a voter stands whose leader is probably gone."""
 
 
 def due(member: Member, follower: Follower) -> None:
-    """Fetch, or lose patience with the leader."""
-    if member.now < follower.trusts_until:
+    """Fetch, or lose fetch_timeout with the leader."""
+    if member.now < follower.fetch_deadline:
         _fetch(member, follower)
     elif member.is_voter:
-        member.become_prospective(deadline=member.now, lost=follower.leader_id)
+        member.become_prospective(deadline=member.now, lost_leader=follower.leader_id)
     else:
         member.become_unattached()
 
@@ -31,14 +31,14 @@ def _fetch(member: Member, follower: Follower) -> None:
     request: Fetch | FetchSnapshot
     if download is None:
         request = _next_fetch(member, max_wait=settings.fetch_wait)
-        follower.fetches_at = member.now + settings.fetch_wait + settings.request_timeout
+        follower.next_request_at = member.now + settings.fetch_wait + settings.request_timeout
     else:
         request = FetchSnapshot(
             member.epoch, member.node_id, download.snapshot, len(download.data), settings.snapshot_bytes_max
         )
-        follower.fetches_at = member.now + settings.request_timeout
-    follower.asked = request
-    member.ask(follower.leader_id, request)
+        follower.next_request_at = member.now + settings.request_timeout
+    follower.in_flight = request
+    member.send(follower.leader_id, request)
 
 
 def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
@@ -55,30 +55,30 @@ def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
 
 def suspect(member: Member, follower: Follower) -> None:
     """The leader is probably gone: do not wait for the whole fetch timeout. One answer of its clears it."""
-    if not follower.is_suspicious:
-        follower.is_suspicious = True
-        soon = member.now + member.settings.election_timeout * QUICKLY * member.random.random()
-        follower.trusts_until = min(follower.trusts_until, soon)
+    if not follower.leader_suspected:
+        follower.leader_suspected = True
+        soon = member.now + member.settings.election_timeout * SUSPECTED_LEADER_FRACTION * member.random.random()
+        follower.fetch_deadline = min(follower.fetch_deadline, soon)
 
 
 def failed(member: Member, follower: Follower) -> None:
     """The request under way got no answer, or none of use."""
-    follower.asked = None
-    follower.fetches_at = member.now + member.settings.retry_backoff
+    follower.in_flight = None
+    follower.next_request_at = member.now + member.settings.retry_backoff
 
 
-def take_answer(member: Member, follower: Follower, answer: FetchAnswer | FetchSnapshotAnswer) -> None:
+def handle_response(member: Member, follower: Follower, answer: FetchResponse | FetchSnapshotResponse) -> None:
     """The answer to the request under way."""
     if answer.epoch != member.epoch or answer.leader != follower.leader_id:
         failed(member, follower)
         if answer.epoch == member.epoch and answer.leader == NOBODY:
             suspect(member, follower)  # It has resigned.
         return
-    follower.asked = None
-    follower.fetches_at = member.now
-    follower.was_served, follower.is_suspicious = True, False
-    follower.trusts_until = member.now + follower.patience
-    if isinstance(answer, FetchSnapshotAnswer):
+    follower.in_flight = None
+    follower.next_request_at = member.now
+    follower.leader_responded, follower.leader_suspected = True, False
+    follower.fetch_deadline = member.now + follower.fetch_timeout
+    if isinstance(answer, FetchSnapshotResponse):
         is_of_use = _take_part(member, follower, answer)
     else:
         is_of_use = _take(member, follower, answer)
@@ -86,7 +86,7 @@ def take_answer(member: Member, follower: Follower, answer: FetchAnswer | FetchS
         failed(member, follower)
 
 
-def _take(member: Member, follower: Follower, answer: FetchAnswer) -> bool:
+def _take(member: Member, follower: Follower, answer: FetchResponse) -> bool:
     """Whether there was something right in it. The leader's high watermark counts only where the logs agree
     (KAFKA-14704)."""
     if answer.diverging is not None:
@@ -119,7 +119,7 @@ def _truncate(member: Member, theirs: EpochEnd) -> bool:
     return True
 
 
-def _take_part(member: Member, follower: Follower, part: FetchSnapshotAnswer) -> bool:
+def _take_part(member: Member, follower: Follower, part: FetchSnapshotResponse) -> bool:
     """Whether the download may go on; the whole snapshot is installed at once."""
     download = follower.download
     assert download is not None, "a part was asked for"
@@ -149,14 +149,14 @@ def _install(member: Member, download: Download) -> None:
     member.effects.append(Installed(snapshot, data))
 
 
-def search(member: Member, observer: Unattached) -> None:
-    """Ask a voter, at random, whether it knows who leads."""
-    observer.asked = _next_fetch(member, max_wait=0)
+def find_leader(member: Member, observer: Unattached) -> None:
+    """SendRequest a voter, at random, whether it knows who leads."""
+    observer.in_flight = _next_fetch(member, max_wait=0)
     observer.deadline = member.now + member.settings.request_timeout
-    member.ask(member.random.choice(member.others), observer.asked)
+    member.send(member.random.choice(member.others), observer.in_flight)
 
 
-def search_on(member: Member, observer: Unattached) -> None:
+def retry_find_leader(member: Member, observer: Unattached) -> None:
     """The voter asked did not know, or did not answer."""
-    observer.asked = None
+    observer.in_flight = None
     observer.deadline = member.now + member.settings.retry_backoff

@@ -6,10 +6,10 @@ A Fetch is both question and acknowledgement: who asks for offset 10 has everyth
 from math import inf
 
 from minikafka.controller.raft.effects import Sync, Token
-from minikafka.controller.raft.log import EpochEnd, RaftLog, SnapshotId
+from minikafka.controller.raft.log_interface import EpochEnd, RaftLog, SnapshotId
 from minikafka.controller.raft.member import Inconsistent, Member
-from minikafka.controller.raft.messages import BeginEpoch, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer
-from minikafka.controller.raft.role_states import Leader, Parked, Progress
+from minikafka.controller.raft.messages import BeginEpoch, Fetch, FetchResponse, FetchSnapshot, FetchSnapshotResponse
+from minikafka.controller.raft.role_states import Leader, ParkedFetch, ReplicaProgress
 
 ANNOUNCEMENTS_PER_FETCH_TIMEOUT = 4
 
@@ -24,7 +24,7 @@ def begin(member: Member, granting: list[int]) -> None:
 
 
 def due(member: Member, leader: Leader) -> None:
-    """Answer whoever has waited long enough, tell voters who leads, or resign."""
+    """SendResponse whoever has waited long enough, tell voters who leads, or resign."""
     if member.now >= leader.resigns_at:
         member.become_resigned()
         return
@@ -40,14 +40,14 @@ def _announce(member: Member, leader: Leader) -> None:
     for voter, progress in leader.voters.items():
         fetched_at = -inf if progress.fetched_at is None else progress.fetched_at
         if voter not in leader.parked and fetched_at <= member.now - interval:
-            member.ask(voter, BeginEpoch(member.epoch, member.node_id))
+            member.send(voter, BeginEpoch(member.epoch, member.node_id))
     leader.announces_at = member.now + interval if leader.voters else inf
 
 
 def append(member: Member, leader: Leader, batches: bytes) -> None:
     """Append, hand it to those who wait, then sync: the disks of all work at the same time (Ongaro, 10.2.1)."""
     member.log.append_as_leader(batches, member.epoch)
-    _answer_news(member, leader)
+    _answer_fetches_with_news(member, leader)
     member.sync()
 
 
@@ -58,36 +58,36 @@ def synced(member: Member, leader: Leader, sync: Sync) -> None:
         _advance_high_watermark(member, leader)
 
 
-def answer_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
+def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
     """Serve a Fetch of this epoch: with records, with the way to where they are, or later."""
     progress = _contact(member, leader, fetch.replica)
     _answer_superseded(member, leader, fetch.replica)
-    parting = where_logs_part(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
+    parting = find_divergence(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
     if parting is not None:
         # It has what this log has not: none of that counts as acknowledged (KAFKA-13141).
-        member.answer(token, _parting_answer(member, parting))
+        member.respond(token, _divergence_response(member, parting))
         return
     progress.end_offset = fetch.fetch_offset
     if fetch.fetch_offset >= member.log.end_offset:
         progress.caught_up_at = member.now
     _advance_high_watermark(member, leader)
     if _is_news(member, fetch) or fetch.max_wait_ms == 0:
-        member.answer(token, _records_answer(member, fetch))
+        member.respond(token, _records_response(member, fetch))
     else:
-        leader.parked[fetch.replica] = Parked(fetch, token, until=member.now + fetch.max_wait_ms / 1000)
+        leader.parked[fetch.replica] = ParkedFetch(fetch, token, until=member.now + fetch.max_wait_ms / 1000)
 
 
-def answer_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) -> FetchSnapshotAnswer:
+def handle_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) -> FetchSnapshotResponse:
     """A part of a snapshot."""
     _contact(member, leader, fetch.replica)
     part = member.log.read_snapshot(fetch.snapshot, fetch.position, fetch.max_bytes)
     if part is None:
-        return FetchSnapshotAnswer(member.epoch, member.node_id, fetch.snapshot)
+        return FetchSnapshotResponse(member.epoch, member.node_id, fetch.snapshot)
     size, data = part
-    return FetchSnapshotAnswer(member.epoch, member.node_id, fetch.snapshot, size, fetch.position, data)
+    return FetchSnapshotResponse(member.epoch, member.node_id, fetch.snapshot, size, fetch.position, data)
 
 
-def where_logs_part(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | SnapshotId | None:
+def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | SnapshotId | None:
     """None where a log that ends at `fetch_offset` with `last_fetched_epoch` is a beginning of this one.
 
     Else the greatest epoch not above it with its end here, so that the other can look for what both have (KIP-595); or
@@ -107,7 +107,7 @@ def where_logs_part(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) ->
     return None
 
 
-def _contact(member: Member, leader: Leader, replica: int) -> Progress:
+def _contact(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
     """Note that a node is there; the progress of it."""
     progress = leader.voters.get(replica)
     if progress is None:
@@ -120,7 +120,7 @@ def _contact(member: Member, leader: Leader, replica: int) -> Progress:
     return progress
 
 
-def _observer(member: Member, leader: Leader, replica: int) -> Progress:
+def _observer(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
     """A new one takes the place of those not seen for long, or, where there are too many, of the one least seen."""
     known = leader.observers.get(replica)
     if known is not None:
@@ -131,7 +131,7 @@ def _observer(member: Member, leader: Leader, replica: int) -> Progress:
         if rank < excess or leader.observers[other].contact < member.now - member.settings.observer_session:
             _answer_superseded(member, leader, other)
             del leader.observers[other]
-    leader.observers[replica] = progress = Progress(contact=member.now)
+    leader.observers[replica] = progress = ReplicaProgress(contact=member.now)
     return progress
 
 
@@ -141,14 +141,14 @@ def _advance_high_watermark(member: Member, leader: Leader) -> None:
     on_a_majority = ends[member.majority - 1]
     if on_a_majority > max(leader.epoch_start, member.high_watermark):
         member.commit(on_a_majority)
-        _answer_news(member, leader)
+        _answer_fetches_with_news(member, leader)
 
 
 def _is_news(member: Member, fetch: Fetch) -> bool:
     return fetch.fetch_offset < member.log.end_offset or fetch.high_watermark < member.high_watermark
 
 
-def _answer_news(member: Member, leader: Leader) -> None:
+def _answer_fetches_with_news(member: Member, leader: Leader) -> None:
     for waiting in [waiting for waiting in leader.parked.values() if _is_news(member, waiting.request)]:
         _answer_parked(member, leader, waiting)
 
@@ -160,26 +160,26 @@ def _answer_superseded(member: Member, leader: Leader, replica: int) -> None:
         _answer_parked(member, leader, waiting)
 
 
-def _answer_parked(member: Member, leader: Leader, waiting: Parked) -> None:
+def _answer_parked(member: Member, leader: Leader, waiting: ParkedFetch) -> None:
     del leader.parked[waiting.request.replica]
-    member.answer(waiting.token, _records_answer(member, waiting.request))
+    member.respond(waiting.token, _records_response(member, waiting.request))
 
 
-def _records_answer(member: Member, fetch: Fetch) -> FetchAnswer:
+def _records_response(member: Member, fetch: Fetch) -> FetchResponse:
     log = member.log
     if fetch.fetch_offset < log.start_offset:
         snapshot = log.latest_snapshot()  # A snapshot was taken while it waited.
         assert snapshot is not None, "a log begins at 0 or at a snapshot"
-        return _parting_answer(member, snapshot)
+        return _divergence_response(member, snapshot)
     max_bytes = min(fetch.max_bytes, member.settings.fetch_bytes_max)
     records = log.read(fetch.fetch_offset, max_bytes) if fetch.fetch_offset < log.end_offset else b""
-    return FetchAnswer(
+    return FetchResponse(
         member.epoch, member.node_id, records, high_watermark=member.high_watermark, log_start=log.start_offset
     )
 
 
-def _parting_answer(member: Member, parting: EpochEnd | SnapshotId) -> FetchAnswer:
-    return FetchAnswer(
+def _divergence_response(member: Member, parting: EpochEnd | SnapshotId) -> FetchResponse:
+    return FetchResponse(
         member.epoch,
         member.node_id,
         high_watermark=member.high_watermark,

@@ -9,9 +9,9 @@ from typing import ClassVar, TypeAlias
 
 from minikafka.controller.raft.effects import Token
 from minikafka.controller.raft.election_state import NOBODY
-from minikafka.controller.raft.log import SnapshotId
+from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Fetch, FetchSnapshot, Vote
-from minikafka.controller.raft.roles import Role
+from minikafka.controller.raft.role_transitions import Role
 
 
 @dataclass(slots=True, eq=False)
@@ -20,13 +20,13 @@ class Unattached:
     Attributes:
         deadline: of a voter: when it would rather stand itself. Of an observer: when to ask the next voter.
         asked: an observer's question to a voter, until it is answered.
-        gave_way: it has let another go first, which it does once.
+        has_yielded: it has let another go first, which it does once.
     """
 
     role: ClassVar[Role] = Role.UNATTACHED
     deadline: float
-    asked: Fetch | None = None
-    gave_way: bool = False
+    in_flight: Fetch | None = None
+    has_yielded: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -42,34 +42,34 @@ class Follower:
     """
     Attributes:
         leader_id: whom it fetches from.
-        patience: how long it lives without its leader, a little different for each: else all would stand at once.
-        trusts_until: when its patience with the leader ends.
-        fetches_at: when to send the next request; while one is under way: when that is given up.
+        fetch_timeout: how long it lives without its leader, a little different for each: else all would stand at once.
+        fetch_deadline: when its fetch_timeout with the leader ends.
+        next_request_at: when to send the next request; while one is under way: when that is given up.
         asked: the request under way. *Invariant:* an answer to any other changes nothing.
-        was_served: the leader has answered as such, so it is there, and no other is needed.
-        is_suspicious: but since then its connection broke or it resigned.
+        leader_responded: the leader has answered as such, so it is there, and no other is needed.
+        leader_suspected: but since then its connection broke or it resigned.
         download: of a snapshot that takes the log's place.
-        gave_way: as `Unattached`.
+        has_yielded: as `Unattached`.
     """
 
     role: ClassVar[Role] = Role.FOLLOWER
     leader_id: int
-    patience: float
-    trusts_until: float
-    fetches_at: float
-    asked: Fetch | FetchSnapshot | None = None
-    was_served: bool = False
-    is_suspicious: bool = False
+    fetch_timeout: float
+    fetch_deadline: float
+    next_request_at: float
+    in_flight: Fetch | FetchSnapshot | None = None
+    leader_responded: bool = False
+    leader_suspected: bool = False
     download: Download | None = None
-    gave_way: bool = False
+    has_yielded: bool = False
 
     @property
     def deadline(self) -> float:
-        return min(self.trusts_until, self.fetches_at)
+        return min(self.fetch_deadline, self.next_request_at)
 
-    def relies_on_leader(self, now: float) -> bool:
+    def has_leader(self, now: float) -> bool:
         """Whether an election would only disturb."""
-        return self.was_served and not self.is_suspicious and now < self.trusts_until
+        return self.leader_responded and not self.leader_suspected and now < self.fetch_deadline
 
 
 @dataclass(slots=True, eq=False)
@@ -98,17 +98,17 @@ class Prospective:
     Attributes:
         deadline: when to ask all again; without a ballot: for the first time.
         lost: the leader of this epoch that it has lost touch with. Others may not have noticed yet, so that it
-            believes only the leader itself, not their hearsay, until the next round.
-        hearsay: but this is what they said.
-        gave_way: as `Unattached`.
+            believes only the leader itself, not their reported_leader, until the next round.
+        reported_leader: but this is what they said.
+        has_yielded: as `Unattached`.
     """
 
     role: ClassVar[Role] = Role.PROSPECTIVE
     deadline: float
-    lost: int = NOBODY
-    hearsay: int = NOBODY
+    lost_leader: int = NOBODY
+    reported_leader: int = NOBODY
     ballot: Ballot | None = None
-    gave_way: bool = False
+    has_yielded: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -124,7 +124,7 @@ class Candidate:
 
 
 @dataclass(slots=True, eq=False)
-class Progress:
+class ReplicaProgress:
     """How far another node has come, as its Fetches in this epoch told.
 
     Attributes:
@@ -140,7 +140,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class ParkedFetch:
     """A Fetch that waits for news."""
 
     request: Fetch
@@ -161,11 +161,11 @@ class Leader:
 
     role: ClassVar[Role] = Role.LEADER
     epoch_start: int
-    voters: dict[int, Progress]
+    voters: dict[int, ReplicaProgress]
     announces_at: float
     synced_end: int = -1
-    observers: dict[int, Progress] = field(default_factory=dict)
-    parked: dict[int, Parked] = field(default_factory=dict)
+    observers: dict[int, ReplicaProgress] = field(default_factory=dict)
+    parked: dict[int, ParkedFetch] = field(default_factory=dict)
     resigns_at: float = inf
     """When, should nobody fetch any more, it has lost touch with the majority; never if it is one by itself."""
 

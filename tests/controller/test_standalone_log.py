@@ -8,7 +8,7 @@ from support.controllers import create, started, with_controller
 
 from minikafka.controller.metadata.records import UnreadableRecord
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.controller.standalone_log import LocalLog
+from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
 from minikafka.storage.checkpoint_files import META_PROPERTIES, write_properties
@@ -68,8 +68,8 @@ def test_the_metadata_log_has_a_directory_of_its_own_if_it_is_named() -> None:
 
 
 def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
-    def opened() -> LocalLog:
-        return LocalLog.open(RealDisk(), str(tmp_path), LogConfig(), now_ms=lambda: 0)
+    def opened() -> StandaloneLog:
+        return StandaloneLog.open(RealDisk(), str(tmp_path), LogConfig(), now_ms=lambda: 0)
 
     first = opened()
     with pytest.raises(BlockingIOError):
@@ -79,7 +79,7 @@ def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
 
 def append(disk: MemoryDisk, *values: bytes) -> None:
     """Put a batch of other bytes behind the log's end."""
-    log = LocalLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    log = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
     data = bytearray(encode_batch([LogRecord(index, 0, None, value) for index, value in enumerate(values)]))
     log._log.append(data, list(batches(data)), leader_epoch=1)
     log.close()
@@ -88,7 +88,7 @@ def append(disk: MemoryDisk, *values: bytes) -> None:
 def test_a_log_of_apache_kafka_is_not_taken_over() -> None:
     disk = MemoryDisk(Random(0))
     append(disk, bytes.fromhex("010c00106d657461646174612e76657273696f6e001e00"))
-    with pytest.raises(UnreadableRecord, match=r"offset 0.*metadata of Apache Kafka cannot be taken over"):
+    with pytest.raises(UnreadableRecord, match=r"offset 0.*metadata written by Apache Kafka is not supported"):
         started(disk)
 
 

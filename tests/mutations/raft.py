@@ -62,7 +62,7 @@ MUTATIONS = (
     Mutation(
         "a pre-vote is granted although there is a leader",
         _ELECTING,
-        "return not _relies_on_a_leader(member)",
+        "return not _has_leader(member)",
         "return True",
         _TESTS,
     ),
@@ -125,8 +125,8 @@ MUTATIONS = (
     Mutation(
         "a follower that diverges counts as having what it asked behind",
         _LEADING,
-        "    parting = where_logs_part(",
-        "    progress.end_offset = fetch.fetch_offset\n    parting = where_logs_part(",
+        "    parting = find_divergence(",
+        "    progress.end_offset = fetch.fetch_offset\n    parting = find_divergence(",
         _TESTS,
     ),
     Mutation(
@@ -195,22 +195,22 @@ MUTATIONS = (
     Mutation(
         "a fetch of an earlier epoch is served",
         _RAFT,
-        "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            raft_leader.answer_fetch(",
-        "if isinstance(member.state, Leader):\n            raft_leader.answer_fetch(",
+        "if isinstance(member.state, Leader) and fetch.epoch == member.epoch:\n            raft_leader.handle_fetch(",
+        "if isinstance(member.state, Leader):\n            raft_leader.handle_fetch(",
         _TESTS,
     ),
     Mutation(
         "a late answer is taken for that to the latest request",
         _RAFT,
-        "        if isinstance(state, Follower) and state.asked is request:\n            raft_follower.take_answer",
-        "        if isinstance(state, Follower):\n            raft_follower.take_answer",
+        "if isinstance(state, Follower) and state.in_flight is request:\n            raft_follower.handle_response",
+        "if isinstance(state, Follower):\n            raft_follower.handle_response",
         _TESTS,
     ),
     Mutation(
         "a leader that has restarted leads on in its old epoch",
         _MEMBER,
         "            return Resigned(self._first_deadline())",
-        "            return Leader(self.log.end_offset, {other: Progress(self.now) for other in self.others}, 0.0)",
+        "            return Leader(self.log.end_offset, {one: ReplicaProgress(self.now) for one in self.others}, 0.0)",
         _TESTS,
     ),
     Mutation(

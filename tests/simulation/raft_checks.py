@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from minikafka.controller.raft.messages import Fetch, Message, Vote, VoteAnswer
+from minikafka.controller.raft.messages import Fetch, Message, Vote, VoteResponse
 
 if TYPE_CHECKING:
-    from minikafka.controller.raft import ElectionState
+    from minikafka.controller.raft.election_state import ElectionState
     from simulation.raft_log import Entry, Records
 
 
@@ -90,7 +90,7 @@ class Checker:
             raise Violation(f"Durability: node {node} speaks of epoch {message.epoch}, its disk has {durable}")
         if isinstance(message, Vote) and not message.pre_vote:
             self._on_vote(node, message.epoch, node, durable)
-        elif isinstance(message, VoteAnswer) and message.granted:
+        elif isinstance(message, VoteResponse) and message.granted:
             assert isinstance(asked, Vote)
             if not asked.pre_vote:
                 self._on_vote(node, asked.epoch, asked.candidate, durable)

@@ -11,7 +11,7 @@ from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minikafka.controller.raft.log import EpochEnd, SnapshotId
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

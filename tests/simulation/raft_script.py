@@ -29,10 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.raft_settings import raft_settings
 
-from minikafka.controller.raft import ElectionState, EpochEnd, Inconsistent, Raft, SnapshotId
 from minikafka.controller.raft.effects import (
-    Answer,
-    Ask,
     Committed,
     Deposed,
     Effect,
@@ -40,21 +37,26 @@ from minikafka.controller.raft.effects import (
     Follow,
     Installed,
     Persist,
+    SendRequest,
+    SendResponse,
     Sync,
 )
+from minikafka.controller.raft.election_state import ElectionState
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.messages import (
     BeginEpoch,
-    BeginEpochAnswer,
+    BeginEpochResponse,
     Fetch,
-    FetchAnswer,
+    FetchResponse,
     FetchSnapshot,
-    FetchSnapshotAnswer,
+    FetchSnapshotResponse,
     Message,
     Request,
     Response,
     Vote,
-    VoteAnswer,
+    VoteResponse,
 )
+from minikafka.controller.raft.raft import Inconsistent, Raft
 from simulation.raft_log import HEAD, DiskLog, Entry, SimulatedLog
 
 if TYPE_CHECKING:
@@ -135,7 +137,7 @@ class Player:
                 before = words[0] == "before:"
                 request = asked[-2 if before else -1]
                 answer = _response(int(peer.rstrip(":")), request, words[1:] if before else words)
-                return raft.answer(now, int(peer.rstrip(":")), request, answer)
+                return raft.response(now, int(peer.rstrip(":")), request, answer)
             case ["failed", peer]:
                 return raft.failed(now, int(peer), self.asked[int(peer)][-1])
             case ["unreachable", peer]:
@@ -162,10 +164,10 @@ class Player:
             case Sync(end_offset):
                 self.syncs.append((effect, self.disk.mark))
                 return f"sync {end_offset}"
-            case Ask(peer, request):
+            case SendRequest(peer, request):
                 self.asked.setdefault(peer, []).append(request)
                 return f"ask {peer}: {_text(request)}"
-            case Answer(token, message):
+            case SendResponse(token, message):
                 return f"answer {token}: {_text(message)}"
             case Committed(high_watermark):
                 return f"committed {high_watermark}"
@@ -193,11 +195,11 @@ def _text(message: Message) -> str:
     match message:
         case Vote(epoch, _, last_epoch, last_offset, pre_vote):
             return f"{'pre-vote' if pre_vote else 'vote'} epoch={epoch} last={last_epoch}/{last_offset}"
-        case VoteAnswer(epoch, leader, granted):
+        case VoteResponse(epoch, leader, granted):
             return f"{'granted' if granted else 'refused'} epoch={epoch} leader={_node(leader)}"
         case BeginEpoch(epoch):
             return f"begin-epoch epoch={epoch}"
-        case BeginEpochAnswer(epoch, leader):
+        case BeginEpochResponse(epoch, leader):
             return f"heard epoch={epoch} leader={_node(leader)}"
         case Fetch():
             wait = f" wait={message.max_wait_ms}" if message.max_wait_ms != 300 else ""
@@ -205,17 +207,17 @@ def _text(message: Message) -> str:
                 f"fetch epoch={message.epoch} offset={message.fetch_offset} last={message.last_fetched_epoch}"
                 f" committed={message.high_watermark}{wait}"
             )
-        case FetchAnswer():
+        case FetchResponse():
             return _fetch_answer_text(message)
         case FetchSnapshot(epoch, _, snapshot, position):
             return f"fetch-snapshot epoch={epoch} {snapshot.offset}/{snapshot.epoch} at={position}"
-        case FetchSnapshotAnswer(epoch, leader, snapshot, size, position, data):
+        case FetchSnapshotResponse(epoch, leader, snapshot, size, position, data):
             name = f"part epoch={epoch} leader={_node(leader)} {snapshot.offset}/{snapshot.epoch} size={size}"
             return f"{name} at={position} data={data.decode()}" if size >= 0 else name
     raise AssertionError(message)
 
 
-def _fetch_answer_text(answer: FetchAnswer) -> str:
+def _fetch_answer_text(answer: FetchResponse) -> str:
     parts = [f"fetched epoch={answer.epoch} leader={_node(answer.leader)} committed={answer.high_watermark}"]
     if answer.diverging is not None:
         parts.append(f"diverging={answer.diverging.epoch}/{answer.diverging.end_offset}")
@@ -269,17 +271,18 @@ def _response(peer: int, request: Request, words: list[str]) -> Response:
     named = fields.get("leader", "-" if isinstance(request, Vote) else str(peer))
     leader = -1 if named == "-" else int(named)
     if isinstance(request, Vote):
-        return VoteAnswer(epoch, leader, granted=kind == "granted")
+        return VoteResponse(epoch, leader, granted=kind == "granted")
     if isinstance(request, BeginEpoch):
-        return BeginEpochAnswer(epoch, leader)
+        return BeginEpochResponse(epoch, leader)
     if isinstance(request, FetchSnapshot):
         data = fields.get("data", "").encode()
-        return FetchSnapshotAnswer(epoch, leader, request.snapshot, int(fields["size"]), int(fields.get("at", 0)), data)
+        size, position = int(fields["size"]), int(fields.get("at", 0))
+        return FetchSnapshotResponse(epoch, leader, request.snapshot, size, position, data)
     records = b"".join(
         HEAD.pack(int(base), int(record_epoch), 1, 1) + b"\x01"
         for base, record_epoch in (record.split(":") for record in fields.get("records", "").split(",") if record)
     )
-    return FetchAnswer(
+    return FetchResponse(
         epoch,
         leader,
         records,

@@ -15,10 +15,7 @@ from typing import Any
 
 from support.raft_settings import raft_settings
 
-from minikafka.controller.raft import ElectionState, Raft, RaftSettings, Role
 from minikafka.controller.raft.effects import (
-    Answer,
-    Ask,
     Committed,
     Deposed,
     Effect,
@@ -26,9 +23,15 @@ from minikafka.controller.raft.effects import (
     Follow,
     Installed,
     Persist,
+    SendRequest,
+    SendResponse,
     Sync,
 )
+from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.messages import Request, Response, request_from_map, response_from_map
+from minikafka.controller.raft.raft import Raft
+from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.role_transitions import Role
 from simulation.raft_checks import Checker, Violation
 from simulation.raft_log import DiskLog, SimulatedLog
 
@@ -360,7 +363,7 @@ class World:
             return
         if self.trace is not None:
             self.tell(f"{node} hears n{peer}")
-        self._input(node, answer, lambda raft, now: raft.answer(now, peer, request, answer))
+        self._input(node, answer, lambda raft, now: raft.response(now, peer, request, answer))
 
     # Effects
 
@@ -408,10 +411,10 @@ class World:
         if self.trace is not None:
             self.tell(f"{node}     {effect}")
         disk = node.disk
-        if isinstance(effect, Ask):
+        if isinstance(effect, SendRequest):
             self.checker.on_sent(node.id, effect.request, disk.election, disk.log.records, None)
             self._ask(node, effect.peer, effect.request)
-        elif isinstance(effect, Answer):
+        elif isinstance(effect, SendResponse):
             request = effect.token[2]  # type: ignore[index]
             self.checker.on_sent(node.id, effect.message, disk.election, disk.log.records, request)
             self._answer(node, effect.token, effect.message)

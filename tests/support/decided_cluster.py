@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from minikafka.controller.active.broker_sessions import Sessions
+from minikafka.controller.active.broker_sessions import BrokerSessions
 from minikafka.controller.decisions import broker_fencing
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
 from minikafka.controller.decisions.routing import DECISIONS
@@ -37,7 +37,7 @@ class DecidedCluster:
     def __init__(self, brokers: Sequence[int] = (1, 2, 3)) -> None:
         self.image: Image = cluster()
         del self.image.brokers[1]
-        self.sessions = Sessions(SESSION_MS, 300)
+        self.sessions = BrokerSessions(SESSION_MS, 300)
         self.offset = 0
         self.now_ms = 0
         self._incarnations = 0

@@ -122,11 +122,11 @@ class Controllers:
 
     def stay_alive(self, node_id: int) -> None:
         """Have the broker of a node be heard as long as the node runs."""
-        self._nursery.start_soon(self._be_heard, self.running[node_id])
+        self._nursery.start_soon(self._report_contact, self.running[node_id])
 
-    async def _be_heard(self, member: Member) -> None:
+    async def _report_contact(self, member: Member) -> None:
         while not member.ended.is_set():
-            await member.controller.be_heard()
+            await member.controller.report_contact()
             await trio.sleep(0.2)
 
     def __getitem__(self, node_id: int) -> QuorumController:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minikafka.controller.raft import RaftSettings
+from minikafka.controller.raft.raft_settings import RaftSettings
 
 TIMEOUTS_S = {
     "election_timeout": 0.4,

@@ -53,7 +53,7 @@ class Cluster:
             raise answer
         return answer
 
-    async def be_heard(self) -> None:
+    async def report_contact(self) -> None:
         self.heard.append(trio.current_time())
 
     def knows(self, node_id: int, epoch: int, *, fenced: bool, leaving: bool = False) -> None:

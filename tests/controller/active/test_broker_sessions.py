@@ -1,12 +1,12 @@
-"""Sessions: who was heard of, how long that lasts, and how far everybody has come."""
+"""BrokerSessions: who was heard of, how long that lasts, and how far everybody has come."""
 
-from minikafka.controller.active.broker_sessions import Sessions
+from minikafka.controller.active.broker_sessions import BrokerSessions
 
 TIMEOUT_MS, LOST_MS = 1000, 300
 
 
-def sessions() -> Sessions:
-    return Sessions(TIMEOUT_MS, LOST_MS)
+def sessions() -> BrokerSessions:
+    return BrokerSessions(TIMEOUT_MS, LOST_MS)
 
 
 def test_a_session_lasts_its_time_after_each_contact() -> None:

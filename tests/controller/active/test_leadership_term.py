@@ -6,11 +6,11 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.controller.active.leadership_term import Term, TermEnded, copied
+from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded, copy_image
 from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record
-from minikafka.controller.quorum.raft_driver import NotLeader
+from minikafka.controller.raft.raft import NotLeader
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.records.batch import batches
 
@@ -24,7 +24,7 @@ class Bench:
         self.appended = 0
         self.leads = True
         self.image = Image()
-        self.term = Term(3, self.image, 10, self.append, lambda: 0)
+        self.term = LeadershipTerm(3, self.image, 10, self.append, lambda: 0)
         self.told: dict[str, object] = {}
 
     def append(self, data: bytes) -> int:
@@ -176,7 +176,7 @@ def test_what_could_not_be_written_is_certainly_not_carried_out() -> None:
 def test_a_copy_of_an_image_goes_its_own_way() -> None:
     image = Image()
     image.apply(FeatureRecord("x", 1))
-    other = copied(image)
+    other = copy_image(image)
     other.apply(FeatureRecord("x", 2))
     assert (image.features, other.features) == ({"x": 1}, {"x": 2})
     with pytest.raises(AssertionError):

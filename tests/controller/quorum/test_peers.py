@@ -8,16 +8,15 @@ import trio
 import trio.testing
 from support.memory_network import MemoryNetwork
 
-from minikafka.controller.quorum.peer_connection import Frames, Lost, Reply
-from minikafka.controller.quorum.peer_frames import (
-    BadFrame,
+from minikafka.controller.quorum.handshake import (
+    ConnectionLost,
     Hello,
-    decode_frame,
-    encode_frame,
     hello_from,
     hello_map,
-    objection,
+    refusal_reason,
 )
+from minikafka.controller.quorum.peer_connection import Reply
+from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame, decode_frame, encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
 
 VOTERS = {1: ("node-1", 9093), 2: ("node-2", 9093), 3: ("node-3", 9093)}
@@ -46,7 +45,7 @@ def test_a_hello_is_the_same_on_the_other_side() -> None:
     ],
 )
 def test_who_must_not_talk(own: Hello, other: Hello, word: str | None) -> None:
-    found = objection(own, other)
+    found = refusal_reason(own, other)
     assert found is None if word is None else found is not None and word in found
 
 
@@ -63,7 +62,7 @@ def test_who_must_not_talk(own: Hello, other: Hello, word: str | None) -> None:
     ],
 )
 def test_what_is_no_hello(frame: dict[str, Any]) -> None:
-    with pytest.raises(BadFrame):
+    with pytest.raises(MalformedFrame):
         hello_from(frame)
 
 
@@ -71,7 +70,7 @@ def test_what_is_no_hello(frame: dict[str, Any]) -> None:
     "data", [b"", b"\xc1", b"\x90", b"\x80", b"\x81\xa4kind\x01", b"\xdf\xff\xff\xff\xff", b"\x81\x01\x02"]
 )
 def test_what_is_no_frame(data: bytes) -> None:
-    with pytest.raises(BadFrame):
+    with pytest.raises(MalformedFrame):
         decode_frame(data)
 
 
@@ -88,17 +87,17 @@ class Node:
             network=self._network,
             voters=VOTERS,
             cluster_id=lambda: self.cluster_id,
-            learn=self._learn,
-            on_ask=self._asked,
-            on_lost=self.lost.append,
+            on_cluster_id=self._learn,
+            on_request=self._on_request,
+            on_connection_lost=self.lost.append,
             on_refused=lambda node, reason: self.refused.append(reason),
         )
 
     def _learn(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
 
-    def _asked(self, sender: int, what: str, body: dict[str, Any], reply: Reply) -> None:
-        if what == "double":
+    def _on_request(self, sender: int, kind: str, body: dict[str, Any], reply: Reply) -> None:
+        if kind == "double":
             reply({"number": 2 * body["number"]})
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:
@@ -125,7 +124,7 @@ def test_questions_are_answered_whatever_their_number() -> None:
         answers: list[int] = []
 
         async def ask(number: int) -> None:
-            answers.append((await one.peers.ask(2, "double", {"number": number}))["number"])
+            answers.append((await one.peers.request(2, "double", {"number": number}))["number"])
 
         async with trio.open_nursery() as asking:
             for number in range(100):
@@ -140,12 +139,12 @@ def test_a_node_that_is_not_there_is_unreachable_and_soon_found_when_it_comes() 
     async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         for _ in range(20):
             with pytest.raises(Unreachable):
-                await one.peers.ask(2, "double", {"number": 1})
+                await one.peers.request(2, "double", {"number": 1})
             await trio.sleep(0.05)
         assert 2 in one.lost
         await nursery.start(two.run)
         await trio.sleep(0.25)
-        assert await one.peers.ask(2, "double", {"number": 1}) == {"number": 2}
+        assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
 
     with_nodes(story, None, None)
 
@@ -159,8 +158,8 @@ def test_a_connection_that_ends_is_told_to_both_and_to_whoever_waits() -> None:
                 await two.run(task_status)
 
         async def ask() -> None:
-            with pytest.raises(Lost):
-                await one.peers.ask(2, "silence", {})
+            with pytest.raises(ConnectionLost):
+                await one.peers.request(2, "silence", {})
             told.set()
 
         await nursery.start(live)
@@ -178,7 +177,7 @@ def test_another_cluster_is_refused_in_words_on_both_sides() -> None:
     async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
         with pytest.raises(Unreachable, match="node 1 belongs to cluster a, node 2 to b"):
-            await one.peers.ask(2, "double", {"number": 1})
+            await one.peers.request(2, "double", {"number": 1})
         assert len(one.refused) == 1
         assert two.refused == []  # it did not ask; it only says so in its log
 
@@ -188,14 +187,14 @@ def test_another_cluster_is_refused_in_words_on_both_sides() -> None:
 def test_a_network_that_is_cut_and_healed_is_found_again() -> None:
     async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
-        await one.peers.ask(2, "double", {"number": 1})
+        await one.peers.request(2, "double", {"number": 1})
         network.cut((1, 2))
         with trio.move_on_after(1):
-            await one.peers.ask(2, "double", {"number": 1})
+            await one.peers.request(2, "double", {"number": 1})
             raise AssertionError("nothing gets through")
         network.heal()
         await trio.sleep(0.25)
-        assert await one.peers.ask(2, "double", {"number": 3}) == {"number": 6}
+        assert await one.peers.request(2, "double", {"number": 3}) == {"number": 6}
 
     with_nodes(story, None, None)
 
@@ -214,9 +213,9 @@ def test_who_says_no_hello_is_hung_up_on(garbage: bytes) -> None:
 def test_frames_are_limited() -> None:
     async def main() -> None:
         here, there = trio.testing.memory_stream_pair()
-        frames = Frames(there, 100)
+        frames = FrameStream(there, 100)
         await here.send_all(encode_frame({"kind": "x" * 200}))
-        with pytest.raises(BadFrame, match="allowed are 1 to 100"):
+        with pytest.raises(MalformedFrame, match="allowed are 1 to 100"):
             await frames.next()
 
     trio.run(main)

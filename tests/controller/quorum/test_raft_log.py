@@ -8,11 +8,13 @@ import pytest
 import trio
 
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.metadata_log import encode_decision
 from minikafka.controller.metadata.records import FeatureRecord, UnreadableRecord
 from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
-from minikafka.controller.quorum.raft_log import StoredLog
-from minikafka.controller.raft import ElectionState, EpochEnd, SnapshotId
-from minikafka.controller.standalone_log import LocalLog, encode_decision
+from minikafka.controller.quorum.raft_log import StoredRaftLog
+from minikafka.controller.raft.election_state import ElectionState
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
+from minikafka.controller.standalone_log import StandaloneLog
 from minikafka.protocol.records.batch import batches
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.memory_disk import MemoryDisk
@@ -20,15 +22,15 @@ from minikafka.storage.memory_disk import MemoryDisk
 DIRECTORY = "/data/__cluster_metadata-0"
 
 
-def opened(disk: MemoryDisk) -> StoredLog:
-    return StoredLog.open(disk, "/data", LogConfig(retention_ms=-1), now_ms=lambda: 0)
+def opened(disk: MemoryDisk) -> StoredRaftLog:
+    return StoredRaftLog.open(disk, "/data", LogConfig(retention_ms=-1), now_ms=lambda: 0)
 
 
 def batch(count: int = 1) -> bytes:
     return encode_decision([FeatureRecord("x", 1)] * count, 0)
 
 
-def filled(disk: MemoryDisk) -> StoredLog:
+def filled(disk: MemoryDisk) -> StoredRaftLog:
     """Offsets 0 to 3 of epoch 1, 3 and 4 of epoch 2, from 5 to 9 of epoch 4."""
     log = opened(disk)
     assert log.append_as_leader(batch(3), 1) == 3
@@ -101,7 +103,7 @@ def test_a_snapshot_takes_the_place_of_what_it_stands_for() -> None:
         assert found.read_snapshot(SnapshotId(4, 2), 0, 4) is None
 
 
-def opened_again(disk: MemoryDisk, log: StoredLog) -> StoredLog:
+def opened_again(disk: MemoryDisk, log: StoredRaftLog) -> StoredRaftLog:
     log.close()
     disk.unlock_all()
     return opened(disk)
@@ -144,7 +146,7 @@ def test_a_log_that_lost_its_snapshot_is_refused() -> None:
     log.close()
     disk.remove(f"{DIRECTORY}/{log_name(10, 4)}")
     disk.unlock_all()
-    with pytest.raises(UnreadableRecord, match="begins at 10, and what was before is gone"):
+    with pytest.raises(UnreadableRecord, match="starts at offset 10, but the newest snapshot ends at"):
         opened(disk)
 
 
@@ -170,7 +172,7 @@ def test_the_election_state_lasts_and_one_of_another_version_stops_the_start() -
 
 def test_the_log_of_a_node_alone_is_continued_by_a_quorum() -> None:
     disk = MemoryDisk(Random(0))
-    alone = LocalLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
+    alone = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
     alone.append([[FeatureRecord("x", 1)]])
     alone.commit_now()
     epoch = alone.leader_epoch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.controller.raft import (
+from minikafka.controller.raft.election_state import (
     ElectionState,
     UnreadableElectionState,
     decode_election_state,

@@ -7,20 +7,20 @@ from typing import Any
 import msgpack
 import pytest
 
-from minikafka.controller.raft import EpochEnd, SnapshotId
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.messages import (
-    ANSWERED_BY,
+    RESPONSE_OF,
     BadMessage,
     BeginEpoch,
-    BeginEpochAnswer,
+    BeginEpochResponse,
     Fetch,
-    FetchAnswer,
+    FetchResponse,
     FetchSnapshot,
-    FetchSnapshotAnswer,
+    FetchSnapshotResponse,
     Request,
     Response,
     Vote,
-    VoteAnswer,
+    VoteResponse,
     request_from_map,
     response_from_map,
 )
@@ -33,13 +33,13 @@ REQUESTS: list[Request] = [
     FetchSnapshot(5, 2, SNAPSHOT, 100, 1 << 20),
 ]
 RESPONSES: list[Response] = [
-    VoteAnswer(5, -1, granted=False),
-    BeginEpochAnswer(5, 2),
-    FetchAnswer(5, 2, b"\0\1", high_watermark=3, log_start=1),
-    FetchAnswer(5, 2, diverging=EpochEnd(4, 17)),
-    FetchAnswer(5, 2, snapshot=SNAPSHOT),
-    FetchSnapshotAnswer(5, 2, SNAPSHOT),
-    FetchSnapshotAnswer(5, 2, SNAPSHOT, 3, 0, b"abc"),
+    VoteResponse(5, -1, granted=False),
+    BeginEpochResponse(5, 2),
+    FetchResponse(5, 2, b"\0\1", high_watermark=3, log_start=1),
+    FetchResponse(5, 2, diverging=EpochEnd(4, 17)),
+    FetchResponse(5, 2, snapshot=SNAPSHOT),
+    FetchSnapshotResponse(5, 2, SNAPSHOT),
+    FetchSnapshotResponse(5, 2, SNAPSHOT, 3, 0, b"abc"),
 ]
 
 
@@ -52,7 +52,7 @@ def test_a_request_comes_out_as_it_went_in(message: Request) -> None:
 def test_an_answer_comes_out_as_it_went_in(message: Response) -> None:
     again = response_from_map(msgpack.unpackb(msgpack.packb(message.to_map())))
     assert again == message
-    assert type(again) in ANSWERED_BY.values()
+    assert type(again) in RESPONSE_OF.values()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from simulation.raft_log import DiskLog, SimulatedLog
 from simulation.raft_script import Middle
 from support.raft_settings import raft_settings
 
-from minikafka.controller.raft import ElectionState, NotLeader, Raft, RaftSettings, Role
-from minikafka.controller.raft.effects import Answer, Ask
+from minikafka.controller.raft.effects import SendRequest, SendResponse
+from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.leader_change import encode_leader_change
-from minikafka.controller.raft.messages import BadMessage, BeginEpoch, BeginEpochAnswer, Fetch, Vote, VoteAnswer
-from minikafka.controller.raft.roles import TRANSITIONS, IllegalTransition, check_transition
+from minikafka.controller.raft.messages import BadMessage, BeginEpoch, BeginEpochResponse, Fetch, Vote, VoteResponse
+from minikafka.controller.raft.raft import NotLeader, Raft
+from minikafka.controller.raft.raft_settings import RaftSettings
+from minikafka.controller.raft.role_transitions import TRANSITIONS, IllegalTransition, Role, check_transition
 from minikafka.protocol.records.batch import parse_header
 from minikafka.protocol.records.control import ControlType, control_type
 
@@ -35,8 +37,8 @@ def a_leader(settings: RaftSettings | None = None) -> Raft:
     raft = a_node(settings=settings)
     effects = raft.tick(0.2)
     while not raft.is_leader:
-        vote = next(effect.request for effect in effects if isinstance(effect, Ask))
-        effects = raft.answer(0.2, 2, vote, VoteAnswer(vote.epoch, -1, granted=True))
+        vote = next(effect.request for effect in effects if isinstance(effect, SendRequest))
+        effects = raft.response(0.2, 2, vote, VoteResponse(vote.epoch, -1, granted=True))
     return raft
 
 
@@ -66,9 +68,9 @@ def test_nobody_speaks_for_another(sender: int, message: Vote | BeginEpoch | Fet
 def test_an_answer_of_another_kind_is_refused() -> None:
     vote = Vote(0, 1, 0, 0, pre_vote=True)
     with pytest.raises(BadMessage):
-        a_node().answer(0.1, 2, vote, BeginEpochAnswer(9, 2))
+        a_node().response(0.1, 2, vote, BeginEpochResponse(9, 2))
     with pytest.raises(BadMessage):
-        a_node().answer(0.1, 2, vote, VoteAnswer(9, 7, granted=False))
+        a_node().response(0.1, 2, vote, VoteResponse(9, 7, granted=False))
 
 
 def test_only_the_leader_appends() -> None:
@@ -102,7 +104,7 @@ def test_too_many_observers_make_room_for_each_other_and_all_are_answered() -> N
     answered: list[object] = []
     for node_id in (11, 12, 13):
         effects = raft.request(0.3 + node_id / 1000, node_id, fetch(node_id, 1, wait=10_000), node_id)
-        answered += [effect.token for effect in effects if isinstance(effect, Answer)]
+        answered += [effect.token for effect in effects if isinstance(effect, SendResponse)]
     assert answered == [11]
     assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 12, 13]
 

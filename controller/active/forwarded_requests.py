@@ -1,7 +1,7 @@
-"""What a node hands on to the active controller, and what comes back: bodies of frames. Pure.
+"""Encodes the requests that a node forwards to the active controller, and the responses: bodies of frames. Pure.
 
-The request travels in Kafka's own encoding, the answer likewise, with the offset up to which the metadata log must be
-applied by whoever shall see what was decided::
+Request and response travel in Kafka's own encoding. A response has the offset up to which a node must apply the
+metadata log to see the decision::
 
     {"api": 19, "version": 7, "data": b"…"}
     {"data": b"…", "offset": 123}      {"error": 41, "message": "…"}      {"ended": True, "certain": False}
@@ -20,18 +20,18 @@ from minikafka.protocol.messages.create_topics import CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-__all__ = ["answer_body", "error_body", "is_repeatable", "request_body", "request_from", "response_from"]
+__all__ = ["error_body", "is_idempotent", "request_body", "request_from", "response_body", "response_from"]
 
-_ONCE = (CreateTopicsRequest, CreatePartitionsRequest, DeleteTopicsRequest, UnregisterBrokerRequest)
+_NOT_IDEMPOTENT = (CreateTopicsRequest, CreatePartitionsRequest, DeleteTopicsRequest, UnregisterBrokerRequest)
 
 
-def is_repeatable(request: Any) -> bool:
-    """Whether asking twice ends as asking once does, in state and in answer."""
-    return not isinstance(request, _ONCE)
+def is_idempotent(request: Any) -> bool:
+    """Whether sending the request twice has the same effect and the same response as sending it once."""
+    return not isinstance(request, _NOT_IDEMPOTENT)
 
 
 def request_body(request: Any, version: int) -> dict[str, Any]:
-    """A request as it is handed on."""
+    """The body of a forwarded request."""
     return {"api": api_of(type(request)).key, "version": version, "data": encode(request, version)}
 
 
@@ -43,16 +43,16 @@ def request_from(body: Mapping[str, Any]) -> tuple[Any, int]:
                 raise MalformedMessage(f"API {key} has no version {version}")
             return decode(APIS[key].request, version, data), version
         case _:
-            raise MalformedMessage("no request that could be handed on")
+            raise MalformedMessage("malformed forwarded request")
 
 
-def answer_body(response: Any, version: int, offset: int) -> dict[str, Any]:
-    """What was decided."""
+def response_body(response: Any, version: int, offset: int) -> dict[str, Any]:
+    """The body for a decision."""
     return {"data": encode(response, version), "offset": offset}
 
 
 def error_body(error: Exception) -> dict[str, Any]:
-    """Why nothing was decided, or why that is not known."""
+    """The body for a failed request, or for one whose outcome is unknown."""
     if isinstance(error, TermEnded):
         return {"ended": True, "certain": error.certain}
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -63,8 +63,8 @@ def response_from(request: Any, version: int, body: Mapping[str, Any]) -> tuple[
     """Response and offset.
 
     Raises:
-        TermEnded: who was asked is not the active controller any more.
-        KafkaError: what it raised.
+        TermEnded: the node is no longer the active controller.
+        KafkaError: raised by the active controller.
     """
     match body:
         case {"data": bytes() as data, "offset": int() as offset}:
@@ -74,4 +74,4 @@ def response_from(request: Any, version: int, body: Mapping[str, Any]) -> tuple[
         case {"error": int() as code, "message": str() as message} if code:
             raise error_for(code, message)
         case _:
-            raise UnknownServerError("the active controller answered what cannot be understood")
+            raise UnknownServerError("the active controller sent a malformed response")

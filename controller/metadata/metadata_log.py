@@ -1,0 +1,96 @@
+"""The metadata log on disk: its directory, opening its segments, and decisions as record batches.
+
+Shared by the log of a lone node (`standalone_log.py`) and that of a quorum (`quorum/raft_log.py`), which have the same
+layout, so that a lone node can become part of a cluster.
+"""
+
+import posixpath
+from collections.abc import Callable, Sequence
+
+from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
+from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Batch, encode_batch
+from minikafka.protocol.records.record import Record as LogRecord
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+from minikafka.storage.log_config import LogConfig
+
+__all__ = ["NO_SNAPSHOT", "claim_directory", "delete_before", "encode_decision", "open_log", "records_in"]
+
+METADATA = TopicPartition("__cluster_metadata", 0)
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+"""As in Kafka."""
+NO_SNAPSHOT = SnapshotId(0, 0)
+"""The id that stands for the absence of a snapshot."""
+
+
+def claim_directory(disk: Disk, directory: str) -> str:
+    """Create the metadata log's directory if it is missing, and lock it for this process; returns its path.
+
+    Raises:
+        BlockingIOError: another process has it open.
+        OSError: it cannot be created.
+    """
+    path = f"{directory}/{METADATA}"
+    missing = [path]
+    while (parent := posixpath.dirname(missing[-1])) and not disk.exists(parent):
+        missing.append(parent)
+    disk.make_directory(path)
+    for made in missing:  # the directory entries must survive a power failure
+        disk.sync_directory(posixpath.dirname(made) or ".")
+    disk.lock(f"{path}/.lock")
+    return path
+
+
+def open_log(
+    disk: Disk, path: str, config: LogConfig, *, now_ms: Callable[[], int], start_offset: int = 0
+) -> Log:
+    """Open the segments, truncate a torn end, and skip everything before `start_offset`.
+
+    Raises:
+        UnreadableRecord: synced data is damaged.
+        CorruptLog, OSError: as `Log.open`.
+    """
+    log = Log.open(
+        disk,
+        path,
+        METADATA,
+        config,
+        now_ms=now_ms,
+        clean=False,
+        recovery_point=start_offset,
+        log_start_offset=start_offset,
+        topic_id=METADATA_TOPIC_ID,
+    )
+    if log.report.damage:
+        raise UnreadableRecord(f"the metadata log in {path} is damaged: {log.report.damage}")
+    return log
+
+
+def delete_before(log: Log, offset: int) -> None:
+    """Delete the segments that a snapshot at `offset` replaces."""
+    log.advance_start_offset(offset)
+    log.delete_old_segments(offset)
+    log.remove_doomed()
+
+
+def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
+    """The batch of one decision. A batch survives a crash as a whole or not at all."""
+    return encode_batch(
+        [
+            LogRecord(offset=index, timestamp=now_ms, key=None, value=encode_record(record), headers=())
+            for index, record in enumerate(records)
+        ]
+    )
+
+
+def records_in(batch: Batch) -> list[Record]:
+    """The metadata records of a batch; none for Raft's control batches. Raises UnreadableRecord."""
+    if batch.is_control:
+        return []
+    try:
+        return [decode_record(record.value or b"") for record in batch.records()]
+    except UnreadableRecord as error:
+        hint = " (metadata written by Apache Kafka is not supported)" if batch.base_offset <= 1 else ""
+        raise UnreadableRecord(f"metadata log at offset {batch.base_offset}: {error}{hint}") from None

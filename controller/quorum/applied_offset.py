@@ -1,0 +1,42 @@
+"""The offset up to which this node has applied the metadata log, and tasks that wait for it. Trio: they wait."""
+
+from heapq import heappop, heappush
+
+import trio
+
+__all__ = ["AppliedOffset"]
+
+
+class AppliedOffset:
+    """A growing offset.
+
+    Attributes:
+        offset: every record before it is applied.
+    """
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+        self._waiting: list[tuple[int, int, trio.Event]] = []
+        self._count = 0
+        self._advanced = trio.Event()
+
+    def advance(self, offset: int) -> None:
+        """Everything before `offset` is applied now."""
+        assert offset >= self.offset, "the applied offset never decreases"
+        self.offset = offset
+        while self._waiting and self._waiting[0][0] <= offset:
+            heappop(self._waiting)[2].set()
+        self._advanced.set()
+        self._advanced = trio.Event()
+
+    async def wait_advanced(self) -> None:
+        """Wait until more is applied."""
+        await self._advanced.wait()
+
+    async def wait_for(self, offset: int) -> None:
+        """Wait until everything before `offset` is applied. Cancellation leaves an entry behind until then."""
+        if self.offset < offset:
+            event = trio.Event()
+            self._count += 1
+            heappush(self._waiting, (offset, self._count, event))
+            await event.wait()

@@ -1,0 +1,142 @@
+"""The handshake of two nodes on the controller listener: each sends its node id, its cluster id and the voters.
+
+The node that opened the connection sends first. A node refuses another cluster's node, or a node with another id than
+it expected, and sends the reason::
+
+    {"kind": "hello", "version": 0, "node": 1, "to": 2, "cluster": "q_K-…", "voters": [[1, "host", 9093], …]}
+    {"kind": "refused", "reason": "…"}                         instead of a hello; the connection is closed
+
+A node without a cluster id yet sends None and learns the id from the other. Trio: the exchange is over a stream.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+
+from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame, encode_frame
+
+__all__ = [
+    "HANDSHAKE_SIZE_MAX",
+    "Address",
+    "ConnectionLost",
+    "HandshakeRefused",
+    "Hello",
+    "hello_from",
+    "hello_map",
+    "refusal_reason",
+    "shake_hands",
+]
+
+VERSION = 0
+HANDSHAKE_SIZE_MAX = 1 << 16
+Address = tuple[str, int]
+"""Host and port."""
+
+
+class HandshakeRefused(Exception):
+    """One of the two nodes refuses the other; the text is for the operator."""
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the response arrived: the request may have been carried out or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first frame in each direction.
+
+    Attributes:
+        to: the node id expected at the other end; None if only its address is known.
+        cluster_id: None if unknown.
+        voters: the addresses of the quorum's controllers by id; empty if unknown.
+    """
+
+    node_id: int
+    to: int | None
+    cluster_id: str | None
+    voters: Mapping[int, Address]
+
+
+def hello_map(hello: Hello) -> dict[str, Any]:
+    """The frame of a `Hello`."""
+    voters = [[node_id, host, port] for node_id, (host, port) in sorted(hello.voters.items())]
+    return {
+        "kind": "hello",
+        "version": VERSION,
+        "node": hello.node_id,
+        "to": hello.to,
+        "cluster": hello.cluster_id,
+        "voters": voters,
+    }
+
+
+def hello_from(frame: Mapping[str, Any]) -> Hello:
+    """The inverse of `hello_map`. Raises MalformedFrame."""
+    if frame.get("kind") != "hello":
+        raise MalformedFrame(f"expected a handshake, got a frame of kind {frame.get('kind')!r}")
+    if frame.get("version") != VERSION:
+        raise MalformedFrame(f"unsupported handshake version {frame.get('version')!r}: this node supports {VERSION}")
+    node, to, cluster, voters = (frame.get(name) for name in ("node", "to", "cluster", "voters"))
+    if type(node) is not int or not (to is None or type(to) is int) or not (cluster is None or type(cluster) is str):
+        raise MalformedFrame("handshake with an invalid node, to or cluster")
+    if not isinstance(voters, list):
+        raise MalformedFrame("handshake without voters")
+    return Hello(node, to, cluster, dict(map(_voter, voters)))
+
+
+def _voter(entry: object) -> tuple[int, Address]:
+    match entry:
+        case [int() as node_id, str() as host, int() as port]:
+            return node_id, (host, port)
+        case _:
+            raise MalformedFrame(f"handshake with an invalid voter: {entry!r}")
+
+
+def refusal_reason(own: Hello, other: Hello) -> str | None:
+    """Why the two nodes must not communicate, for the operator; None if they may."""
+    if None not in (own.cluster_id, other.cluster_id) and own.cluster_id != other.cluster_id:
+        return (
+            f"node {other.node_id} belongs to cluster {other.cluster_id}, node {own.node_id} to {own.cluster_id}: "
+            "controller.quorum.voters must name nodes of one cluster"
+        )
+    if other.to not in (None, own.node_id):
+        return _wrong_node(other.to, own.node_id)
+    if own.to not in (None, other.node_id):
+        return _wrong_node(own.to, other.node_id)
+    if own.node_id == other.node_id and (own.to, other.to) != (None, None):  # discovery may connect to itself
+        return f"two nodes have node.id={own.node_id}: each needs an id of its own"
+    return None
+
+
+def _wrong_node(wanted: int | None, found: int) -> str:
+    return f"node {wanted} was expected at this address, but node {found} is there: see controller.quorum.voters"
+
+
+async def shake_hands(stream: trio.abc.Stream, frames: FrameStream, own: Hello, *, first: bool) -> Hello:
+    """Exchange handshakes; returns the other node's.
+
+    Args:
+        first: whether this node sends first, because it opened the connection.
+
+    Raises:
+        HandshakeRefused: by either node. The other has been sent the reason.
+        MalformedFrame, ConnectionLost, OSError, trio.BrokenResourceError: the other end is not a node, or is gone.
+    """
+    if first:
+        await stream.send_all(encode_frame(hello_map(own)))
+    frame = await frames.next()
+    if frame is None:
+        raise ConnectionLost("the connection was closed during the handshake")
+    if frame["kind"] == "refused":
+        raise HandshakeRefused(str(frame.get("reason")))
+    other = hello_from(frame)
+    reason = refusal_reason(own, other)
+    if reason is not None:
+        if not first:
+            await stream.send_all(encode_frame({"kind": "refused", "reason": reason}))
+        raise HandshakeRefused(reason)
+    if not first:
+        await stream.send_all(encode_frame(hello_map(own)))
+    return other

@@ -1,0 +1,178 @@
+"""Applies the committed metadata log to this node's image, batch by batch, and notifies subscribers.
+
+Each batch is one decision: it is applied as a whole, then the subscribers are called, then the applied offset advances,
+which wakes the tasks that wait for it. Where a snapshot has replaced the log, the image takes over the snapshot's
+content in place, and the subscribers get the difference. Writes snapshots of the image (`snapshot_schedule.py`). Trio:
+a task that waits for commits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Protocol
+
+import structlog
+import trio
+
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.metadata_log import records_in
+from minikafka.controller.metadata.records import Record, RemoveTopic
+from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
+from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
+from minikafka.controller.quorum.applied_offset import AppliedOffset
+from minikafka.controller.quorum.raft_log import StoredRaftLog
+from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.records.batch import Batch
+
+__all__ = ["MetadataApplier", "OwnTerm", "Subscriber"]
+
+log = structlog.get_logger("minikafka.controller")
+
+READ_SIZE = 1 << 20
+RECORDS_AT_ONCE = 20
+"""Most records passed to subscribers between two checkpoints: a broker opens a log for each new partition, which may
+take milliseconds, and must send heartbeats meanwhile."""
+Subscriber = Callable[[Sequence[Record]], None]
+
+
+class OwnTerm(Protocol):
+    """The leadership term of this node's active controller."""
+
+    def records_at(self, offset: int) -> Sequence[Record] | None:
+        """The records that this node wrote at an offset, so that they need not be decoded; None otherwise."""
+        ...
+
+    def applied(self, offset: int) -> None:
+        """Everything before `offset` is committed and applied."""
+        ...
+
+    def end(self, high_watermark: int) -> None:
+        """The term has ended; everything before the high watermark is committed."""
+        ...
+
+
+class MetadataApplier:
+    """Applies committed records. The constructor reads the newest snapshot.
+
+    Args:
+        stored: the metadata log.
+        snapshot_bytes: `metadata.log.max.record.bytes.between.snapshots`.
+
+    Attributes:
+        image: the committed metadata; always the same object.
+        progress: the applied offset.
+        term: the term of this node's active controller; None if this node is not active.
+
+    Raises:
+        UnreadableRecord: the snapshot is damaged or written by a newer minikafka.
+    """
+
+    def __init__(self, stored: StoredRaftLog, snapshot_bytes: int) -> None:
+        self.image = Image()
+        self.term: OwnTerm | None = None
+        self._stored = stored
+        self._schedule = SnapshotSchedule(snapshot_bytes)
+        self._subscribers: list[Subscriber] = []
+        self._high_watermark = 0
+        self._installed: tuple[SnapshotId, bytes] | None = None
+        self._committed = trio.Event()
+        snapshot, data = stored.latest_snapshot() or SnapshotId(0, 0), stored.snapshot_data()
+        self._epoch = snapshot.epoch
+        self.progress = AppliedOffset(snapshot.offset)
+        for record in decode_snapshot(data) if data is not None else []:
+            self.image.apply(record)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call `subscriber` with committed records, in portions, after the image has changed. An exception from it
+        stops the node."""
+        self._subscribers.append(subscriber)
+
+    def committed(self, high_watermark: int) -> None:
+        """Everything before the high watermark is committed."""
+        self._high_watermark = max(self._high_watermark, high_watermark)
+        self._committed.set()
+
+    def installed(self, snapshot: SnapshotId, data: bytes) -> None:
+        """A snapshot has replaced the log."""
+        self._installed = (snapshot, data)
+        self.committed(snapshot.offset)
+
+    async def run(self) -> None:
+        """Apply until cancelled. A record that cannot be applied stops the node (KAFKA-14275)."""
+        while True:
+            await self._committed.wait()
+            self._committed = trio.Event()
+            while self._has_work():
+                if self._installed is not None:
+                    await self._install(*self._installed)
+                else:
+                    await self._apply_committed()
+
+    def _has_work(self) -> bool:
+        """Where the log starts beyond the applied offset, the snapshot is about to be installed."""
+        if self._installed is not None:
+            return True
+        return self._stored.start_offset <= self.progress.offset < self._high_watermark
+
+    async def _apply_committed(self) -> None:
+        for batch in self._stored.committed(self.progress.offset, self._high_watermark, READ_SIZE):
+            await self._apply(batch)
+            if self._installed is not None:
+                return
+        await self._snapshot_if_due()
+
+    async def _apply(self, batch: Batch) -> None:
+        own = None if self.term is None else self.term.records_at(batch.base_offset)
+        records = records_in(batch) if own is None else own
+        for record in records:
+            self.image.apply(record)
+        await self._notify(records)
+        self._epoch = batch.leader_epoch
+        self._advance(batch.next_offset)
+
+    def _advance(self, offset: int) -> None:
+        self.progress.advance(offset)
+        if self.term is not None:
+            self.term.applied(offset)
+
+    async def _notify(self, records: Sequence[Record]) -> None:
+        for start in range(0, len(records), RECORDS_AT_ONCE):
+            if start:
+                await trio.lowlevel.checkpoint()
+            for subscriber in self._subscribers:
+                subscriber(records[start : start + RECORDS_AT_ONCE])
+
+    async def _install(self, snapshot: SnapshotId, data: bytes) -> None:
+        self._installed = None
+        if snapshot.offset <= self.progress.offset:
+            return  # everything in it is applied already
+        records, image = decode_snapshot(data), Image()
+        for record in records:
+            image.apply(record)
+        removed = [RemoveTopic(topic_id) for topic_id in self.image.topics_by_id if topic_id not in image.topics_by_id]
+        _replace_content(self.image, image)
+        await self._notify([*removed, *records])
+        self._epoch = snapshot.epoch
+        self._advance(snapshot.offset)
+
+    async def _snapshot_if_due(self) -> None:
+        """Write a snapshot from time to time, so that a start need not replay the whole log."""
+        if not self._schedule.is_due(self._stored.bytes_since_snapshot):
+            return
+        snapshot = SnapshotId(self.progress.offset, self._epoch)
+        try:
+            await self._stored.write_snapshot(snapshot, encode_snapshot(records_of(self.image)))
+            self._schedule.written()
+        except OSError as error:
+            self._schedule.failed(self._stored.bytes_since_snapshot)
+            log.error("metadata snapshot failed", error=str(error), offset=snapshot.offset)
+
+
+def _replace_content(image: Image, other: Image) -> None:
+    """Copy the content of `other` into `image` and its dictionaries, so that references to them stay valid."""
+    for one in fields(Image):
+        old, new = getattr(image, one.name), getattr(other, one.name)
+        if isinstance(old, dict):
+            old.clear()
+            old.update(new)
+        else:
+            setattr(image, one.name, new)
