@@ -1,7 +1,9 @@
 """ApiVersions: what this node honours (KIP-35, KIP-511), and its features (KIP-584)."""
 
 import re
+from typing import Protocol
 
+from minikafka.broker.apis.services import ClusterView, RoutesService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.decisions.update_features import FEATURES
 from minikafka.protocol.errors import ErrorCode
@@ -20,18 +22,25 @@ CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 VERSION_WITH_CLIENT_SOFTWARE = 3
 
 
-async def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+class ApiVersionsServices(ClusterView, RoutesService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[ApiVersionsServices]
+
+
+async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
     """Every API of the listener; a client whose name is no name is told so, and may go on (KIP-511)."""
     if context.version >= VERSION_WITH_CLIENT_SOFTWARE and not (
         CLIENT_SOFTWARE.fullmatch(request.client_software_name)
         and CLIENT_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    features = context.node.image.features
+    features = context.services.image.features
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=route.key, min_version=route.advertised_min, max_version=route.max_version)
-            for route in context.node.routes.values()
+            for route in context.services.routes.values()
             if route.advertised
         ],
         supported_features=[

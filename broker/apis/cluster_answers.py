@@ -4,8 +4,10 @@ Used by Metadata, DescribeCluster and DescribeTopicPartitions, which say the sam
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from minikafka.broker.apis.services import ClusterView
+from minikafka.broker.connections.listener_addresses import Address, addresses
+from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.metadata import (
@@ -20,17 +22,10 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
 
-@dataclass(slots=True, frozen=True)
-class Address:
-    """Where clients of a listener reach a node."""
-
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
-
-
-Addresses = Callable[[], list[Address]]
+def addresses_of(context: RequestContext[ClusterView], *, fenced: bool = False) -> list[Address]:
+    """The unfenced (or the fenced) brokers as the client of a request can reach them."""
+    connection = context.connection
+    return addresses(context.services.image, connection.listener, connection.local_host, fenced=fenced)
 
 
 def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
@@ -41,13 +36,13 @@ def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
     ]
 
 
-def nobody_lost(node_id: int) -> bool:
-    """What a node alone knows of others."""
+def never_lost(node_id: int) -> bool:
+    """For a node that is the whole cluster."""
     return False
 
 
 def topic_answer(
-    topic: Topic, image: Image, *, operations: bool, lost: Callable[[int], bool] = nobody_lost
+    topic: Topic, image: Image, *, operations: bool, lost: Callable[[int], bool] = never_lost
 ) -> MetadataResponseTopic:
     """One topic with all its partitions.
 

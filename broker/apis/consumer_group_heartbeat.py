@@ -5,6 +5,7 @@ A client that asks nevertheless is told as by an Apache Kafka with
 but first to whom the group belongs.
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -18,8 +19,8 @@ ADVERTISED = False
 
 
 async def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext[GroupService]
 ) -> ConsumerGroupHeartbeatResponse:
     """Not here, or not at all."""
-    code = await context.node.groups.coordinates(request.group_id)
+    code = await context.services.groups.coordinates(request.group_id)
     return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)

@@ -1,5 +1,6 @@
 """DeleteGroups: groups without members go, with their offsets (KIP-229). Versions 0 to 2."""
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -7,6 +8,6 @@ REQUEST = DeleteGroupsRequest
 VERSIONS = "0-2"
 
 
-async def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+async def handle(request: DeleteGroupsRequest, context: RequestContext[GroupService]) -> DeleteGroupsResponse:
     """An error for each group; one that is named twice is answered once."""
-    return DeleteGroupsResponse(results=await context.node.groups.delete(request.groups_names))
+    return DeleteGroupsResponse(results=await context.services.groups.delete(request.groups_names))

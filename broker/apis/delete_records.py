@@ -1,5 +1,6 @@
 """DeleteRecords: move a log's start (KIP-107). Versions 0 to 2."""
 
+from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_wait import before, deadline_in
 from minikafka.broker.partitions.partition import Partition
@@ -18,7 +19,7 @@ VERSIONS = "0-2"
 Pending = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 
 
-async def handle(request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
+async def handle(request: DeleteRecordsRequest, context: RequestContext[PartitionStore]) -> DeleteRecordsResponse:
     """Each partition for itself; of one that is named twice the last counts. Records count as deleted once all live
     replicas have deleted them, which `timeout_ms` bounds."""
     response = DeleteRecordsResponse()
@@ -48,13 +49,13 @@ async def _settle(
 
 
 def _delete(
-    topic: str, index: int, offset: int, context: RequestContext, pending: Pending
+    topic: str, index: int, offset: int, context: RequestContext[PartitionStore], pending: Pending
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
     try:
         if topic in INTERNAL_TOPICS:
             raise InvalidTopicError(f"Cannot delete records of internal topic {topic}")
-        partition = context.node.partitions.find(topic, index)
+        partition = context.services.partitions.find(topic, index)
         if partition.log.config.only_compacts:
             raise PolicyViolationError(
                 f"Records of partition {partition} can not be deleted due to the configured policy"

@@ -1,7 +1,10 @@
 """DescribeCluster: nodes and who controls them (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
 
-from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, Address
-from minikafka.broker.connections.listener_addresses import addresses
+from typing import Protocol
+
+from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, addresses_of
+from minikafka.broker.apis.services import ClusterView, ControllerId
+from minikafka.broker.connections.listener_addresses import Address
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from minikafka.protocol.messages.describe_cluster import (
@@ -16,7 +19,14 @@ VERSIONS = "0-2"
 BROKERS, CONTROLLERS = 1, 2
 
 
-async def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+class DescribeClusterServices(ClusterView, ControllerId, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[DescribeClusterServices]
+
+
+async def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
     """The brokers, from version 2 on the fenced ones too where that is wanted.
 
     Raises:
@@ -27,12 +37,11 @@ async def handle(request: DescribeClusterRequest, context: RequestContext) -> De
         raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")
     if request.endpoint_type != BROKERS:
         raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
-    node = context.node
-    response = DescribeClusterResponse(cluster_id=node.image.cluster_id, controller_id=node.controller_id)
-    response.brokers = [_broker(address, fenced=False) for address in node.addresses(context)]
+    services = context.services
+    response = DescribeClusterResponse(cluster_id=services.image.cluster_id, controller_id=services.controller_id)
+    response.brokers = [_broker(address, fenced=False) for address in addresses_of(context)]
     if request.include_fenced_brokers:
-        fenced = addresses(node.image, context.listener, context.local_host, fenced=True)
-        response.brokers += [_broker(address, fenced=True) for address in fenced]
+        response.brokers += [_broker(address, fenced=True) for address in addresses_of(context, fenced=True)]
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response

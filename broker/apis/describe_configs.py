@@ -1,5 +1,6 @@
 """DescribeConfigs: every setting, its value, and where that comes from (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
 
+from minikafka.broker.apis.services import ConfigsService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.settings.describe_configs import describe_configs
 from minikafka.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -8,6 +9,6 @@ REQUEST = DescribeConfigsRequest
 VERSIONS = "1-4"
 
 
-async def handle(request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
     """As of this node: other nodes' settings are theirs to tell."""
-    return describe_configs(request, context.node.in_force, context.node.log_levels)
+    return describe_configs(request, context.services.in_force, context.services.log_levels)

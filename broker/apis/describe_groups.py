@@ -2,6 +2,7 @@
 ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): up to 5 a group that nobody knows is Dead.
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -12,11 +13,11 @@ GROUP_OPERATIONS = 3400
 """Bits of read, delete, describe, describe configs and alter configs: all, where there is no authorizer."""
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext[GroupService]) -> DescribeGroupsResponse:
     """Groups in the order asked for, as often as asked for."""
     response = DescribeGroupsResponse()
     for group_id in request.groups:
-        described = await context.node.groups.describe(group_id, context.version)
+        described = await context.services.groups.describe(group_id, context.version)
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = GROUP_OPERATIONS
         response.groups.append(described)

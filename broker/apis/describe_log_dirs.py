@@ -1,5 +1,8 @@
 """DescribeLogDirs: what the partitions take on disk (KIP-113), and what is free (KIP-827). Versions 1 to 5."""
 
+from typing import Protocol
+
+from minikafka.broker.apis.services import LogDirectoryService, PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.messages.describe_log_dirs import (
@@ -14,19 +17,26 @@ REQUEST = DescribeLogDirsRequest
 VERSIONS = "1-5"
 
 
-async def handle(request: DescribeLogDirsRequest, context: RequestContext) -> DescribeLogDirsResponse:
+class LogDirServices(LogDirectoryService, PartitionStore, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[LogDirServices]
+
+
+async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
     """Every log directory; unknown topics and partitions are left out, null stands for all."""
-    node = context.node
+    services = context.services
     wanted = (
         None
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     )
     response = DescribeLogDirsResponse()
-    for directory in node.log_directories():
+    for directory in services.log_directories():
         result = DescribeLogDirsResult(log_dir=directory.path)
         result.total_bytes, result.usable_bytes = directory.total_bytes, directory.usable_bytes
-        result.topics = _topics([p for p in node.partitions if wanted is None or p.topic_partition in wanted])
+        result.topics = _topics([p for p in services.partitions if wanted is None or p.topic_partition in wanted])
         response.results.append(result)
     return response
 

@@ -1,5 +1,6 @@
 """DescribeProducers: who writes to a partition, and with what sequence (KIP-664). Version 0."""
 
+from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.describe_producers import (
@@ -15,7 +16,9 @@ REQUEST = DescribeProducersRequest
 VERSIONS = "0"
 
 
-async def handle(request: DescribeProducersRequest, context: RequestContext) -> DescribeProducersResponse:
+async def handle(
+    request: DescribeProducersRequest, context: RequestContext[PartitionStore]
+) -> DescribeProducersResponse:
     """Each partition for itself."""
     response = DescribeProducersResponse()
     for topic in request.topics:
@@ -24,11 +27,11 @@ async def handle(request: DescribeProducersRequest, context: RequestContext) -> 
     return response
 
 
-def _producers(topic: str, index: int, context: RequestContext) -> PartitionResponse:
+def _producers(topic: str, index: int, context: RequestContext[PartitionStore]) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
         check_topic_name(topic)
-        partition = context.node.partitions.find(topic, index)
+        partition = context.services.partitions.find(topic, index)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer

@@ -1,7 +1,8 @@
 """DescribeQuorum: the voters of the metadata log and how far they are (KIP-595, KIP-836). Versions 0 to 2."""
 
+from minikafka.broker.apis.quorum_state import Quorum
+from minikafka.broker.apis.services import QuorumService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.node.quorum_info import Quorum
 from minikafka.controller.quorum.quorum_description import ReplicaDescription
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_quorum import (
@@ -21,7 +22,7 @@ METADATA_TOPIC, METADATA_PARTITION = "__cluster_metadata", 0
 VERSION_WITH_NODES = 2
 
 
-async def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQuorumResponse:
+async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
     """The metadata's partition where it is all that is asked for; else, as in Kafka, all is unknown."""
     response = DescribeQuorumResponse()
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
@@ -34,15 +35,15 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext) -> Des
     ):
         response.nodes = [
             Node(node_id=voter.node_id, listeners=[Listener(name=voter.listener, host=voter.host, port=voter.port)])
-            for voter in (await context.node.quorum()).addresses
+            for voter in (await context.services.quorum()).addresses
         ]
     return response
 
 
-async def _describe(index: int, context: RequestContext, *, known: bool) -> ResponsePartitionData:
+async def _describe(index: int, context: RequestContext[QuorumService], *, known: bool) -> ResponsePartitionData:
     if not known:
         return ResponsePartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    quorum = await context.node.quorum()
+    quorum = await context.services.quorum()
     found = quorum.description
     return ResponsePartitionData(
         partition_index=index,

@@ -1,6 +1,9 @@
 """DescribeTopicPartitions: topics page by page (KIP-966). Version 0."""
 
+from typing import Protocol
+
 from minikafka.broker.apis.cluster_answers import TOPIC_OPERATIONS, offline
+from minikafka.broker.apis.services import ClusterView, SettingsService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode, InvalidRequestError, InvalidTopicError
@@ -19,18 +22,25 @@ VERSIONS = "0"
 NOBODY = -1
 
 
+class TopicServices(ClusterView, SettingsService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[TopicServices]
+
+
 async def handle(
-    request: DescribeTopicPartitionsRequest, context: RequestContext
+    request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
     """Topics in order of their names, cut after so many partitions; the cursor says where the next page begins."""
-    image = context.node.image
+    image = context.services.image
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or image.topics)
     if cursor is not None:
         if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names):
             return _refuse(request)
         names = [name for name in names if name >= cursor.topic_name]
-    limit_max = context.node.config.number("max.request.partition.size.limit")
+    limit_max = context.services.config.number("max.request.partition.size.limit")
     limit = min(max(request.response_partition_limit, 1), limit_max)
     response = DescribeTopicPartitionsResponse()
     for name in names:

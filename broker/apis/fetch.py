@@ -8,10 +8,12 @@ a consumer reads what is committed, from version 11 on of any replica.
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import trio
 
-from minikafka.broker.apis.cluster_answers import current_leader
+from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
+from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_result import EMPTY, NOBODY, Read
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
@@ -51,6 +53,13 @@ NIL = bytes(16)
 LEADER_IS_ELSEWHERE = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 
+class FetchServices(Clock, ClusterView, FetchService, PartitionStore, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[FetchServices]
+
+
 @dataclass(slots=True)
 class Answers:
     """What one look at all partitions found."""
@@ -81,19 +90,19 @@ class Asker:
     first_look: bool = True
 
     @classmethod
-    def of(cls, request: FetchRequest, context: RequestContext) -> "Asker":
+    def of(cls, request: FetchRequest, context: Context) -> "Asker":
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         return cls(
             replica_id,
             request.replica_state.replica_epoch,
-            request.rack_id if context.node.rack_aware else "",
+            request.rack_id if context.services.rack_aware else "",
             replica_id >= 0 or context.version < VERSION_OF_ANY_REPLICA,
         )
 
 
-async def handle(request: FetchRequest, context: RequestContext) -> FetchResponse:
+async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     """Answer once `min_bytes` are there, `max_wait_ms` are over, or something is wrong."""
-    sessions = context.node.fetch_sessions
+    sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
     asked = _asked(request, context, by_id)
@@ -101,7 +110,7 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
         sessions.close(request.session_id)
         wanted: Iterable[CachedPartition] = asked
     else:
-        now_ms = context.node.now_ms()
+        now_ms = context.services.now_ms()
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
         session.update(asked, _forgotten(request, context, by_id))
         wanted = session.partitions.values()
@@ -121,7 +130,7 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
         _answer_changes(session, answers, response, by_id)
         return _name_leaders(response, context)
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
-        opened = sessions.open(asked, by_id=by_id, now_ms=context.node.now_ms())
+        opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
         if opened and follows:
             opened.news.keys.update(dict.fromkeys(opened.partitions))
@@ -131,10 +140,10 @@ async def handle(request: FetchRequest, context: RequestContext) -> FetchRespons
     return _name_leaders(response, context)
 
 
-def _asked(request: FetchRequest, context: RequestContext, by_id: bool) -> list[CachedPartition]:
+def _asked(request: FetchRequest, context: Context, by_id: bool) -> list[CachedPartition]:
     """The request's partitions; of one that is named twice the last counts."""
     asked: dict[SessionKey, CachedPartition] = {}
-    topics_by_id = context.node.image.topics_by_id
+    topics_by_id = context.services.image.topics_by_id
     for topic in request.topics:
         known = topics_by_id.get(topic.topic_id) if by_id else None
         name = (known.name if known else "") if by_id else topic.topic
@@ -154,7 +163,7 @@ def _asked(request: FetchRequest, context: RequestContext, by_id: bool) -> list[
     return list(asked.values())
 
 
-def _forgotten(request: FetchRequest, context: RequestContext, by_id: bool) -> list[SessionKey]:
+def _forgotten(request: FetchRequest, context: Context, by_id: bool) -> list[SessionKey]:
     return [
         (topic.topic_id, "", partition) if by_id else (NIL, topic.topic, partition)
         for topic in request.forgotten_topics_data
@@ -163,7 +172,7 @@ def _forgotten(request: FetchRequest, context: RequestContext, by_id: bool) -> l
 
 
 async def _read_enough(
-    request: FetchRequest, wanted: Iterable[CachedPartition], context: RequestContext
+    request: FetchRequest, wanted: Iterable[CachedPartition], context: Context
 ) -> Answers:
     deadline = trio.current_time() + max(request.max_wait_ms, 0) / 1000
     in_time = request.max_wait_ms > 0
@@ -177,7 +186,7 @@ async def _read_enough(
         asker.first_look = False
 
 
-async def _read_news(request: FetchRequest, session: Session, context: RequestContext) -> Answers:
+async def _read_news(request: FetchRequest, session: Session, context: Context) -> Answers:
     """As `_read_enough` for a follower's session: it looks only at partitions that have news or are asked for anew."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
@@ -197,15 +206,15 @@ async def _read_news(request: FetchRequest, session: Session, context: RequestCo
 def _read_all(
     request: FetchRequest,
     wanted: Iterable[CachedPartition],
-    context: RequestContext,
+    context: Context,
     asker: Asker,
     news: News | None = None,
 ) -> Answers:
     answers = Answers()
     follows = asker.replica_id >= 0
-    throttle = context.node.leader_throttle
+    throttle = context.services.leader_throttle
     held_back = follows and throttle.wait_ms(steady_ms()) > 0
-    budget = min(request.max_bytes, context.node.fetch_max_bytes)
+    budget = min(request.max_bytes, context.services.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
         answers.partitions.append((cached, answer))
@@ -232,10 +241,10 @@ def _read_all(
 
 
 def _looked_at(
-    news: News, partition: Partition, cached: CachedPartition, found: Read, context: RequestContext
+    news: News, partition: Partition, cached: CachedPartition, found: Read, context: Context
 ) -> None:
     """It has no news any more, unless there was no room for its records."""
-    news.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.node.rack_aware)
+    news.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.services.rack_aware)
     if len(found.records) or cached.fetch_offset == partition.log.end_offset:
         news.keys.pop(cached.key, None)
 
@@ -246,11 +255,11 @@ def _read(
     max_bytes: int,
     asker: Asker,
     request: FetchRequest,
-    context: RequestContext,
+    context: Context,
     at_least_one_batch: bool,
 ) -> Read:
     if asker.rack and partition.replicas is not None:
-        brokers, leader_id = context.node.image.brokers, partition.leader_id
+        brokers, leader_id = context.services.image.brokers, partition.leader_id
         nearer = preferred_replica(
             partition.replicas, brokers, leader_id=leader_id, rack=asker.rack, offset=cached.fetch_offset
         )
@@ -284,12 +293,12 @@ def _read_for_follower(
     )
 
 
-def _count(answers: Answers, context: RequestContext) -> None:
+def _count(answers: Answers, context: Context) -> None:
     """What leaves for a follower counts for the throttle; what was looked at and found too little does not."""
     now_ms = steady_ms()
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
-        context.node.leader_throttle.record(partition, len(answer.records or b""), now_ms)
+        context.services.leader_throttle.record(partition, len(answer.records or b""), now_ms)
 
 
 def _is_held_back(partition: Partition, node_id: int, throttle: Throttle) -> bool:
@@ -304,7 +313,7 @@ def _watch(
     found: Read,
     answers: Answers,
     follows: bool,
-    context: RequestContext,
+    context: Context,
 ) -> None:
     """What the fetch waits for, and whether it should not wait at all.
 
@@ -316,17 +325,17 @@ def _watch(
         answers.watched.append(partition.visible)
         return
     answers.watched.append(partition.tail)
-    if context.node.rack_aware:
+    if context.services.rack_aware:
         answers.watched.append(partition.visible)
         answers.urgent |= cached.answered and found.high_watermark > cached.high_watermark
 
 
-def _find(cached: CachedPartition, context: RequestContext) -> Partition:
-    partitions = context.node.partitions
+def _find(cached: CachedPartition, context: Context) -> Partition:
+    partitions = context.services.partitions
     if not cached.by_id:
         return partitions.find(cached.topic, cached.partition)
     if not cached.topic:
-        known = context.node.image.topics_by_id.get(cached.topic_id)
+        known = context.services.image.topics_by_id.get(cached.topic_id)
         if known is None:
             raise UnknownTopicIdError("This server does not host this topic ID.")
         cached.topic = known.name
@@ -351,18 +360,18 @@ def _fill(answer: PartitionData, found: Read) -> None:
     )
 
 
-def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: RequestContext) -> None:
+def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: Context) -> None:
     answer.error_code = error.code
     answer.high_watermark = -1
     answer.records = EMPTY
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     answer.aborted_transactions = [] if unknown else None
     if isinstance(error, LEADER_IS_ELSEWHERE) and context.version >= VERSION_WITH_LEADERS:
-        leader, epoch = current_leader(context.node.image, cached.topic, cached.partition)
+        leader, epoch = current_leader(context.services.image, cached.topic, cached.partition)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 
 
-def _name_leaders(response: FetchResponse, context: RequestContext) -> FetchResponse:
+def _name_leaders(response: FetchResponse, context: Context) -> FetchResponse:
     """Where the leaders are that the answer names (KIP-951)."""
     leaders = {
         partition.current_leader.leader_id for topic in response.responses for partition in topic.partitions
@@ -370,7 +379,7 @@ def _name_leaders(response: FetchResponse, context: RequestContext) -> FetchResp
     if leaders != {NOBODY}:
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in context.node.addresses(context)
+            for one in addresses_of(context)
             if one.node_id in leaders
         ]
     return response

@@ -5,8 +5,12 @@ from 1, many keys at once from 4 (KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-89
 The internal topic that holds the answer is created by the first who asks.
 """
 
+from typing import Protocol
+
+from minikafka.broker.apis.cluster_answers import addresses_of
+from minikafka.broker.apis.services import ClusterView, CoordinatorService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.protocol.errors import ErrorCode, InvalidRequestError, KafkaError
+from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode, InvalidRequestError, KafkaError
 from minikafka.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -21,7 +25,14 @@ MANY_FROM = 4
 NOBODY = -1
 
 
-async def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoordinatorResponse:
+class FindCoordinatorServices(ClusterView, CoordinatorService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[FindCoordinatorServices]
+
+
+async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     """Each key for itself; before version 4 there is one."""
     if context.version >= MANY_FROM:
         return FindCoordinatorResponse(
@@ -37,11 +48,14 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext) -> Fi
     )
 
 
-async def _find(key_type: int, key: str, context: RequestContext) -> Coordinator:
+async def _find(key_type: int, key: str, context: Context) -> Coordinator:
     try:
         if key_type not in (GROUP, TRANSACTION):
             raise InvalidRequestError(f"there are no coordinators of type {key_type} here")
-        address = await context.node.find_coordinator(key_type, key, context)
+        node_id = await context.services.coordinators.coordinator_of(key_type, key)
+        address = next((one for one in addresses_of(context) if one.node_id == node_id), None)
+        if address is None:
+            raise CoordinatorNotAvailableError("The coordinator is not available.")
     except KafkaError as error:
         return Coordinator(
             key=key, node_id=NOBODY, port=NOBODY, error_code=ErrorCode(error.code), error_message=error.message

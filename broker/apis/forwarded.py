@@ -3,11 +3,11 @@
 Each has its module of decisions in `minikafka.controller.decisions`; here stands only which versions are honoured.
 """
 
-from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
+from minikafka.broker.apis.services import ControllerService
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.routes import ApiHandler
 from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -43,15 +43,9 @@ FORWARDED: dict[type, str] = {
 }
 
 
-async def hand_on(request: Any, context: RequestContext) -> Any:
-    """Ask the controller; its answer is the answer."""
-    return await context.node.controller.handle(request, context.version)
+async def forward(request: Any, context: RequestContext[ControllerService]) -> Any:
+    """Returns the active controller's response."""
+    return await context.services.controller.handle(request, context.version)
 
 
-def modules() -> list[SimpleNamespace]:
-    """One stand-in for a handler module each, for the routing table."""
-    handle: Callable[[Any, RequestContext], Awaitable[Any]] = hand_on
-    return [
-        SimpleNamespace(REQUEST=request, VERSIONS=versions, handle=handle)
-        for request, versions in FORWARDED.items()
-    ]
+HANDLERS = [ApiHandler(request, versions, forward) for request, versions in FORWARDED.items()]

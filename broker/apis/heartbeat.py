@@ -2,6 +2,7 @@
 (KIP-345).
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -9,6 +10,6 @@ REQUEST = HeartbeatRequest
 VERSIONS = "0-4"
 
 
-async def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
     """All is well, or what to do."""
-    return await context.node.groups.heartbeat(request)
+    return await context.services.groups.heartbeat(request)

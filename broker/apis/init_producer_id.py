@@ -1,5 +1,6 @@
 """InitProducerId: an identity for an idempotent producer (KIP-98, KIP-360). Versions 0 to 5; 6 is not stable in 4.3."""
 
+from minikafka.broker.apis.services import ProducerIdService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -10,7 +11,7 @@ VERSIONS = "0-5"
 NONE = -1
 
 
-async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle(request: InitProducerIdRequest, context: RequestContext[ProducerIdService]) -> InitProducerIdResponse:
     """A new id with epoch 0 for a producer without transactional id, whatever it says that it had before.
 
     INVALID_REQUEST for an empty transactional id or for only one of producer id and epoch; UNSUPPORTED_VERSION for a
@@ -20,4 +21,4 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NONE)
     if request.transactional_id is not None:
         return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, producer_epoch=NONE)
-    return InitProducerIdResponse(producer_id=await context.node.producer_ids.next(), producer_epoch=0)
+    return InitProducerIdResponse(producer_id=await context.services.producer_ids.next(), producer_epoch=0)

@@ -3,6 +3,7 @@
 reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The answer may take as long as a rebalance.
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -14,11 +15,11 @@ WAITS = True
 NULL_PROTOCOL_FROM = 7
 
 
-async def handle(request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+async def handle(request: JoinGroupRequest, context: RequestContext[GroupService]) -> JoinGroupResponse:
     """The new generation, or why not."""
     # The slash stands where Java has a host name: records and DescribeGroups show "/127.0.0.1".
-    caller = Caller(context.client_id, f"/{context.client_host}", context.version)
-    response = await context.node.groups.join(request, caller)
+    caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
+    response = await context.services.groups.join(request, caller)
     if response.protocol_name is None and context.version < NULL_PROTOCOL_FROM:
         response.protocol_name = ""
     return response

@@ -2,6 +2,7 @@
 instance id, from 3 (KIP-345), reasons from 5 (KIP-800).
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
@@ -11,11 +12,11 @@ VERSIONS = "0-5"
 MANY_FROM = 3
 
 
-async def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+async def handle(request: LeaveGroupRequest, context: RequestContext[GroupService]) -> LeaveGroupResponse:
     """An error for each member; before version 3 the only one's is that of the whole."""
     if context.version >= MANY_FROM:
-        return await context.node.groups.leave(request)
+        return await context.services.groups.leave(request)
     request.members = [MemberIdentity(member_id=request.member_id)]
-    response = await context.node.groups.leave(request)
+    response = await context.services.groups.leave(request)
     errors = [response.error_code, *(member.error_code for member in response.members)]
     return LeaveGroupResponse(error_code=next((error for error in errors if error), 0))

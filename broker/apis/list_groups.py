@@ -2,6 +2,7 @@
 (KIP-848).
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -9,6 +10,6 @@ REQUEST = ListGroupsRequest
 VERSIONS = "0-5"
 
 
-async def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+async def handle(request: ListGroupsRequest, context: RequestContext[GroupService]) -> ListGroupsResponse:
     """One line a group."""
-    return await context.node.groups.list_groups(request)
+    return await context.services.groups.list_groups(request)

@@ -6,6 +6,7 @@ local start is the start, and nothing is remote.
 
 from collections import Counter
 
+from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import (
@@ -35,7 +36,7 @@ VERSION_OF_NOT_AVAILABLE = 5
 VERSION_MAX = 2**15
 
 
-async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionStore]) -> ListOffsetsResponse:
     """Each partition for itself; one that is named twice is INVALID_REQUEST."""
     asked: dict[str, list[ListOffsetsPartition]] = {}
     for topic in request.topics:
@@ -45,7 +46,10 @@ async def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOf
 
 
 def _topic(
-    name: str, partitions: list[ListOffsetsPartition], request: ListOffsetsRequest, context: RequestContext
+    name: str,
+    partitions: list[ListOffsetsPartition],
+    request: ListOffsetsRequest,
+    context: RequestContext[PartitionStore],
 ) -> ListOffsetsTopicResponse:
     answer = ListOffsetsTopicResponse(name=name)
     named = Counter(asked.partition_index for asked in partitions)
@@ -56,7 +60,7 @@ def _topic(
             if named[asked.partition_index] > 1:
                 raise InvalidRequestError(f"{name}-{asked.partition_index} is named twice")
             _check_timestamp(asked.timestamp, context.version)
-            partition = context.node.partitions.find(name, asked.partition_index)
+            partition = context.services.partitions.find(name, asked.partition_index)
             leader_only = request.replica_id != DEBUGGER
             partition.check_leader(asked.current_leader_epoch, leader_only=leader_only)
             found = _look_up(partition, asked.timestamp, request)

@@ -2,8 +2,24 @@
 10, asked for by id from 12 (KIP-516), the error of the whole from 13 (KIP-1102).
 """
 
-from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, brokers, topic_answer
+from typing import Protocol
+
+from minikafka.broker.apis.cluster_answers import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    addresses_of,
+    brokers,
+    topic_answer,
+)
+from minikafka.broker.apis.services import (
+    ClusterView,
+    ControllerId,
+    ControllerService,
+    ReplicationService,
+    SettingsService,
+)
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.controller.metadata.image import Topic
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.metadata import (
@@ -23,20 +39,27 @@ VERSION_WITH_IDS = 10
 AUTO_CREATION_TIMEOUT_MS = 5000
 
 
-async def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+class MetadataServices(ClusterView, ControllerId, ControllerService, ReplicationService, SettingsService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[MetadataServices]
+
+
+async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     """What the request names, everything (null, or empty at version 0), or only the nodes (empty)."""
     if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
         return _refuse_ids(request)
-    node = context.node
+    services = context.services
     response = MetadataResponse(
-        brokers=brokers(node.addresses(context)),
-        cluster_id=node.image.cluster_id,
-        controller_id=node.controller_id,
+        brokers=brokers(addresses_of(context)),
+        cluster_id=services.image.cluster_id,
+        controller_id=services.controller_id,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     if request.topics is None or (context.version == 0 and not request.topics):
-        names = list(node.image.topics)
+        names = list(services.image.topics)
     elif any(topic.topic_id != NIL for topic in request.topics):
         ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
         response.topics = [_by_id(topic_id, request, context) for topic_id in ids]
@@ -65,19 +88,17 @@ def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _by_id(topic_id: bytes, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
-    topic = context.node.image.topics_by_id.get(topic_id)
+def _by_id(topic_id: bytes, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    topic = context.services.image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    operations = request.include_topic_authorized_operations
-    return topic_answer(topic, context.node.image, operations=operations, lost=context.node.replication.lost_lately)
+    return _known(topic, request, context)
 
 
-def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> MetadataResponseTopic:
-    topic = context.node.image.topics.get(name)
+def _by_name(name: str, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    topic = context.services.image.topics.get(name)
     if topic is not None:
-        operations = request.include_topic_authorized_operations
-        return topic_answer(topic, context.node.image, operations=operations, lost=context.node.replication.lost_lately)
+        return _known(topic, request, context)
     answer = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     try:
         check_topic_name(name)
@@ -88,10 +109,15 @@ def _by_name(name: str, request: MetadataRequest, context: RequestContext) -> Me
     return answer
 
 
-async def _create_missing(names: list[str], context: RequestContext) -> None:
+def _known(topic: Topic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+    services, operations = context.services, request.include_topic_authorized_operations
+    return topic_answer(topic, services.image, operations=operations, lost=services.replication.lost_lately)
+
+
+async def _create_missing(names: list[str], context: Context) -> None:
     """Create what is asked for and not there, if the node's settings allow it; failures show as unknown topics."""
-    node = context.node
-    if not node.config.flag("auto.create.topics.enable"):
+    services = context.services
+    if not services.config.flag("auto.create.topics.enable"):
         return
     missing = [
         CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
@@ -101,13 +127,13 @@ async def _create_missing(names: list[str], context: RequestContext) -> None:
     if missing:
         request = CreateTopicsRequest(topics=missing, timeout_ms=AUTO_CREATION_TIMEOUT_MS)
         try:
-            await node.controller.handle(request, CREATION_VERSION)
+            await services.controller.handle(request, CREATION_VERSION)
         except KafkaError:
             return  # the answer says that they are unknown, and clients ask again
 
 
-def _creatable(name: str, context: RequestContext) -> bool:
-    if name in context.node.image.topics:
+def _creatable(name: str, context: Context) -> bool:
+    if name in context.services.image.topics:
         return False
     try:
         check_topic_name(name)

@@ -2,6 +2,9 @@
 (KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_commit import (
@@ -19,7 +22,14 @@ VERSIONS = "2-10"
 IDS_FROM = 10
 
 
-async def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
+class OffsetServices(ClusterView, GroupService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[OffsetServices]
+
+
+async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
     """Topics and partitions that are not there fail by themselves; the group is asked about the others, if any."""
     response = OffsetCommitResponse()
     known: list[OffsetCommitRequestTopic] = []
@@ -30,15 +40,15 @@ async def handle(request: OffsetCommitRequest, context: RequestContext) -> Offse
             known.append(topic)
     if known:
         request.topics = known
-        _merge(response, await context.node.groups.commit(request, context.version))
+        _merge(response, await context.services.groups.commit(request, context.version))
     return response
 
 
 def _known_partitions(
-    topic: OffsetCommitRequestTopic, context: RequestContext, response: OffsetCommitResponse
+    topic: OffsetCommitRequestTopic, context: Context, response: OffsetCommitResponse
 ) -> list[OffsetCommitRequestPartition]:
     """Complete the topic's name and id, and put what is not there into `response`."""
-    image = context.node.image
+    image = context.services.image
     by_id = context.version >= IDS_FROM
     known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
     if known is not None:

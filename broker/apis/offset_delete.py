@@ -1,5 +1,8 @@
 """OffsetDelete: forget committed offsets of topics that no member reads (KIP-496). Version 0."""
 
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_delete import (
@@ -14,12 +17,19 @@ REQUEST = OffsetDeleteRequest
 VERSIONS = "0"
 
 
-async def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+class OffsetServices(ClusterView, GroupService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[OffsetServices]
+
+
+async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
     """What is not there fails by itself, unless the group as a whole is refused."""
     missing: list[OffsetDeleteResponseTopic] = []
     known: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:
-        there = context.node.image.topics.get(topic.name)
+        there = context.services.image.topics.get(topic.name)
         count = 0 if there is None else len(there.partitions)
         absent = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
@@ -28,7 +38,7 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext) -> Offse
         if topic.partitions:
             known.append(topic)
     request.topics = known
-    response = await context.node.groups.delete_offsets(request)
+    response = await context.services.groups.delete_offsets(request)
     if not response.error_code:
         _merge(response, missing)
     return response

@@ -2,6 +2,9 @@
 require_stable from 7 (KIP-447), many groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
 """
 
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.offset_fetch import (
@@ -26,7 +29,14 @@ IDS_FROM = 10
 NO_OFFSET = -1
 
 
-async def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+class OffsetServices(ClusterView, GroupService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[OffsetServices]
+
+
+async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     """Each group for itself; before version 8 there is one."""
     if context.version >= MANY_FROM:
         groups = [await _fetch(group, request, context) for group in request.groups]
@@ -42,10 +52,10 @@ async def handle(request: OffsetFetchRequest, context: RequestContext) -> Offset
 
 
 async def _fetch(
-    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
+    group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: Context
 ) -> OffsetFetchResponseGroup:
     unknown = _complete(group, context)
-    response = await context.node.groups.fetch(group, require_stable=request.require_stable)
+    response = await context.services.groups.fetch(group, require_stable=request.require_stable)
     if context.version >= IDS_FROM and group.topics is None:
         # Without a name only topics that are still there can be told.
         response.topics = [topic for topic in response.topics if topic.topic_id != NIL_UUID]
@@ -54,9 +64,9 @@ async def _fetch(
     return response
 
 
-def _complete(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
+def _complete(group: OffsetFetchRequestGroup, context: Context) -> list[OffsetFetchResponseTopics]:
     """Give each topic name and id; those whose ids stand for none are taken out and answered."""
-    image = context.node.image
+    image = context.services.image
     unknown: list[OffsetFetchResponseTopics] = []
     known: list[OffsetFetchRequestTopics] = []
     for topic in group.topics or ():

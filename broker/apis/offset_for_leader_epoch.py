@@ -1,5 +1,6 @@
 """OffsetForLeaderEpoch: where an epoch ended (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
 
+from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.offset_for_leader_epoch import (
@@ -14,7 +15,9 @@ REQUEST = OffsetForLeaderEpochRequest
 VERSIONS = "2-4"
 
 
-async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> OffsetForLeaderEpochResponse:
+async def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionStore]
+) -> OffsetForLeaderEpochResponse:
     """The largest epoch up to the one asked for, and its end; neither (-1) where there is none."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
@@ -23,10 +26,12 @@ async def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) 
     return response
 
 
-def _end_of_epoch(topic: str, asked: OffsetForLeaderPartition, context: RequestContext) -> EpochEndOffset:
+def _end_of_epoch(
+    topic: str, asked: OffsetForLeaderPartition, context: RequestContext[PartitionStore]
+) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
-        partition = context.node.partitions.find(topic, asked.partition)
+        partition = context.services.partitions.find(topic, asked.partition)
         partition.check_leader(asked.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = partition.end_of_epoch(asked.leader_epoch)
     except KafkaError as error:

@@ -3,8 +3,10 @@ librdkafka stops compressing where they are missing (KAFKA-18659).
 """
 
 from collections.abc import Awaitable, Iterable
+from typing import Protocol
 
-from minikafka.broker.apis.cluster_answers import current_leader
+from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
+from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import RejectedRecords, produced_batch
 from minikafka.broker.partitions.fetch_wait import before, deadline_in
@@ -52,7 +54,14 @@ WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeErro
 Pending = list[tuple[Partition, Written, PartitionProduceResponse]]
 
 
-async def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+class ProduceServices(Clock, ClusterView, PartitionStore, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[ProduceServices]
+
+
+async def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
     """Append every partition's batch, then wait for those that want to be committed.
 
     Raises:
@@ -106,7 +115,7 @@ def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
 
 
 def _produce_to(
-    topic: TopicProduceData, request: ProduceRequest, context: RequestContext, pending: Pending
+    topic: TopicProduceData, request: ProduceRequest, context: Context, pending: Pending
 ) -> TopicProduceResponse:
     answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
     for data in topic.partition_data:
@@ -122,14 +131,14 @@ def _produce_to(
 
 
 def _admit(
-    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: RequestContext
+    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: Context
 ) -> tuple[Partition, Batch]:
     """The checks that come before the log's own, in Kafka's order."""
-    partitions = context.node.partitions
+    partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
-    if name not in context.node.image.topics:
+    if name not in context.services.image.topics:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-    if not 0 <= data.index < len(context.node.image.topics[name].partitions):
+    if not 0 <= data.index < len(context.services.image.topics[name].partitions):
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     batch = produced_batch(data.records, context.version)
     if request.acks not in ACKS:
@@ -147,11 +156,11 @@ def _append(
     batch: Batch,
     answer: PartitionProduceResponse,
     acks: int,
-    context: RequestContext,
+    context: Context,
     pending: Pending,
 ) -> None:
     try:
-        written = partition.append(batch, now_ms=context.node.now_ms(), acks=acks)
+        written = partition.append(batch, now_ms=context.services.now_ms(), acks=acks)
     except RejectedRecords as rejected:
         _fail(answer, rejected.error)
         answer.log_start_offset = partition.log.start_offset
@@ -198,7 +207,7 @@ def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.base_offset = -1
 
 
-def _name_leaders(response: ProduceResponse, context: RequestContext) -> ProduceResponse:
+def _name_leaders(response: ProduceResponse, context: Context) -> ProduceResponse:
     """Who leads what was sent to the wrong node, and where that is (KIP-951)."""
     if context.version < VERSION_WITH_LEADERS:
         return response
@@ -206,15 +215,15 @@ def _name_leaders(response: ProduceResponse, context: RequestContext) -> Produce
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                known = context.node.image.topics_by_id.get(topic.topic_id)
+                known = context.services.image.topics_by_id.get(topic.topic_id)
                 name = known.name if known is not None else topic.name
-                leader, epoch = current_leader(context.node.image, name, answer.index)
+                leader, epoch = current_leader(context.services.image, name, answer.index)
                 answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
                 leaders.add(leader)
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in context.node.addresses(context)
+            for one in addresses_of(context)
             if one.node_id in leaders
         ]
     return response

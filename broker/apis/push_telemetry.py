@@ -13,7 +13,7 @@ ADVERTISED = False
 NIL = bytes(16)
 
 
-async def handle(request: PushTelemetryRequest, context: RequestContext) -> PushTelemetryResponse:
+async def handle(request: PushTelemetryRequest, context: RequestContext[object]) -> PushTelemetryResponse:
     """No subscription was ever given out, so none is known."""
     unnamed = request.client_instance_id == NIL
     code = ErrorCode.INVALID_REQUEST if unnamed else ErrorCode.UNKNOWN_SUBSCRIPTION_ID

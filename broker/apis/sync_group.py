@@ -3,6 +3,7 @@
 leader has assigned.
 """
 
+from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -14,8 +15,8 @@ WAITS = True
 PROTOCOL_REQUIRED_FROM = 5
 
 
-async def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+async def handle(request: SyncGroupRequest, context: RequestContext[GroupService]) -> SyncGroupResponse:
     """The member's assignment, or why not."""
     if context.version >= PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    return await context.node.groups.sync(request)
+    return await context.services.groups.sync(request)

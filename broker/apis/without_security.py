@@ -4,11 +4,8 @@ Without an authorizer ACLs are SECURITY_DISABLED, on a plaintext listener SASL i
 that is nobody gets no delegation token (KIP-48).
 """
 
-from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any
-
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.routes import ApiHandler
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from minikafka.protocol.messages.create_delegation_token import (
@@ -39,46 +36,46 @@ from minikafka.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sas
 NO_AUTHORIZER = "No Authorizer is configured."
 NO_SASL = "SaslAuthenticate request received after successful authentication"
 NO_TOKEN = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-NOBODY_TYPE, NOBODY = "User", "ANONYMOUS"
+Context = RequestContext[object]
 
 
-async def describe_acls(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     """There are none to describe."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
 
 
-async def create_acls(request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     """Each of them is refused."""
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused for _ in request.creations])
 
 
-async def delete_acls(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     """Each filter is refused."""
     refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
 
 
-async def sasl_handshake(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
     """Nobody has to say who they are."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
-async def sasl_authenticate(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
     """Nor can they."""
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NO_SASL)
 
 
 async def create_token(
-    request: CreateDelegationTokenRequest, context: RequestContext
+    request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse:
-    """Not for a client without a name; the answer says who it was taken for."""
+    """Refused to anonymous clients; the response repeats the principal."""
     return CreateDelegationTokenResponse(
         error_code=NO_TOKEN,
-        principal_type=NOBODY_TYPE,
-        principal_name=NOBODY,
-        token_requester_principal_type=NOBODY_TYPE,
-        token_requester_principal_name=NOBODY,
+        principal_type=context.principal.kind,
+        principal_name=context.principal.name,
+        token_requester_principal_type=context.principal.kind,
+        token_requester_principal_name=context.principal.name,
         issue_timestamp_ms=-1,
         expiry_timestamp_ms=-1,
         max_timestamp_ms=-1,
@@ -86,37 +83,32 @@ async def create_token(
 
 
 async def describe_tokens(
-    request: DescribeDelegationTokenRequest, context: RequestContext
+    request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:
     """Likewise."""
     return DescribeDelegationTokenResponse(error_code=NO_TOKEN)
 
 
-async def renew_token(request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+async def renew_token(request: RenewDelegationTokenRequest, context: Context) -> RenewDelegationTokenResponse:
     """Likewise."""
     return RenewDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 
 async def expire_token(
-    request: ExpireDelegationTokenRequest, context: RequestContext
+    request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
     """Likewise."""
     return ExpireDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 
-HANDLERS: list[tuple[type, str, Callable[[Any, RequestContext], Awaitable[Any]]]] = [
-    (SaslHandshakeRequest, "0-1", sasl_handshake),
-    (DescribeAclsRequest, "1-3", describe_acls),
-    (CreateAclsRequest, "1-3", create_acls),
-    (DeleteAclsRequest, "1-3", delete_acls),
-    (SaslAuthenticateRequest, "0-2", sasl_authenticate),
-    (CreateDelegationTokenRequest, "1-3", create_token),
-    (RenewDelegationTokenRequest, "1-2", renew_token),
-    (ExpireDelegationTokenRequest, "1-2", expire_token),
-    (DescribeDelegationTokenRequest, "1-3", describe_tokens),
+HANDLERS = [
+    ApiHandler(SaslHandshakeRequest, "0-1", sasl_handshake),
+    ApiHandler(DescribeAclsRequest, "1-3", describe_acls),
+    ApiHandler(CreateAclsRequest, "1-3", create_acls),
+    ApiHandler(DeleteAclsRequest, "1-3", delete_acls),
+    ApiHandler(SaslAuthenticateRequest, "0-2", sasl_authenticate),
+    ApiHandler(CreateDelegationTokenRequest, "1-3", create_token),
+    ApiHandler(RenewDelegationTokenRequest, "1-2", renew_token),
+    ApiHandler(ExpireDelegationTokenRequest, "1-2", expire_token),
+    ApiHandler(DescribeDelegationTokenRequest, "1-3", describe_tokens),
 ]
-
-
-def modules() -> list[SimpleNamespace]:
-    """One stand-in for a handler module each, for the routing table."""
-    return [SimpleNamespace(REQUEST=request, VERSIONS=span, handle=handle) for request, span, handle in HANDLERS]

@@ -1,58 +1,73 @@
-"""One client's connection: frames in, answers out, one request at a time, in order.
+"""One client's connection: reads frames, sends responses, one request at a time, in order.
 
-As Apache Kafka does, a connection's next request is not looked at before the last one is answered; that is the whole
-of its flow control. A request that cannot be understood ends the connection: what follows it could not be trusted.
+As in Apache Kafka, the next request is not decoded before the last one is answered; that is all the flow control there
+is. A malformed request ends the connection: where the next frame begins could not be trusted. A client over its quota
+gets its response first, then the connection is muted for the throttle time (KIP-219).
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import structlog
 import trio
 
-from minikafka.broker.connections.dispatcher import Dispatcher
-from minikafka.broker.connections.request_context import Disconnect
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.transport import Transport
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.message import MalformedMessage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 log = structlog.get_logger("minikafka.connection")
 
 REQUESTS_BETWEEN_CHECKPOINTS = 64
 TURN_S = 0.002
-"""A client that always has sent more already never blocks a read: the others get their turn after so long."""
+"""Reads of a client that has always sent more already never block: other connections get their turn after so long."""
+
+
+class FrameHandler(Protocol):
+    """Answers requests; in a node the `Dispatcher`."""
+
+    def may_wait(self, frame: bytearray) -> bool:
+        """Whether the response to a frame may take long by design."""
+        ...
+
+    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        """The response to a frame, and how long the connection is muted after it.
+
+        Raises:
+            MalformedMessage, Disconnect: The connection must be closed.
+        """
+        ...
 
 
 class Connection:
     """A connection being served.
 
     Attributes:
-        last_active: When something last moved on it, on trio's clock in seconds.
-        busy: Whether a request of it is being answered.
+        last_active: When a request or response last moved, in seconds of `current_time`.
+        busy: Whether a request is being answered, or the connection is muted.
+        info: The addresses of both ends, and the listener.
     """
 
     def __init__(
         self,
         transport: Transport,
-        dispatcher: Dispatcher,
+        handler: FrameHandler,
         *,
         listener: str,
         size_bytes_max: int,
-        current_time: "Callable[[], float]" = trio.current_time,
+        current_time: Callable[[], float] = trio.current_time,
     ) -> None:
         self.transport = transport
-        self.listener = listener
+        self.info = ConnectionInfo(listener, transport.peer_host, transport.local_host, transport.local_port)
         self.scope = trio.CancelScope()
         self.busy = False
-        self._dispatcher = dispatcher
+        self._handler = handler
         self._reader = FrameReader(size_bytes_max)
         self._current_time = current_time
         self.last_active = current_time()
 
     async def serve(self) -> None:
-        """Until the client hangs up, breaks the protocol, or `scope` is cancelled. Closes the connection."""
+        """Serve until the client disconnects, violates the protocol, or `scope` is cancelled; then close."""
         try:
             with self.scope:
                 await self._serve()
@@ -80,22 +95,32 @@ class Connection:
             self.last_active = self._current_time()
 
     async def _answer(self, frames: list[bytearray]) -> None:
-        """Answer requests that came together, in order; their answers leave together too, a system call for all.
+        """Answer requests that were received together, in order, and send their responses together in one system call.
 
-        Only what may take its time (a fetch that waits, a rebalance) does not hold back the answers before it.
+        Responses are not held back by a later request that may wait (a fetch, a rebalance), nor by a throttled one.
         """
         ready: list[Any] = []
         for number, frame in enumerate(frames):
-            if ready and (self._dispatcher.may_wait(frame) or number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
+            if ready and (self._handler.may_wait(frame) or number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
                 await self.transport.send(ready)
                 ready = []
                 await trio.lowlevel.checkpoint()
-            ready += await self._dispatcher.answer(frame, self)
+            parts, throttle_ms = await self._handler.answer(frame, self.info)
+            ready += parts
+            if throttle_ms > 0:
+                await self._throttle(ready, throttle_ms)
+                ready = []
         if ready:
             await self.transport.send(ready)
 
+    async def _throttle(self, ready: list[Any], throttle_ms: int) -> None:
+        """Send the responses, then read and answer nothing for the throttle time (KIP-219)."""
+        if ready:
+            await self.transport.send(ready)
+        await trio.sleep(throttle_ms / 1000)
+
     async def _receive(self) -> list[bytearray]:
-        """The next whole frames, at least one; none at the end of the stream."""
+        """The next complete frames, at least one; none at the end of the stream."""
         while True:
             target = self._reader.target
             if target is None:

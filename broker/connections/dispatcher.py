@@ -1,158 +1,171 @@
-"""From a frame to the handler of its API and back to an answer.
+"""The way of a request through the node, a row of steps:
 
-The table of routes is what ApiVersions advertises: an API is listed if, and only if, a module in `apis/` handles it,
-with exactly the versions that the module says it honours.
+    decode → principal → authorize → handle → throttle → encode → measure
+
+Each step is a method of `Dispatcher` or one of the objects that it is given (`request_steps.py`). The sizes that are
+measured are known once the response is encoded, so measuring comes last; muting the connection is left to it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
 import structlog
 
-from minikafka.broker.connections.request_context import Disconnect, RequestContext
-from minikafka.protocol.apis import api_of
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
+from minikafka.broker.connections.request_steps import (
+    AllowAll,
+    Authorizer,
+    Quotas,
+    RequestObserver,
+    Unlimited,
+    anonymous,
+)
+from minikafka.broker.connections.routes import Route
+from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
-if TYPE_CHECKING:
-    from minikafka.broker.connections.connection import Connection
-    from minikafka.broker.node.node import Node
-
 log = structlog.get_logger("minikafka.request")
 
-API_VERSIONS_KEY = 18
-
-Handler = Callable[[Any, RequestContext], Awaitable[Any]]
+S = TypeVar("S")
 
 
-@dataclass(slots=True, frozen=True)
-class Route:
-    """One API as this node honours it.
-
-    Attributes:
-        advertised_min: What ApiVersions says where that differs from what is honoured (Produce: KAFKA-18659).
-        advertised: Whether ApiVersions names it at all.
-        waits: Whether an answer may take its time by design.
-    """
-
-    key: int
-    request: type
-    response: type
-    min_version: int
-    max_version: int
-    advertised_min: int
-    advertised: bool
-    waits: bool
-    handle: Handler
-
-
-def routes_of(modules: Sequence[Any]) -> dict[int, Route]:
-    """The routing table, from each handler module's `REQUEST`, `VERSIONS` and `handle`."""
-    routes: dict[int, Route] = {}
-    for module in modules:
-        api = api_of(module.REQUEST)
-        low, _, high = str(module.VERSIONS).partition("-")
-        minimum, maximum = int(low), int(high or low)
-        advertised_min = int(getattr(module, "ADVERTISED_MIN_VERSION", minimum))
-        advertised = bool(getattr(module, "ADVERTISED", True))
-        assert api.key not in routes, f"two handlers for {api.name}"
-        waits = bool(getattr(module, "WAITS", False))
-        routes[api.key] = Route(
-            api.key,
-            module.REQUEST,
-            api.response,
-            minimum,
-            maximum,
-            advertised_min,
-            advertised,
-            waits,
-            module.handle,
-        )
-    return dict(sorted(routes.items()))
-
-
-class Dispatcher:
-    """Answers frames. One for a node; it keeps nothing between requests.
+class Dispatcher(Generic[S]):
+    """Answers frames. There is one for a node; it keeps no state between requests.
 
     Args:
-        node: Handed to the handlers.
-        routes: See `routes_of`.
+        services: Handed to the handlers.
+        routes: The APIs, see `routes_of`.
+        clock: Seconds that only grow, for measuring.
+        principal_of: Names the client of a connection.
+        authorizer: Refuses requests.
+        quotas: Throttles clients.
+        observer: Notified of every answered request; None for nobody.
     """
 
-    def __init__(self, node: "Node", routes: dict[int, Route]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        services: S,
+        routes: Mapping[int, Route[S]],
+        *,
+        clock: Callable[[], float],
+        principal_of: Callable[[ConnectionInfo], Principal] = anonymous,
+        authorizer: Authorizer | None = None,
+        quotas: Quotas | None = None,
+        observer: RequestObserver | None = None,
+    ) -> None:
+        self._services = services
         self._routes = routes
+        self._clock = clock
+        self._principal_of = principal_of
+        self._authorizer: Authorizer = authorizer or AllowAll()
+        self._quotas: Quotas = quotas or Unlimited()
+        self._observer = observer
         self._waiting_keys = {route.key for route in routes.values() if route.waits}
 
     def may_wait(self, frame: bytearray) -> bool:
-        """Whether the answer to a frame may take its time."""
+        """Whether the response to a frame may take long by design."""
         return int.from_bytes(frame[:2], "big") in self._waiting_keys
 
-    async def answer(self, frame: bytearray, connection: "Connection") -> list[Any]:
-        """The parts of the answer, size first; empty where there is none (Produce with acks 0).
+    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        """Carry a request through all steps. Cancellation leaves done what the handler has done.
 
         Raises:
-            MalformedMessage: The frame is no request of a kind and version that this node knows.
-            Disconnect: The only answer is to hang up.
+            MalformedMessage: The frame is no request of an API and version that this node supports.
+            Disconnect: The connection must be closed without a response.
         """
-        header, body_offset = parse_request_header(frame)
-        route = self._routes.get(header.api_key)
-        if route is None:
-            raise Disconnect(f"API {header.api_key} is not one of this listener's")
-        if not route.min_version <= header.api_version <= route.max_version:
-            if header.api_key == API_VERSIONS_KEY:
-                return self._unsupported_api_versions(header, route)
-            raise Disconnect(f"version {header.api_version} of {route.request.__name__} is not supported")
-        request: Any = decode(route.request, header.api_version, frame, body_offset)
-        context = self._context(header, connection)
+        began_s = self._clock()
+        route, header, version, request = self._decode(frame)
+        principal = self._principal_of(connection)
+        context = RequestContext(self._services, version, header.client_id or "", connection, principal)
         try:
-            response = await self._handle(route, request, context)
-            return response_parts(response, header.api_version, header.correlation_id) if response else []
+            response = await self._authorize_and_handle(route, request, context)
+            throttle_ms = self._throttle(request, response, context, len(frame), self._clock() - began_s)
+            parts = response_parts(response, version, header.correlation_id) if response else []
         except (Disconnect, MalformedMessage):
             raise
         except Exception as error:
-            # A bug of ours: it must cost this connection and no other, and it must be heard of.
-            log.exception("a request failed", api=route.request.__name__, client=context.client_id)
-            raise Disconnect(f"{route.request.__name__} failed: {error!r}") from error
+            # A bug of ours: it must cost this connection only, and be logged.
+            log.exception("request failed", api=route.name, version=version, client=context.client_id)
+            raise Disconnect(f"{route.name} failed: {error!r}") from error
+        self._measure(route, context, self._clock() - began_s, len(frame), parts, throttle_ms)
+        return Answer(parts, throttle_ms)
 
-    async def _handle(self, route: Route, request: Any, context: RequestContext) -> Any:
+    # -- the steps -----------------------------------------------------------------------------------------------
+
+    def _decode(self, frame: bytearray) -> tuple[Route[S], RequestHeader, int, Any]:
+        """The route, the header, the version of the response, and the request."""
+        header, body_offset = parse_request_header(frame)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            raise Disconnect(f"API key {header.api_key} is not supported on this listener")
+        if route.min_version <= header.api_version <= route.max_version:
+            return route, header, header.api_version, decode(route.request, header.api_version, frame, body_offset)
+        if header.api_key == API_VERSIONS_KEY:
+            unsupported = replace(route, handle=_unsupported_api_versions(route))
+            return unsupported, header, 0, route.request()
+        raise Disconnect(f"version {header.api_version} of {route.name} is not supported")
+
+    async def _authorize_and_handle(self, route: Route[S], request: Any, context: RequestContext[S]) -> Any:
         try:
+            self._authorizer.authorize(request, context)
             return await route.handle(request, context)
         except KafkaError as error:
             return _refusal(route, error)
 
-    def _context(self, header: RequestHeader, connection: "Connection") -> RequestContext:
-        return RequestContext(
-            self._node,
-            header.api_version,
-            header.client_id or "",
-            connection.transport.peer_host,
-            connection.listener,
-            connection.transport.local_host,
-            connection.transport.local_port,
+    def _throttle(
+        self, request: Any, response: Any, context: RequestContext[S], request_size_bytes: int, handled_s: float
+    ) -> int:
+        """The throttle time, written into the response where its API has a field for it."""
+        throttle_ms = self._quotas.throttle_time_ms(
+            request, response, context, request_size_bytes=request_size_bytes, handled_s=handled_s
         )
+        if throttle_ms and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+        return throttle_ms
 
-    def _unsupported_api_versions(self, header: RequestHeader, route: Route) -> list[Any]:
-        """KIP-511: the answer that every client can read, in version 0."""
-        response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        response.api_keys = [
-            ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
-        ]
-        return response_parts(response, 0, header.correlation_id)
+    def _measure(
+        self,
+        route: Route[S],
+        context: RequestContext[S],
+        duration_s: float,
+        request_size_bytes: int,
+        parts: list[Any],
+        throttle_ms: int,
+    ) -> None:
+        if self._observer is not None:
+            self._observer.request_completed(
+                route.name,
+                context,
+                duration_s=duration_s,
+                request_size_bytes=request_size_bytes,
+                response_size_bytes=sum(map(len, parts)),
+                throttle_ms=throttle_ms,
+            )
 
 
-def _refusal(route: Route, error: KafkaError) -> Any:
-    """The whole request's error as a response: the one place where an exception becomes an answer.
+def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:
+    """Answers an ApiVersions of an unknown version with what every client can read, in version 0 (KIP-511)."""
+
+    async def handle(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
+        supported = ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[supported])
+
+    return handle
+
+
+def _refusal(route: Route[Any], error: KafkaError) -> Any:
+    """A response that fails the whole request: the one place where an exception becomes an error code.
 
     Raises:
-        Disconnect: Responses of this API have no room for an error of the whole request.
+        Disconnect: Responses of this API have no error of the whole request.
     """
     response = route.response()
     if not hasattr(response, "error_code"):
-        raise Disconnect(f"{route.request.__name__}: {error}")
+        raise Disconnect(f"{route.name}: {error}")
     response.error_code = error.code
     if hasattr(response, "error_message"):
         response.error_message = error.message

@@ -1,18 +1,28 @@
-"""Which address clients are told: the one that is right for whoever asks."""
+"""Advertised addresses: what a node registers, and which address of each broker a client is given."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from minikafka.broker.apis.cluster_answers import Address
 from minikafka.broker.settings.listeners import Listener
 from minikafka.controller.metadata.image import Image
 
-EVERY_ADDRESS = ("", "0.0.0.0", "::")
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    """Where clients of one listener reach a broker."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
 
 
 def advertised_endpoints(
     advertised: Sequence[Listener], bound_ports: Mapping[str, int]
 ) -> tuple[tuple[str, str, int, str], ...]:
-    """What a node registers: (listener, host, port, protocol), with ports that were taken free filled in."""
+    """The endpoints that a node registers: (listener, host, port, protocol), with the bound port in place of port 0."""
     return tuple(
         (listener.name, listener.host, listener.port or bound_ports[listener.name], listener.protocol)
         for listener in advertised
@@ -20,10 +30,10 @@ def advertised_endpoints(
 
 
 def addresses(image: Image, listener: str, reached_host: str, *, fenced: bool = False) -> list[Address]:
-    """The live nodes as a client of `listener` can reach them; with `fenced`, those that are fenced instead.
+    """The unfenced brokers as a client of `listener` can reach them; with `fenced`, the fenced brokers instead.
 
-    A node that listens on every address of its machine without saying which one to use is told by the address at which
-    the client reached this node: on one machine, or in one container, that is right for everybody.
+    A broker that advertises a wildcard address is given with the host at which the client reached this node: right for
+    every client of brokers that share one machine or one container.
     """
     found: list[Address] = []
     for node_id, broker in sorted(image.brokers.items()):
@@ -31,5 +41,5 @@ def addresses(image: Image, listener: str, reached_host: str, *, fenced: bool = 
             continue
         for name, host, port, _ in broker.endpoints:
             if name == listener:
-                found.append(Address(node_id, reached_host if host in EVERY_ADDRESS else host, port, broker.rack))
+                found.append(Address(node_id, reached_host if host in WILDCARD_HOSTS else host, port, broker.rack))
     return found

@@ -1,40 +1,78 @@
-"""What a handler knows of the request besides its fields."""
+"""A request besides its fields: the connection it came by, its principal, the node's services; and what it ends in."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Generic, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from minikafka.broker.node.node import Node
+S = TypeVar("S", covariant=True)
 
 
-@dataclass(slots=True)
-class RequestContext:
-    """One request's surroundings.
+@dataclass(slots=True, frozen=True)
+class Principal:
+    """An authenticated client, as Kafka's `KafkaPrincipal`: `User:alice`.
 
     Attributes:
-        node: The node that serves it; everything else is reached from there.
-        version: The API version of the request and of its answer.
-        client_id: The client's own name for itself, "" if it gave none.
-        client_host: Its address.
-        listener: The name of the listener it came in by, as in `listeners`.
-        local_host: The address of this node that the client reached, for advertising.
-        local_port: Likewise the port.
+        kind: The principal's type; Kafka's own builders only make `User`.
+        name: The name within the type.
     """
 
-    node: "Node"
-    version: int
-    client_id: str
-    client_host: str
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+"""The principal of every client of a PLAINTEXT listener, as in Kafka."""
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionInfo:
+    """The connection that a request came by.
+
+    Attributes:
+        listener: The name of the listener, as in `listeners`.
+        client_host: The client's address.
+        local_host: The address of this node that the client connected to, for advertising.
+        local_port: The port of it.
+    """
+
     listener: str
+    client_host: str
     local_host: str = ""
     local_port: int = 0
 
-    @property
-    def now_ms(self) -> Callable[[], int]:
-        """The node's wall clock, milliseconds since 1970."""
-        return self.node.now_ms
+
+@dataclass(slots=True)
+class RequestContext(Generic[S]):
+    """The surroundings of one request.
+
+    Attributes:
+        services: The parts of the node that the handler uses; each handler names them (`broker/apis/services.py`).
+        version: The API version of the request and of its response.
+        client_id: The client's name for itself, "" if it gave none.
+        connection: The connection it came by.
+        principal: The client as authenticated.
+    """
+
+    services: S
+    version: int
+    client_id: str
+    connection: ConnectionInfo
+    principal: Principal = ANONYMOUS
+
+
+class Answer(NamedTuple):
+    """The outcome of a request.
+
+    Attributes:
+        parts: The response frame, size first; empty where there is none (Produce with acks=0).
+        throttle_ms: How long the connection is muted after the response is sent (KIP-219).
+    """
+
+    parts: list[Any]
+    throttle_ms: int = 0
 
 
 class Disconnect(Exception):
-    """There is no answer to this request but to hang up; the text goes to the log."""
+    """The request has no response: the connection is closed. The text is logged as the reason."""

@@ -6,27 +6,29 @@ Nothing here decides anything; it is where the rooms meet.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
-from minikafka.broker.apis import HANDLERS
-from minikafka.broker.apis.cluster_answers import Address
-from minikafka.broker.connections.dispatcher import Dispatcher, routes_of
-from minikafka.broker.connections.listener_addresses import addresses, advertised_endpoints
-from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.apis.handler_table import HANDLERS
+from minikafka.broker.apis.quorum_state import Quorum, quorum_of
+from minikafka.broker.apis.services import LogDirectory, Services
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.idle_connections import close_idle_connections
+from minikafka.broker.connections.listener_addresses import advertised_endpoints
+from minikafka.broker.connections.request_steps import RequestLog
+from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
+from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.internal_topic import GroupEnvironment
-from minikafka.broker.coordinator.runtime import partition_for
+from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.process_roles import controller_of
 from minikafka.broker.node.producer_ids import ProducerIds
-from minikafka.broker.node.quorum_info import Quorum, quorum_of
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.fetch_wait import steady_ms
@@ -46,8 +48,6 @@ from minikafka.controller.metadata.records import Endpoint
 from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.settings.effective_settings import InForce
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.errors import CoordinatorNotAvailableError
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.disk import Disk
@@ -58,17 +58,6 @@ if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
 
 log = structlog.get_logger("minikafka")
-
-CREATION_VERSION = 7
-
-
-@dataclass(slots=True, frozen=True)
-class LogDirectory:
-    """A directory of logs and the room on its file system, in bytes."""
-
-    path: str
-    total_bytes: int
-    usable_bytes: int
 
 
 class Node:
@@ -115,6 +104,7 @@ class Node:
         self.fetch_max_bytes = config.number("fetch.max.bytes")
         self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.coordinators = CoordinatorLookup(self.image, self.controller.handle, config)
         self.routes = routes_of(HANDLERS)
         self.logs = self._log_manager(self.controller.cluster_id)
         self.groups = GroupCoordinator(
@@ -157,10 +147,6 @@ class Node:
         number = self.config.number
         samples, sample_s = number("replication.quota.window.num"), number("replication.quota.window.size.seconds")
         return throttle_of(side, self.config.node_id, self.image, samples, sample_s * 1000)
-
-    def addresses(self, context: RequestContext) -> list[Address]:
-        """The live nodes as the client of a request can reach them."""
-        return addresses(self.image, context.listener, context.local_host)
 
     def log_directories(self) -> list[LogDirectory]:
         """The directories of logs that work."""
@@ -268,38 +254,6 @@ class Node:
         if topic == OFFSETS_TOPIC:
             self.groups.resigned(index)
 
-    async def find_coordinator(self, key_type: int, key: str, context: RequestContext) -> Address:
-        """The node that coordinates a group: it leads the group's partition of `__consumer_offsets`.
-
-        The topic is created for the first who asks.
-
-        Raises:
-            CoordinatorNotAvailableError: The topic could not be created, or nobody leads the partition.
-        """
-        if OFFSETS_TOPIC not in self.image.topics:
-            await self._create_offsets_topic()
-        topic = self.image.topics.get(OFFSETS_TOPIC)
-        leader = -1 if topic is None else topic.partitions[partition_for(key, len(topic.partitions))].leader
-        for address in self.addresses(context):
-            if address.node_id == leader:
-                return address
-        raise CoordinatorNotAvailableError("The coordinator is not available.")
-
-    async def _create_offsets_topic(self) -> None:
-        live = max(1, len(self.image.live_brokers()))
-        configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(self.config.number("offsets.topic.segment.bytes")),
-        }
-        topic = CreatableTopic(
-            name=OFFSETS_TOPIC,
-            num_partitions=self.config.number("offsets.topic.num.partitions"),
-            replication_factor=self.config.for_internal_topic("offsets.topic.replication.factor", live_brokers=live),
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
-        )
-        await self.controller.handle(CreateTopicsRequest(topics=[topic]), CREATION_VERSION)
-
     async def _listen(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
         server = self._server()
         bound = [(listener, server.listen(listener)) for listener in self.config.client_listeners]
@@ -315,7 +269,7 @@ class Node:
             await registration.unfenced.wait()
         for listener, raw in bound:
             nursery.start_soon(server.serve, raw, listener.name)
-        nursery.start_soon(server.reap)
+        nursery.start_soon(close_idle_connections, server.connections, self.config.number("connections.max.idle.ms"))
         host, port = bound[0][1].getsockname()[:2]
         task_status.started(f"{host}:{port}")
 
@@ -337,13 +291,13 @@ class Node:
         return registration
 
     def _server(self) -> Server:
+        services: Services = self
         number = self.config.number
         told = self.config.text("max.connections.per.ip.overrides") or ""
         overrides = dict(entry.strip().rsplit(":", 1) for entry in told.split(",") if entry.strip())
         return Server(
-            Dispatcher(self, self.routes),
+            Dispatcher(services, self.routes, clock=trio.current_time, observer=RequestLog(self.log_levels, ROOT)),
             size_bytes_max=number("socket.request.max.bytes"),
-            idle_ms_max=number("connections.max.idle.ms"),
             connections_max=number("max.connections"),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
         )

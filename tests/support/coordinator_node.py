@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 import trio.testing
@@ -28,10 +27,12 @@ from minikafka.broker.apis import (
     offset_fetch,
     sync_group,
 )
-from minikafka.broker.apis.cluster_answers import Address
-from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.apis.services import ClusterView, Coordinators, CoordinatorService, GroupService
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerRecord, PartitionRecord, TopicRecord
 from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError
 from minikafka.protocol.message import decode, encode
 from minikafka.protocol.names import TopicPartition
@@ -40,6 +41,8 @@ from minikafka.protocol.settings.registry import NODE_SETTINGS
 from minikafka.protocol.types import NIL_UUID
 
 CLOCK_MS = 1_700_000_000_000
+BROKER_ID = 1
+ENDPOINT = ("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
 HANDLERS: dict[str, Any] = {
     module.REQUEST.__name__.removesuffix("Request"): module
     for module in (
@@ -113,25 +116,19 @@ class MemoryLogs:
         return found
 
 
-@dataclass
-class MemoryTopic:
-    """A topic as handlers look at it."""
-
-    name: str
-    id: bytes
-    partitions: list[None]
+class GroupApiServices(ClusterView, CoordinatorService, GroupService, Protocol):
+    """What the handlers of group APIs use of a node."""
 
 
-@dataclass
-class MemoryImage:
-    """The part of the metadata that handlers look at."""
+class OneBroker:
+    """Every group is coordinated by broker 1."""
 
-    topics: dict[str, MemoryTopic] = field(default_factory=dict)
-    topics_by_id: dict[bytes, MemoryTopic] = field(default_factory=dict)
+    async def coordinator_of(self, key_type: int, key: str) -> int:
+        return BROKER_ID
 
 
 class MemoryNode:
-    """What handlers see as `context.node`.
+    """What handlers see as `context.services`.
 
     Args:
         logs: Those of a node before, to go on from.
@@ -142,7 +139,8 @@ class MemoryNode:
         self, logs: MemoryLogs | None = None, settings: dict[str, str] | None = None, seed: int | str = 0
     ) -> None:
         self.logs = logs or MemoryLogs()
-        self.image = MemoryImage()
+        self.image = Image(brokers={BROKER_ID: BrokerRecord(BROKER_ID, 0, bytes(16), (ENDPOINT,), None, fenced=False)})
+        self.coordinators: Coordinators = OneBroker()
         self.random = Random(seed)
         given = {"group.initial.rebalance.delay.ms": "0"} | (settings or {})
         values = {name: known.default for name, known in NODE_SETTINGS.items()}
@@ -158,11 +156,11 @@ class MemoryNode:
 
     def create_topic(self, name: str, partition_count: int = 1) -> bytes:
         """A topic exists from now on; its id."""
-        topic = MemoryTopic(
-            name, uuid.UUID(int=self.random.getrandbits(128), version=4).bytes, [None] * partition_count
-        )
-        self.image.topics[name] = self.image.topics_by_id[topic.id] = topic
-        return topic.id
+        topic_id = uuid.UUID(int=self.random.getrandbits(128), version=4).bytes
+        self.image.apply(TopicRecord(topic_id, name))
+        for partition in range(partition_count):
+            self.image.apply(PartitionRecord(topic_id, partition, (BROKER_ID,), (BROKER_ID,), BROKER_ID))
+        return topic_id
 
     async def delete_topic(self, name: str) -> None:
         """It is gone, and its offsets with it."""
@@ -170,14 +168,11 @@ class MemoryNode:
         del self.image.topics_by_id[topic.id]
         await self.groups.partitions_deleted([TopicPartition(name, i) for i in range(len(topic.partitions))])
 
-    async def find_coordinator(self, key_type: int, key: str, context: RequestContext) -> Address:
-        return Address(1, "localhost", 9092)
-
     async def ask(self, api: str, version: int, request: Any, client_id: str = "conversation") -> Any:
         """A request through the codec and its handler, and the answer through the codec."""
         module = HANDLERS[api]
-        node: Any = self
-        context = RequestContext(node, version, client_id, "127.0.0.1", "PLAINTEXT")
+        services: GroupApiServices = self
+        context = RequestContext(services, version, client_id, ConnectionInfo("PLAINTEXT", "127.0.0.1"))
         request = decode(type(request), version, encode(request, version))
         response = await module.handle(request, context)
         return decode(type(response), version, encode(response, version))

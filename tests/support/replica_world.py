@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.follower_progress import Proposal, Surroundings
@@ -101,7 +100,7 @@ class Node:
         )
         self.logs.load()
         self.partitions = Partitions(self.image)
-        self.sessions = SessionCache(100, self.random)
+        self.fetch_sessions = SessionCache(100, self.random)
         self.follower = MetadataFollower(
             self.node_id,
             self.image,
@@ -219,25 +218,26 @@ class Node:
         leader = self.world.nodes[self.partition.leader_id]
         return leader, copying, copying.request(self.world.now_ms, self.broker_epoch)
 
-    def context(self, *, rack_aware: bool = False) -> RequestContext:
-        """What a fetch from this node sees of it."""
-        node: Any = SimpleNamespace(
-            image=self.image,
-            partitions=self.partitions,
-            fetch_sessions=self.sessions,
-            fetch_max_bytes=1 << 20,
-            now_ms=self.world.clock,
-            rack_aware=rack_aware,
-            leader_throttle=self.leader_throttle,
-            addresses=lambda context: [],
-        )
-        return RequestContext(node, FETCH_VERSION, "follower", "127.0.0.1", "PLAINTEXT")
+    @property
+    def fetch_max_bytes(self) -> int:
+        return 1 << 20
+
+    @property
+    def rack_aware(self) -> bool:
+        return self.world.rack_aware
+
+    def now_ms(self) -> int:
+        return self.world.clock()
+
+    def context(self) -> RequestContext[fetch.FetchServices]:
+        """The surroundings of a follower's fetch from this node."""
+        return RequestContext(self, FETCH_VERSION, "follower", ConnectionInfo("PLAINTEXT", "127.0.0.1"))
 
     async def answer(self, request: FetchRequest) -> FetchResponse:
         """What this node, as a leader, says to a fetch."""
         request.max_wait_ms = 0
         try:
-            response = await fetch.handle(request, self.context(rack_aware=self.world.rack_aware))
+            response = await fetch.handle(request, self.context())
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
         for topic in response.responses:

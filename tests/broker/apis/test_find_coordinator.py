@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.coordinator_node import MemoryNode
+from support.coordinator_node import BROKER_ID, MemoryNode
 from support.coordinator_requests import with_node
 
-from minikafka.broker.apis.cluster_answers import Address
-from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 
@@ -42,18 +40,30 @@ def test_kinds_of_coordinators_that_are_not_here_are_invalid(key_type: int) -> N
     with_node(body)
 
 
-def test_a_key_whose_coordinator_cannot_be_had_does_not_spoil_the_others() -> None:
-    class Picky(MemoryNode):
-        async def find_coordinator(self, key_type: int, key: str, context: RequestContext) -> Address:
-            if key == "bad":
-                raise CoordinatorNotAvailableError("no leader")
-            return await super().find_coordinator(key_type, key, context)
+class Picky:
+    """One key has no coordinator."""
 
+    async def coordinator_of(self, key_type: int, key: str) -> int:
+        if key == "bad":
+            raise CoordinatorNotAvailableError("no leader")
+        return BROKER_ID
+
+
+def test_an_error_of_one_key_leaves_the_others_alone() -> None:
     async def body(node: MemoryNode) -> None:
-        picky = Picky(node.logs)
+        node.coordinators = Picky()
         request = FindCoordinatorRequest(coordinator_keys=["bad", "g"])
-        bad, good = (await picky.ask("FindCoordinator", 4, request)).coordinators
+        bad, good = (await node.ask("FindCoordinator", 4, request)).coordinators
         assert (bad.error_code, bad.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader")
         assert (good.error_code, good.node_id) == (0, 1)
+
+    with_node(body)
+
+
+def test_a_coordinator_that_is_fenced_is_not_available() -> None:
+    async def body(node: MemoryNode) -> None:
+        node.image.brokers.clear()
+        (answer,) = (await node.ask("FindCoordinator", 4, FindCoordinatorRequest(coordinator_keys=["g"]))).coordinators
+        assert (answer.error_code, answer.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
     with_node(body)

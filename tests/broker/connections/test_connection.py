@@ -4,14 +4,13 @@ import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from minikafka.broker.connections.connection import Connection
-from minikafka.broker.connections.request_context import Disconnect
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.transport import StreamTransport
 
 WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
@@ -58,17 +57,18 @@ class Echo:
     def __init__(self) -> None:
         self.released = trio.Event()
         self.seen: list[bytes] = []
+        self.throttle_ms = 0
 
     def may_wait(self, frame: bytearray) -> bool:
         return bytes(frame[:2]) == WAITING
 
-    async def answer(self, frame: bytearray, connection: Connection) -> list[Any]:
+    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         self.seen.append(bytes(frame))
         if bytes(frame[:2]) == WAITING:
             await self.released.wait()
         if bytes(frame[:2]) == FAILING:
             raise Disconnect("asked to")
-        return [framed(bytes(frame))]
+        return Answer([framed(bytes(frame))], self.throttle_ms)
 
 
 def framed(body: bytes) -> bytes:
@@ -80,7 +80,7 @@ async def connected() -> AsyncIterator[tuple[trio.abc.Stream, Echo, Connection]]
     ours, theirs = trio.testing.memory_stream_pair()
     echo = Echo()
     transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
-    connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+    connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)
         yield ours, echo, connection
@@ -119,6 +119,42 @@ def test_what_waits_does_not_hold_back_the_answers_before_it() -> None:
     trio.run(main)
 
 
+def test_a_throttled_connection_is_muted_after_its_response() -> None:
+    """KIP-219: the response is sent at once; the next request, though received, is answered after the throttle time."""
+
+    async def main() -> None:
+        async with connected() as (client, echo, connection):
+            echo.throttle_ms = 1500
+            await client.send_all(framed(ECHO + b"a") + framed(ECHO + b"b"))
+            assert await read_frame(client) == ECHO + b"a"
+            assert trio.current_time() == began
+            await trio.testing.wait_all_tasks_blocked()
+            assert echo.seen == [ECHO + b"a"]
+            assert connection.busy
+            echo.throttle_ms = 0
+            assert await read_frame(client) == ECHO + b"b"
+            assert trio.current_time() == pytest.approx(began + 1.5)
+
+    clock = trio.testing.MockClock(autojump_threshold=0.01)
+    began = clock.current_time()
+    trio.run(main, clock=clock)
+
+
+def test_a_muted_connection_reads_nothing() -> None:
+    async def main() -> None:
+        async with connected() as (client, echo, _):
+            echo.throttle_ms = 1000
+            await client.send_all(framed(ECHO + b"a"))
+            await read_frame(client)
+            await client.send_all(framed(ECHO + b"b"))
+            await trio.sleep(0.999)
+            assert len(echo.seen) == 1
+            await trio.sleep(0.002)
+            assert len(echo.seen) == 2
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+
+
 def test_a_frame_that_cannot_be_ends_the_connection() -> None:
     async def main() -> None:
         for bad in (framed(FAILING), (1001).to_bytes(4, "big"), b"\xff\xff\xff\xff"):
@@ -149,7 +185,7 @@ def test_others_have_their_turn_and_no_turn_is_wasted(waits_each: bool, turns: r
         times = itertools.count(0, 0.0005)
         connection = Connection(
             Incessant(100, waits_each=waits_each),  # type: ignore[arg-type]
-            Echo(),  # type: ignore[arg-type]
+            Echo(),
             listener="PLAINTEXT",
             size_bytes_max=1000,
             current_time=lambda: next(times),

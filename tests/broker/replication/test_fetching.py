@@ -17,8 +17,9 @@ def in_trio(story: Callable[[], Awaitable[None]]) -> None:
     trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-async def ask(node: Node, request: FetchRequest, **options: bool) -> FetchResponse:
-    return await fetch.handle(request, node.context(**options))
+async def ask(node: Node, request: FetchRequest, *, rack_aware: bool = False) -> FetchResponse:
+    node.world.rack_aware = rack_aware
+    return await fetch.handle(request, node.context())
 
 
 def test_a_waiting_follower_is_answered_as_soon_as_there_is_something() -> None:

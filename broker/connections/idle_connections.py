@@ -1,0 +1,37 @@
+"""Closes connections that are idle, or whose client disconnected while its request waits."""
+
+from collections.abc import Iterable
+
+import structlog
+import trio
+
+from minikafka.broker.connections.connection import Connection
+
+log = structlog.get_logger("minikafka.server")
+
+CHECK_INTERVAL_S = 5.0
+
+
+async def close_idle_connections(connections: Iterable[Connection], idle_ms_max: int) -> None:
+    """Check all connections every few seconds, until cancelled.
+
+    A connection is idle when no request arrived and no response was sent for `idle_ms_max`. As in Apache Kafka that
+    includes clients that do not read their responses, and fetches that wait longer.
+
+    Args:
+        connections: The open connections; read at each check.
+        idle_ms_max: `connections.max.idle.ms`; -1 for never.
+    """
+    idle_s_max = idle_ms_max / 1000 if idle_ms_max >= 0 else float("inf")
+    while True:
+        await trio.sleep(CHECK_INTERVAL_S)
+        oldest = trio.current_time() - idle_s_max
+        for connection in list(connections):
+            idle = connection.last_active < oldest
+            if idle or (connection.busy and connection.transport.peer_is_gone()):
+                log.debug(
+                    "connection closed",
+                    client=connection.info.client_host,
+                    reason="idle for connections.max.idle.ms" if idle else "client disconnected during a request",
+                )
+                connection.scope.cancel()

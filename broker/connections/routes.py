@@ -1,0 +1,93 @@
+"""The routing table: for each API key the handler, and the versions that ApiVersions advertises.
+
+ApiVersions lists an API if, and only if, the table has a handler for it, with the versions that the handler declares.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.protocol.apis import api_of
+
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+Handler = Callable[[Any, RequestContext[S]], Awaitable[Any]]
+
+
+class ApiModule(Protocol[S_contra]):
+    """A handler: a module of `broker/apis/`, or an `ApiHandler`.
+
+    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED` and `WAITS`, see `Route`.
+    """
+
+    @property
+    def REQUEST(self) -> type:  # noqa: N802
+        """The class of the request."""
+        ...
+
+    @property
+    def VERSIONS(self) -> str:  # noqa: N802
+        """The supported versions, `"0-4"` or `"0"`."""
+        ...
+
+    @property
+    def handle(self) -> Callable[[Any, RequestContext[S_contra]], Awaitable[Any]]:
+        """Returns the response; None for none. Raises KafkaError where the whole request fails."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class ApiHandler(Generic[S]):
+    """An `ApiModule` that has no module of its own."""
+
+    REQUEST: type
+    VERSIONS: str
+    handle: Handler[S]
+
+
+@dataclass(slots=True, frozen=True)
+class Route(Generic[S]):
+    """One API as this node serves it.
+
+    Attributes:
+        name: The API's name in Kafka, for logs and metrics.
+        advertised_min: The first version in ApiVersions where that is not `min_version` (Produce: KAFKA-18659).
+        advertised: Whether ApiVersions lists the API.
+        waits: Whether the response may take long by design: a fetch that waits for records, a rebalance.
+    """
+
+    key: int
+    name: str
+    request: type
+    response: type
+    min_version: int
+    max_version: int
+    advertised_min: int
+    advertised: bool
+    waits: bool
+    handle: Handler[S]
+
+
+def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
+    """The routing table, by API key."""
+    routes: dict[int, Route[S]] = {}
+    for module in modules:
+        api = api_of(module.REQUEST)
+        low, _, high = module.VERSIONS.partition("-")
+        minimum, maximum = int(low), int(high or low)
+        assert api.key not in routes, f"two handlers for {api.name}"
+        routes[api.key] = Route(
+            api.key,
+            api.name,
+            module.REQUEST,
+            api.response,
+            minimum,
+            maximum,
+            advertised_min=int(getattr(module, "ADVERTISED_MIN_VERSION", minimum)),
+            advertised=bool(getattr(module, "ADVERTISED", True)),
+            waits=bool(getattr(module, "WAITS", False)),
+            handle=module.handle,
+        )
+    return dict(sorted(routes.items()))

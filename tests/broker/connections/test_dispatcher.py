@@ -1,0 +1,165 @@
+"""The steps of a request: their order, what each is given, and what a refusal or a bug leads to."""
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+import structlog.testing
+import trio
+
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.request_context import (
+    ANONYMOUS,
+    Answer,
+    ConnectionInfo,
+    Disconnect,
+    Principal,
+    RequestContext,
+)
+from minikafka.broker.connections.request_steps import RequestLog
+from minikafka.broker.connections.routes import ApiHandler, routes_of
+from minikafka.protocol.errors import ClusterAuthorizationFailedError, ErrorCode
+from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+CLIENT = ConnectionInfo("SASL", "10.0.0.1", "10.0.0.2", 9092)
+ALICE = Principal("User", "alice")
+
+
+@dataclass
+class Steps:
+    """Every step of a dispatcher: each notes that it was called."""
+
+    called: list[str] = field(default_factory=list)
+    measured: dict[str, Any] = field(default_factory=dict)
+    refused: bool = False
+    throttle_ms: int = 0
+
+    def principal_of(self, connection: ConnectionInfo) -> Principal:
+        self.called.append("principal")
+        assert connection is CLIENT
+        return ALICE
+
+    def authorize(self, request: Any, context: RequestContext[Any]) -> None:
+        self.called.append("authorize")
+        assert context.principal is ALICE
+        if self.refused:
+            raise ClusterAuthorizationFailedError("not alice")
+
+    async def handle(self, request: HeartbeatRequest, context: RequestContext[str]) -> HeartbeatResponse:
+        self.called.append("handle")
+        assert (context.services, context.version, context.client_id) == ("services", 4, "me")
+        return HeartbeatResponse()
+
+    def throttle_time_ms(self, request: Any, response: Any, context: Any, **measured: Any) -> int:
+        self.called.append("throttle")
+        self.measured |= measured
+        return self.throttle_ms
+
+    def request_completed(self, api: str, context: RequestContext[Any], **measured: Any) -> None:
+        self.called.append("measure")
+        self.measured |= {"api": api, **measured}
+
+    def dispatcher(self) -> Dispatcher[str]:
+        routes = routes_of([ApiHandler(HeartbeatRequest, "0-4", self.handle)])
+        times = count(0, 0.5)
+        return Dispatcher(
+            "services",
+            routes,
+            clock=lambda: float(next(times)),
+            principal_of=self.principal_of,
+            authorizer=self,
+            quotas=self,
+            observer=self,
+        )
+
+
+def frame_of(request: Any, version: int) -> bytearray:
+    """A request's frame without its size."""
+    return bytearray(encode_request(request, version, 7, "me")[4:])
+
+
+def run(answer: Awaitable[Answer]) -> Answer:
+    async def main() -> Answer:
+        return await answer
+
+    return trio.run(main)
+
+
+def heartbeat_response(answer: Answer) -> HeartbeatResponse:
+    frame = b"".join(answer.parts)
+    _, response = decode_response(HeartbeatResponse, 4, frame[4:])
+    return response
+
+
+def test_the_steps_are_called_in_their_order() -> None:
+    steps = Steps()
+    frame = frame_of(HeartbeatRequest(group_id="g"), 4)
+    answer = run(steps.dispatcher().answer(frame, CLIENT))
+    assert steps.called == ["principal", "authorize", "handle", "throttle", "measure"]
+    assert heartbeat_response(answer).error_code == 0
+    assert steps.measured == {
+        "api": "Heartbeat",
+        "handled_s": 0.5,
+        "duration_s": 1.0,
+        "request_size_bytes": len(frame),
+        "response_size_bytes": len(b"".join(answer.parts)),
+        "throttle_ms": 0,
+    }
+
+
+def test_a_request_that_is_not_authorized_never_reaches_its_handler() -> None:
+    steps = Steps(refused=True)
+    answer = run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    assert steps.called == ["principal", "authorize", "throttle", "measure"]
+    assert heartbeat_response(answer).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_the_throttle_time_is_in_the_response_and_mutes_the_connection() -> None:
+    steps = Steps(throttle_ms=250)
+    answer = run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    assert answer.throttle_ms == 250
+    assert heartbeat_response(answer).throttle_time_ms == 250
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
+    async def handle(request: ApiVersionsRequest, context: RequestContext[None]) -> ApiVersionsResponse:
+        raise AssertionError("the handler of supported versions")
+
+    routes = routes_of([ApiHandler(ApiVersionsRequest, "0-3", handle)])
+    dispatcher = Dispatcher(None, routes, clock=lambda: 0.0)
+    frame = frame_of(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
+    parts, _ = run(dispatcher.answer(frame, CLIENT))
+    _, response = decode_response(ApiVersionsResponse, 0, b"".join(parts)[4:])
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(key.api_key, key.min_version, key.max_version) for key in response.api_keys] == [(18, 0, 3)]
+
+
+def test_a_bug_in_a_handler_is_logged_and_costs_the_connection() -> None:
+    async def handle(request: HeartbeatRequest, context: RequestContext[None]) -> HeartbeatResponse:
+        raise ZeroDivisionError
+
+    dispatcher = Dispatcher(None, routes_of([ApiHandler(HeartbeatRequest, "0-4", handle)]), clock=lambda: 0.0)
+    with structlog.testing.capture_logs() as logs, pytest.raises(Disconnect, match="Heartbeat failed"):
+        run(dispatcher.answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    (event,) = logs
+    assert (event["event"], event["api"], event["version"]) == ("request failed", "Heartbeat", 4)
+
+
+@pytest.mark.parametrize(("level", "events"), [("INFO", []), ("DEBUG", ["request completed"])])
+def test_requests_are_logged_at_level_debug_only(level: str, events: list[str]) -> None:
+    steps = Steps()
+    dispatcher = Dispatcher(
+        "services",
+        routes_of([ApiHandler(HeartbeatRequest, "0-4", steps.handle)]),
+        clock=lambda: 0.0,
+        observer=RequestLog({"root": level}, "root"),
+    )
+    with structlog.testing.capture_logs() as logs:
+        run(dispatcher.answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    assert [event["event"] for event in logs] == events
+    if logs:
+        assert (logs[0]["api"], logs[0]["principal"], logs[0]["client"]) == ("Heartbeat", str(ANONYMOUS), "me")
