@@ -18,6 +18,7 @@ FUNCTION_LINES_MAX = 50
 IMPORTS_TRIO = {
     "broker/apis/fetch.py",
     "broker/connections/connection.py",
+    "broker/connections/idle_connections.py",
     "broker/coordinator/groups/group_coordinator.py",
     "broker/coordinator/runtime.py",
     "broker/replication/isr_changes.py",

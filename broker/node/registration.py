@@ -96,7 +96,7 @@ class Registration:
                 raise error_for(code, f"the cluster does not take broker {self._node_id}: {code.text}")
             if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and not told:
                 told = True
-                log.warning("another process is registered with this node.id, or this one's last has just ended")
+                log.warning("broker registration pending: node.id is registered by another process", broker=self._node_id)
             await trio.sleep(RETRY_S)
 
     async def _ask_for_epoch(self) -> BrokerRegistrationResponse | None:
@@ -152,7 +152,7 @@ class Registration:
 
     async def _register_again(self) -> None:
         """The cluster has another opinion of who this is."""
-        log.warning("this broker's registration is not valid any more; registering again")
+        log.warning("broker registering again", reason="stale broker epoch", broker=self._node_id)
         self._previous_broker_epoch = -1
         await self.register()
 
@@ -169,7 +169,7 @@ class Registration:
             try:
                 return await self._controller.handle(request, HEARTBEAT_VERSION)
             except KafkaError as error:
-                log.debug("a heartbeat was not answered", reason=str(error))
+                log.debug("broker heartbeat failed", reason=str(error))
         return None
 
     async def leave(self) -> None:
@@ -204,4 +204,4 @@ class Registration:
                         if response.should_shut_down or response.error_code == ErrorCode.STALE_BROKER_EPOCH:
                             return
                 await trio.sleep(SOON_S)
-        log.warning("this broker goes without the cluster's leave")
+        log.warning("controlled shutdown timed out", broker=self._node_id)
