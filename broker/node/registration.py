@@ -96,7 +96,7 @@ class Registration:
                 raise error_for(code, f"the cluster does not take broker {self._node_id}: {code.text}")
             if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and not told:
                 told = True
-                log.warning("broker registration pending: node.id is registered by another process", broker=self._node_id)
+                log.warning("node.id is registered by another process", broker=self._node_id)
             await trio.sleep(RETRY_S)
 
     async def _ask_for_epoch(self) -> BrokerRegistrationResponse | None:
