@@ -6,9 +6,9 @@ from minikafka.protocol.settings.value_types import INT, LIST
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("interval.ms", INT, 300_000, between(100, 3_600_000), MEDIUM, "",
-            "How often a client pushes its metrics."),
+            "Interval at which clients push their metrics."),
     Setting("match", LIST, (), None, MEDIUM, "",
-            "Which clients push, as name=regular expression; all must match."),
+            "Patterns that select the clients, as attribute=regular expression; all must match."),
     Setting("metrics", LIST, (), None, MEDIUM, "",
-            "Prefixes of the names of the metrics to push; `*` is all."),
+            "Prefixes of the names of the metrics that clients push; `*` selects all."),
 )

@@ -6,20 +6,22 @@ from minikafka.protocol.settings.value_types import DOUBLE, LONG, LONG_MAX
 
 QUOTA_SETTINGS: tuple[Setting, ...] = (
     Setting("consumer_byte_rate", LONG, LONG_MAX, None, MEDIUM, "",
-            "Bytes a second that a client may fetch."),
+            "Maximum rate at which a client may fetch, in bytes per second."),
     Setting("controller_mutation_rate", DOUBLE, 2147483647.0, None, MEDIUM, "",
-            "Partitions a second that a client may create or delete."),
+            "Maximum rate at which a client may create or delete partitions, per second."),
     Setting("producer_byte_rate", LONG, LONG_MAX, None, MEDIUM, "",
-            "Bytes a second that a client may produce."),
+            "Maximum rate at which a client may produce, in bytes per second."),
     Setting("request_percentage", DOUBLE, 2147483647.0, None, MEDIUM, "",
-            "Share of a thread's time that a client's requests may take, in percent."),
+            "Maximum share of a network or I/O thread's time that the requests of a client may use, in percent."),
 )
 
 THROTTLE_SETTINGS: tuple[Setting, ...] = (
     Setting("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-            "Bytes a second that a broker takes for throttled replicas that are behind.", acted_on=True),
+            "Maximum rate of replication of throttled replicas on the follower side, in bytes per second.",
+            acted_on=True),
     Setting("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-            "Bytes a second that a broker sends to throttled replicas that are not in sync.", acted_on=True),
+            "Maximum rate of replication of throttled replicas on the leader side, in bytes per second.",
+            acted_on=True),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-            "Bytes a second that are moved between log directories."),
+            "Maximum rate of moves between log directories, in bytes per second."),
 )

@@ -28,14 +28,14 @@ INT_MAX, LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))  # removed by String.trim()
 TYPE_NAMES = {
     SettingType.BOOLEAN: "true or false",
-    SettingType.STRING: "text",
-    SettingType.INT: "a whole number of 32 bits",
-    SettingType.SHORT: "a whole number of 16 bits",
-    SettingType.LONG: "a whole number of 64 bits",
+    SettingType.STRING: "a string",
+    SettingType.INT: "a 32-bit integer",
+    SettingType.SHORT: "a 16-bit integer",
+    SettingType.LONG: "a 64-bit integer",
     SettingType.DOUBLE: "a number",
-    SettingType.LIST: "a list separated by commas",
-    SettingType.CLASS: "the name of a Java class",
-    SettingType.PASSWORD: "a secret",
+    SettingType.LIST: "a comma-separated list",
+    SettingType.CLASS: "a Java class name",
+    SettingType.PASSWORD: "a password",
 }
 """Each type in words, for error messages."""
 

@@ -97,7 +97,7 @@ BASE = "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://h:1,CONTROLL
 REFUSED = [
     (
         "log.retention.ms=soon",
-        ["log.retention.ms=soon: Not a number of type LONG (allowed: a whole number of 64 bits)"],
+        ["log.retention.ms=soon: Not a number of type LONG (allowed: a 64-bit integer)"],
     ),
     ("listeners=PLAINTEXT://h:1,PLAINTEXT://h:2", ["PLAINTEXT comes twice"]),
     ("listeners=PLAINTEXT://h:1,CONTROLLER://h:1", ["share port 1"]),
@@ -148,8 +148,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     )
     assert told == [
         "auto.create.topics.enable=maybe: Expected value to be either true or false (allowed: true or false)",
-        "log.retention.ms=x: Not a number of type LONG (allowed: a whole number of 64 bits)",
-        "num.partitions=0: Value must be at least 1 (allowed: a whole number of 32 bits, [1,...])",
+        "log.retention.ms=x: Not a number of type LONG (allowed: a 64-bit integer)",
+        "num.partitions=0: Value must be at least 1 (allowed: a 32-bit integer, [1,...])",
     ]
 
 

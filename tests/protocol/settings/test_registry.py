@@ -146,7 +146,7 @@ def test_the_error_names_value_and_setting_and_what_is_allowed() -> None:
         TOPIC_SETTINGS["retention.ms"].parse("soon")
     assert str(caught.value) == (
         "Invalid value soon for configuration retention.ms: Not a number of type LONG "
-        "(allowed: a whole number of 64 bits, [-1,...])"
+        "(allowed: a 64-bit integer, [-1,...])"
     )
 
 
