@@ -24,8 +24,8 @@ from minikafka.controller.active.forwarded_requests import (
 from minikafka.controller.active.leadership_term import LeadershipTerm, TermEnded
 from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import split
-from minikafka.controller.decisions.producer_ids import ProducerIds
-from minikafka.controller.decisions.routing import DESCRIPTIONS
+from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
+from minikafka.controller.decisions.request_table import DESCRIPTIONS
 from minikafka.controller.metadata.cluster_ids import known_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ClusterRecord, Record
@@ -255,13 +255,13 @@ class QuorumController:
                     await changed.wait()
         raise RequestTimedOutError("there was no active controller in time")
 
-    async def allocate_producer_ids(self) -> ProducerIds:
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
         """The next block of producer ids for this node. Raises KafkaError."""
         request = AllocateProducerIdsRequest(broker_id=self._static.node_id, broker_epoch=self.broker_epoch)
         response = await self.handle(request, 0)
         if response.error_code:
             raise error_for(response.error_code)
-        return ProducerIds(response.producer_id_start, response.producer_id_len)
+        return ProducerIdBlock(response.producer_id_start, response.producer_id_len)
 
     async def describe_quorum(self) -> QuorumDescription:
         """The leader's view of the quorum. Raises RequestTimedOutError if no leader responds in time."""

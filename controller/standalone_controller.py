@@ -13,12 +13,12 @@ import structlog
 import trio
 
 from minikafka.controller.active.request_queue import Decide, PendingDecision, RequestQueue
-from minikafka.controller.decisions import lone_broker, producer_ids
+from minikafka.controller.decisions import producer_id_blocks, standalone_registration
+from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.first_records import bootstrap
-from minikafka.controller.decisions.lone_broker import Registration
-from minikafka.controller.decisions.producer_ids import ProducerIds
-from minikafka.controller.decisions.routing import DECISIONS, DESCRIPTIONS
+from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
+from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS
+from minikafka.controller.decisions.standalone_registration import Registration
 from minikafka.controller.metadata.cluster_ids import known_cluster_id, new_cluster_id, new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
@@ -161,13 +161,13 @@ class StandaloneController:
             rack=rack if isinstance(rack, str) else None,
             clean=clean,
         )
-        self.broker_epoch = await self.submit(lambda image: lone_broker.decide(image, registration))
+        self.broker_epoch = await self.submit(lambda image: standalone_registration.decide(image, registration))
         return self.broker_epoch
 
-    async def allocate_producer_ids(self) -> ProducerIds:
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
         """The next block of producer ids for this node."""
         return await self.submit(
-            lambda image: producer_ids.decide(image, node_id=self._static.node_id, broker_epoch=self.broker_epoch)
+            lambda image: producer_id_blocks.decide(image, node_id=self._static.node_id, broker_epoch=self.broker_epoch)
         )
 
     def close(self) -> None:

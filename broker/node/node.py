@@ -46,7 +46,7 @@ from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint
 from minikafka.controller.quorum.peer_network import Network
-from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
@@ -98,7 +98,7 @@ class Node:
         self.controller = controller_of(
             config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
         )
-        self.in_force = InForce(config.static, self.image)
+        self.in_force = EffectiveSettings(config.static, self.image)
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")

@@ -6,7 +6,7 @@ even after a crash. Source: Kafka's `RPCProducerIdManager`.
 
 from collections.abc import Awaitable, Callable
 
-from minikafka.controller.decisions.producer_ids import ProducerIds as Block
+from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock as Block
 
 
 class ProducerIds:

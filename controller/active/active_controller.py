@@ -16,9 +16,9 @@ import trio
 from minikafka.controller.active.broker_sessions import BrokerSessions
 from minikafka.controller.active.leadership_term import LeadershipTerm, Outcome, TermEnded
 from minikafka.controller.decisions import broker_fencing, leader_balancing
+from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.first_records import bootstrap
-from minikafka.controller.decisions.routing import DECISIONS
+from minikafka.controller.decisions.request_table import DECISIONS
 from minikafka.controller.metadata.cluster_ids import new_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
@@ -119,7 +119,7 @@ class ActiveController:
 
     def _context(self, version: int = 0) -> Context:
         return Context(
-            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), handed_on=True
+            self._static, self._random, version, self._log_levels, self.sessions, _now_ms(), forwarded=True
         )
 
     def _update_sessions(self, request: Any, outcome: Outcome[Any]) -> None:

@@ -1,21 +1,71 @@
-"""Decisions: image and request in, records and reply out. Nothing here changes anything or waits for anything.
+"""The decisions of the active controller: pure functions from image and request to records and reply.
 
-Each module is named after its request and has a `decide(image, request, context) -> Decision`; requests that only
-ask have a `describe`. Checks stand in Apache Kafka's order, since that order decides which error is told, and error
-messages are Kafka's own words. `routing.py` says which module decides what.
+A decision reads the image and returns a `Decision`: the records to append to the metadata log, and the reply to send
+once they are committed. It changes nothing and waits for nothing. A request that changes the cluster has a module with
+`decide(image, request, context)`; a request that only reads has `describe`. Checks are in Apache Kafka's order, which
+determines the error that a client gets, and error messages to clients are Kafka's.
 
-What brokers ask of the active controller: `broker_registration.py`, `broker_heartbeat.py`, `alter_partition.py`,
-`allocate_producer_ids.py`. Where a cluster starts: `first_records.py`, `lone_broker.py`. What it sees to by itself
-when a timer says so: `fencing.py`, `balancing.py`. How a partition changes, whoever is the cause, stands in
-`partition_changes.py` alone. `hand_on.py` is for a node that is not the active controller: it decides about its own
-loggers and hands on the rest.
+The path of an AlterPartition request::
 
-Caveats:
+    request_table.py          finds `alter_partition.decide` by the type of the request
+    alter_partition.py        validates epochs and the requested ISR, and states the target of the partition
+    partition_changes.py      turns the target into one record, in four steps:
+    reassignment_completion.py      completes a reassignment
+    eligible_leader_replicas.py     updates the eligible leader replicas and the last known leader
+    leader_election.py              elects the leader
+    decision.py               records and reply; the caller appends, commits and applies the records
 
-- Eligible leader replicas (KIP-966) are always on. One is elected only where nobody in sync can lead: it would be the
-  only one in sync from then on.
-- There is no leader recovery state: after an unclean election the leader is taken to have recovered.
-- Failed log directories are not told to the controller; a broker that loses one goes.
-- A decision that would need more than 10,000 records is cut where it can go on when asked again (fencing, heartbeats,
-  registrations), and refused whole where somebody asked for it.
+The files::
+
+    decision.py                     Decision, Context (the inputs besides image and request), the limit of records
+    request_table.py                request type to function
+    forwarding_rules.py             the part of a request that the receiving node answers, and the part it forwards
+
+    alter_partition.py              AlterPartition: a leader changes the ISR
+    partition_changes.py            the record that takes a partition to its target, for every cause of a change
+    leader_election.py              clean, preferred and unclean elections; whether a topic allows unclean election
+    eligible_leader_replicas.py     ELR (KIP-966) and last known leader
+    elect_leaders.py                ElectLeaders: elections on request
+    leader_balancing.py             elections on a timer: preferred leaders, leaderless partitions
+    alter_partition_reassignments.py  AlterPartitionReassignments: starts, replaces, cancels
+    reassignment_completion.py      completes a reassignment once the added replicas are in sync
+    list_partition_reassignments.py ListPartitionReassignments
+
+    broker_registration.py          BrokerRegistration: broker epochs, duplicate node ids, unclean shutdowns
+    broker_heartbeat.py             BrokerHeartbeat: unfencing, fencing, controlled shutdown
+    broker_fencing.py               fencing after a session timeout; leaving all ISRs, for every cause
+    unregister_broker.py            UnregisterBroker
+    standalone_registration.py      the broker of a standalone node
+    bootstrap_records.py            the first records of a new cluster
+
+    create_topics.py                CreateTopics
+    create_partitions.py            CreatePartitions
+    delete_topics.py                DeleteTopics
+    replica_placement.py            automatic placement of replicas over racks and brokers
+    manual_assignments.py           validation of assignments in requests; the initial ISR
+
+    alter_configs.py                AlterConfigs
+    incremental_alter_configs.py    IncrementalAlterConfigs
+    config_changes.py               both: operations on configs, validation by resource type, records
+    topic_config_validation.py      topic configs
+    broker_config_validation.py     dynamic broker configs
+    group_config_validation.py      group configs
+    client_metrics_config_validation.py  client metrics subscriptions
+    log_levels.py                   log levels of a node
+    list_config_resources.py        ListConfigResources
+
+    client_quotas.py                AlterClientQuotas, DescribeClientQuotas
+    scram_credentials.py            AlterUserScramCredentials, DescribeUserScramCredentials
+    update_features.py              UpdateFeatures, and the supported feature levels
+    allocate_producer_ids.py        AllocateProducerIds
+    producer_id_blocks.py           the next block of producer ids; also called by a standalone node
+
+*Caveats*
+
+- Eligible leader replicas (KIP-966) are always enabled. One is elected only if no member of the ISR can lead, and it is
+  then the only member of the ISR.
+- There is no leader recovery state: after an unclean election the leader counts as recovered.
+- Brokers do not report failed log directories to the controller; a broker that loses one stops.
+- A decision that would need more than 10,000 records is split if the caller can repeat it (fencing, heartbeats,
+  registrations), and rejected as a whole otherwise.
 """

@@ -1,6 +1,6 @@
-"""AllocateProducerIds: the next block of producer ids for a broker (KIP-730)."""
+"""AllocateProducerIds: returns the next block of producer ids to a broker (KIP-730)."""
 
-from minikafka.controller.decisions import producer_ids
+from minikafka.controller.decisions import producer_id_blocks
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import ErrorCode, KafkaError
@@ -12,11 +12,11 @@ __all__ = ["decide"]
 def decide(
     image: Image, request: AllocateProducerIdsRequest, context: Context
 ) -> Decision[AllocateProducerIdsResponse]:
-    """A block, or why there is none; a broker that nobody knows has a stale epoch, as in Kafka."""
+    """A block or the error. As in Kafka, an unregistered broker gets STALE_BROKER_EPOCH."""
     if request.broker_id not in image.brokers:
         return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     try:
-        decision = producer_ids.decide(image, node_id=request.broker_id, broker_epoch=request.broker_epoch)
+        decision = producer_id_blocks.decide(image, node_id=request.broker_id, broker_epoch=request.broker_epoch)
     except KafkaError as error:
         return Decision([], AllocateProducerIdsResponse(error_code=error.code))
     block = decision.reply

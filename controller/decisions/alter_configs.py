@@ -1,6 +1,6 @@
-"""AlterConfigs: a resource gets exactly these settings and no others (KIP-133)."""
+"""AlterConfigs: replaces all dynamic configs of a resource (KIP-133)."""
 
-from minikafka.controller.decisions.configs import Alteration, Operation, OperationKind, alter
+from minikafka.controller.decisions.config_changes import Alteration, Operation, OperationKind, alter
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.alter_configs import (
@@ -13,7 +13,7 @@ __all__ = ["decide"]
 
 
 def decide(image: Image, request: AlterConfigsRequest, context: Context) -> Decision[AlterConfigsResponse]:
-    """An answer for each resource; what is wrong with one does not hinder the others."""
+    """A result for each resource; each is changed as a whole or not at all."""
     alterations = [
         Alteration(
             kind=resource.resource_type,

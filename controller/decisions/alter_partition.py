@@ -1,17 +1,20 @@
-"""AlterPartition: the leader of a partition says who is in sync (KIP-497, KIP-841, KIP-903).
+"""AlterPartition: validates and applies the ISR that the leader of a partition requests (KIP-497).
 
-Only the leader of the present epoch is heard, about the present state of the partition, and nobody comes in who is
-fenced, about to go, or another incarnation than the one that caught up (TRAPS 16). It may end a reassignment, which
-may end the leadership of the one that asks. Source: `ReplicationControlManager.alterPartition`.
+The request must come from the leader in the current leader epoch and name the current partition epoch. A broker cannot
+join the ISR if it is fenced, in controlled shutdown (KIP-841, KAFKA-13916), or restarted since it caught up (KIP-903,
+KAFKA-14617). The new ISR may complete a reassignment, which may end the leadership of the requesting broker.
 
-Unlike Kafka's, a request that was carried out already is accepted when it comes again.
+Unlike in Kafka, a repeated request that has already been applied succeeds.
+
+Source: `ReplicationControlManager.alterPartition`.
 """
 
 from dataclasses import replace
 
 from minikafka.controller.decisions.broker_heartbeat import is_stale
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.partition_changes import TopicRules, partition_change
+from minikafka.controller.decisions.leader_election import TopicRules
+from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic, changed
 from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import ErrorCode
@@ -31,12 +34,12 @@ RECOVERED = 0
 
 
 def decide(image: Image, request: AlterPartitionRequest, context: Context) -> Decision[AlterPartitionResponse]:
-    """An answer for each partition: the state that it has now, or why it cannot have the one that was asked for."""
+    """A result for each partition: its new state, or the error."""
     if is_stale(image, request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.POLICY_VIOLATION))
-    rules = TopicRules(image, context.in_force(image))
+    rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     reply = AlterPartitionResponse()
     for asked in request.topics:
@@ -44,9 +47,9 @@ def decide(image: Image, request: AlterPartitionRequest, context: Context) -> De
         answer = ResponseTopicData(topic_id=asked.topic_id)
         reply.topics.append(answer)
         for partition in asked.partitions:
-            change, told = _alter(image, topic, partition, request.broker_id, rules)
+            change, result = _alter(image, topic, partition, request.broker_id, rules)
             records += [change] if change else []
-            answer.partitions.append(told)
+            answer.partitions.append(result)
     return Decision([*records], reply)
 
 
@@ -62,23 +65,23 @@ def _alter(
     error = _error(image, state, asked, broker_id)
     if error is not ErrorCode.NONE:
         return None, _refused(index, error)
-    if _is_done(state, asked):
-        return None, _told(index, state)
-    wanted = replace(state, isr=tuple(broker.broker_id for broker in _in_sync(asked)))
-    change = partition_change(topic.id, index, state, wanted, rules.of(topic))
+    if _is_applied(state, asked):
+        return None, _accepted(index, state)
+    target = replace(state, isr=tuple(broker.broker_id for broker in _requested_isr(asked)))
+    change = partition_change(topic.id, index, state, target, rules.of(topic))
     if change is None:
-        return None, _told(index, state)
+        return None, _accepted(index, state)
     after = changed(state, change)
     if after.leader != broker_id:
         return change, _refused(index, ErrorCode.NEW_LEADER_ELECTED)
-    return change, _told(index, after)
+    return change, _accepted(index, after)
 
 
 def _refused(index: int, error: ErrorCode) -> ResponsePartitionData:
     return ResponsePartitionData(partition_index=index, error_code=error)
 
 
-def _told(index: int, state: PartitionState) -> ResponsePartitionData:
+def _accepted(index: int, state: PartitionState) -> ResponsePartitionData:
     return ResponsePartitionData(
         partition_index=index,
         leader_id=state.leader,
@@ -88,40 +91,38 @@ def _told(index: int, state: PartitionState) -> ResponsePartitionData:
     )
 
 
-def _in_sync(asked: RequestPartitionData) -> list[BrokerState]:
-    """With broker epochs; before version 3 there are none."""
+def _requested_isr(asked: RequestPartitionData) -> list[BrokerState]:
+    """The requested ISR with broker epochs, which requests before version 3 do not have."""
     return asked.new_isr_with_epochs or [BrokerState(broker_id=node, broker_epoch=ANY_EPOCH) for node in asked.new_isr]
 
 
 def _error(image: Image, state: PartitionState, asked: RequestPartitionData, broker_id: int) -> ErrorCode:
-    """The first thing that is wrong. Whoever knows of a later epoch than we do has to find the real controller."""
+    """The first error. A broker with a later epoch than this controller's must look up the active controller."""
     if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
     if asked.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != state.leader:
         return ErrorCode.INVALID_REQUEST
-    if asked.partition_epoch < state.partition_epoch and not _is_done(state, asked):
+    if asked.partition_epoch < state.partition_epoch and not _is_applied(state, asked):
         return ErrorCode.INVALID_UPDATE_VERSION
-    in_sync = [broker.broker_id for broker in _in_sync(asked)]
-    if len(set(in_sync)) < len(in_sync) or not set(in_sync) <= set(state.replicas) or state.leader not in in_sync:
+    isr = [broker.broker_id for broker in _requested_isr(asked)]
+    if len(set(isr)) < len(isr) or not set(isr) <= set(state.replicas) or state.leader not in isr:
         return ErrorCode.INVALID_REQUEST
     if asked.leader_recovery_state != RECOVERED:
         return ErrorCode.INVALID_REQUEST
-    return ErrorCode.NONE if all(_is_eligible(image, broker) for broker in _in_sync(asked)) else _INELIGIBLE
+    eligible = all(_may_be_in_sync(image, broker) for broker in _requested_isr(asked))
+    return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
 
 
-_INELIGIBLE = ErrorCode.INELIGIBLE_REPLICA
+def _is_applied(state: PartitionState, asked: RequestPartitionData) -> bool:
+    """Whether the last change of the partition applied this request: it is a repetition."""
+    repeated = asked.partition_epoch == state.partition_epoch - 1
+    return repeated and sorted(broker.broker_id for broker in _requested_isr(asked)) == sorted(state.isr)
 
 
-def _is_done(state: PartitionState, asked: RequestPartitionData) -> bool:
-    """Whether this is what the last change of the partition brought about: the request is here for the second time."""
-    again = asked.partition_epoch == state.partition_epoch - 1
-    return again and sorted(broker.broker_id for broker in _in_sync(asked)) == sorted(state.isr)
-
-
-def _is_eligible(image: Image, asked: BrokerState) -> bool:
-    """Whether a broker may be in sync: alive, staying, and the same that caught up."""
+def _may_be_in_sync(image: Image, asked: BrokerState) -> bool:
+    """Whether the broker is unfenced, not in controlled shutdown, and has the epoch in which it caught up."""
     broker = image.brokers.get(asked.broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
         return False

@@ -1,66 +1,72 @@
-"""A broker that was not heard of for a session is fenced: its partitions get other leaders, and it is in sync no more.
+"""Fences a broker whose session timed out: it leaves every ISR, and its partitions get other leaders.
 
-Nobody asks for this but the active controller's timer. Source: `ReplicationControlManager.handleBrokerFenced`.
+The active controller's timer is the only caller of `decide`. The partition changes are shared by all decisions that
+remove a broker from its ISRs or bring it back: heartbeats, registration, unregistration.
+
+Source: `ReplicationControlManager.handleBrokerFenced`, `.handleBrokerUnfenced`.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.partition_changes import TopicRules, changes_of_each
+from minikafka.controller.decisions.leader_election import TopicRules
+from minikafka.controller.decisions.partition_changes import changes_where
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, PartitionChange, Record
 
-__all__ = ["at_most", "decide", "leaving", "returning"]
+__all__ = ["decide", "elect_with_returned", "limited", "remove_from_isrs"]
 
 
 def decide(image: Image, node_id: int, context: Context) -> Decision[bool]:
-    """Fence a broker; of one that is fenced already, take what is left.
+    """Fences a broker, or removes a fenced one from its remaining ISRs.
 
-    The reply is whether there is more than fits into one decision: then decide again.
+    The reply is whether more changes remain than fit into one decision; then decide again.
     """
     broker = image.brokers.get(node_id)
     if broker is None:
         return Decision([], False)
     records: list[Record] = [] if broker.fenced else [BrokerChange(node_id, broker.epoch, fenced=True)]
-    records, more = at_most(records, leaving(image, node_id, context))
+    records, more = limited(records, remove_from_isrs(image, node_id, context))
     return Decision(records, more)
 
 
-def leaving(image: Image, node_id: int, context: Context, *, crashed: bool = False) -> Iterator[PartitionChange]:
-    """Every partition that the node is in sync for goes on without it.
+def remove_from_isrs(
+    image: Image, node_id: int, context: Context, *, unclean_shutdown: bool = False
+) -> Iterator[PartitionChange]:
+    """Removes a broker from every ISR, and elects leaders for the partitions that it led.
 
     Args:
-        image: still says that the node is there.
-        node_id: the node.
+        image: the state before the broker is fenced.
+        node_id: the broker.
         context: of the decision.
-        crashed: whether what it had may be gone; then it is not eligible either.
+        unclean_shutdown: whether the broker may have lost records; then it is no eligible leader replica either.
     """
     rules = TopicRules(
         image,
-        context.in_force(image),
+        context.settings(image),
         may_lead=lambda node: node != node_id and image.may_lead(node),
-        crashed=node_id if crashed else None,
+        unclean_shutdown=node_id if unclean_shutdown else None,
     )
-    yield from changes_of_each(
+    yield from changes_where(
         image,
         rules,
-        where=lambda state: node_id in state.isr or (crashed and node_id in state.elr),
-        leaves=node_id,
+        where=lambda state: node_id in state.isr or (unclean_shutdown and node_id in state.elr),
+        leaves_isr=node_id,
     )
 
 
-def returning(image: Image, node_id: int, context: Context) -> Iterator[PartitionChange]:
-    """Partitions without a leader get one, now that the node is there."""
+def elect_with_returned(image: Image, node_id: int, context: Context) -> Iterator[PartitionChange]:
+    """Elects leaders for the leaderless partitions of a broker that is unfenced."""
     rules = TopicRules(
-        image, context.in_force(image), may_lead=lambda node: node == node_id or image.may_lead(node)
+        image, context.settings(image), may_lead=lambda node: node == node_id or image.may_lead(node)
     )
-    yield from changes_of_each(
+    yield from changes_where(
         image, rules, where=lambda state: state.leader < 0 and node_id in state.replicas
     )
 
 
-def at_most(records: list[Record], changes: Iterator[PartitionChange]) -> tuple[list[Record], bool]:
-    """As many as fit into one decision, and whether there are more."""
+def limited(records: list[Record], changes: Iterator[PartitionChange]) -> tuple[list[Record], bool]:
+    """As many records as fit into one decision, and whether changes remain."""
     found = [*records, *islice(changes, RECORDS_MAX - len(records))]
     return found, len(found) == RECORDS_MAX and next(changes, None) is not None

@@ -1,16 +1,16 @@
-"""BrokerHeartbeat: a broker is told whether it may serve, and whether it may go (KIP-631).
+"""BrokerHeartbeat: decides whether a broker is unfenced, in controlled shutdown, or may shut down (KIP-631).
 
-That it was heard of counts as soon as the request is there (`sessions.py`); here it is decided what it becomes::
+The session of the broker is renewed when the request arrives (`active/broker_sessions.py`). Its state::
 
-    fenced ──wants to serve, knows of its registration──► alive ──wants to go, leads──► in controlled shutdown
-       ▲ ▲                                                 │ │                                    │
-       │ └──────────wants to be fenced─────────────────────┘ │ leads nothing     leads nothing, all others know
-       └───────────────may go◄───────────────────────────────┴────────────────────────────────────┘
+    fenced ──unfence requested, caught up──► unfenced ──shutdown requested, leads──► in controlled shutdown
+      ▲ ▲                                      │ │                                             │
+      │ └───────────fence requested────────────┘ │ leads nothing         leads nothing, other brokers caught up
+      └──────────────may shut down◄──────────────┴─────────────────────────────────────────────┘
 
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
-from minikafka.controller.decisions.broker_fencing import at_most, leaving, returning
+from minikafka.controller.decisions.broker_fencing import elect_with_returned, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
@@ -21,7 +21,7 @@ __all__ = ["decide", "is_stale", "leads"]
 
 
 def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Decision[BrokerHeartbeatResponse]:
-    """What the broker becomes; STALE_BROKER_EPOCH for an older registration of its, or none."""
+    """The broker's next state; STALE_BROKER_EPOCH for an older registration or none."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Decision([], BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
@@ -32,14 +32,14 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
     if broker.fenced:
         return _fenced(image, broker, request, context, reply)
     if request.want_fence:
-        return _fence(image, broker, context, reply, goes=request.want_shut_down)
+        return _fence(image, broker, context, reply, shuts_down=request.want_shut_down)
     if not request.want_shut_down:
         return Decision([], reply)
     return _shutting_down(image, broker, context, reply)
 
 
 def is_stale(image: Image, broker_id: int, broker_epoch: int) -> bool:
-    """Whether a request does not come from a broker's last registration."""
+    """Whether the epoch is not that of the broker's current registration."""
     broker = image.brokers.get(broker_id)
     return broker is None or broker.epoch != broker_epoch
 
@@ -59,41 +59,41 @@ def _fenced(
     context: Context,
     reply: BrokerHeartbeatResponse,
 ) -> Reply:
-    """It may go at once; it may serve once it knows of its own registration."""
+    """A fenced broker may shut down at once; it is unfenced once it has applied its own registration."""
     if request.want_shut_down:
         reply.should_shut_down = True
         return Decision([], reply)
     if request.want_fence or not reply.is_caught_up:
         return Decision([], reply)
     reply.is_fenced = False
-    alive: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=False, in_controlled_shutdown=False)]
-    records, _ = at_most(alive, returning(image, broker.node_id, context))
+    unfenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=False, in_controlled_shutdown=False)]
+    records, _ = limited(unfenced, elect_with_returned(image, broker.node_id, context))
     return Decision(records, reply)
 
 
 def _fence(
-    image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse, *, goes: bool
+    image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse, *, shuts_down: bool
 ) -> Reply:
-    """Out of service; one that goes may come back as another process at once, its session does not matter."""
-    reply.is_fenced, reply.should_shut_down = True, goes
-    shutting_down = True if goes else None
-    out: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=True, in_controlled_shutdown=shutting_down)]
-    records, _ = at_most(out, leaving(image, broker.node_id, context))
+    """Fences the broker. One that shuts down may register again at once, before its session times out."""
+    reply.is_fenced, reply.should_shut_down = True, shuts_down
+    in_shutdown = True if shuts_down else None
+    fenced: list[Record] = [BrokerChange(broker.node_id, broker.epoch, fenced=True, in_controlled_shutdown=in_shutdown)]
+    records, _ = limited(fenced, remove_from_isrs(image, broker.node_id, context))
     return Decision(records, reply)
 
 
 def _shutting_down(image: Image, broker: BrokerRecord, context: Context, reply: BrokerHeartbeatResponse) -> Reply:
-    """Leaders move first; it may go when it leads nothing and every other broker knows that."""
+    """Moves its leaderships; it may shut down once it leads nothing and all other brokers have applied that."""
     node_id = broker.node_id
     if not broker.in_controlled_shutdown and not leads(image, node_id):
-        return _fence(image, broker, context, reply, goes=True)
+        return _fence(image, broker, context, reply, shuts_down=True)
     moving: list[Record] = []
     if not broker.in_controlled_shutdown:
         moving.append(BrokerChange(node_id, broker.epoch, in_controlled_shutdown=True))
-    records, _ = at_most(moving, leaving(image, node_id, context))
+    records, _ = limited(moving, remove_from_isrs(image, node_id, context))
     if records:
         return Decision(records, reply)
     others = [other for other in image.live_brokers() if image.may_lead(other)]
     if not context.sessions.others_caught_up(node_id, others):
         return Decision([], reply)
-    return _fence(image, broker, context, reply, goes=True)
+    return _fence(image, broker, context, reply, shuts_down=True)

@@ -1,16 +1,16 @@
-"""BrokerRegistration: a broker comes up and gets its broker epoch (KIP-631).
+"""BrokerRegistration: registers a broker process and assigns its broker epoch (KIP-631).
 
-It begins fenced and in sync for nothing; the heartbeats that follow let it in. Every process has an incarnation id of
-its own: a second process with the id of a living broker is refused, the same one may ask again. A broker that comes up
-after a crash may have lost what it had not synced, so it is not eligible to lead any more (KIP-966, TRAPS 17). That it
-did not crash it shows by the broker epoch that it had when it closed its logs.
+A registered broker is fenced and a member of no ISR; a later heartbeat unfences it. Each process has an incarnation id:
+a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. A
+broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
+replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers.
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
 
 from dataclasses import replace
 
-from minikafka.controller.decisions.broker_fencing import at_most, leaving
+from minikafka.controller.decisions.broker_fencing import limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, Record
@@ -24,16 +24,15 @@ from minikafka.protocol.messages.broker_registration import (
 __all__ = ["SECURITY_PROTOCOLS", "decide"]
 
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
-"""By their numbers on the wire."""
+"""Name by protocol id."""
 
 
 def decide(
     image: Image, request: BrokerRegistrationRequest, context: Context
 ) -> Decision[BrokerRegistrationResponse]:
-    """The broker's epoch, or why it cannot join.
+    """The broker epoch, or the error.
 
-    REQUEST_TIMED_OUT where it was in sync for more partitions than one decision can take it out of: the next
-    registration goes on with that.
+    REQUEST_TIMED_OUT if the broker is in more ISRs than one decision can change; the next registration continues.
     """
     known = image.brokers.get(request.broker_id)
     error = _error(image, request, known, context)
@@ -50,8 +49,9 @@ def decide(
         rack=request.rack,
         fenced=True,
     )
-    crashed = known is None or known.epoch != request.previous_broker_epoch
-    records, more = at_most([registered], leaving(image, request.broker_id, context, crashed=crashed))
+    unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch
+    removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)
+    records, more = limited([registered], removed)
     if more:
         return Decision(records[1:], BrokerRegistrationResponse(error_code=ErrorCode.REQUEST_TIMED_OUT))
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
@@ -70,13 +70,13 @@ def _error(
 
 
 def _is_alive(known: BrokerRecord, context: Context) -> bool:
-    """Whether the process that registered is there and stays."""
+    """Whether the registered process has a session and is not in controlled shutdown."""
     alive = context.sessions.is_live(known.node_id, known.epoch, context.now_ms)
     return alive and not known.in_controlled_shutdown
 
 
 def _has_features(image: Image, features: list[Feature]) -> bool:
-    """Whether it can all that the cluster has agreed on; a feature that it does not name is not checked."""
+    """Whether the broker supports the finalized feature levels; features that it does not list are not checked."""
     levels = {feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in features}
     return all(
         levels[name][0] <= level <= levels[name][1] for name, level in image.features.items() if name in levels
@@ -84,7 +84,7 @@ def _has_features(image: Image, features: list[Feature]) -> bool:
 
 
 def _again(known: BrokerRecord, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
-    """The same process: it keeps its epoch, whatever else it says now."""
+    """A repeated registration of the same process: it keeps its epoch, its endpoints and rack are updated."""
     amended = replace(known, endpoints=_endpoints(request), rack=request.rack)
     records: list[Record] = [] if amended == known else [amended]
     return Decision(records, BrokerRegistrationResponse(broker_epoch=known.epoch))

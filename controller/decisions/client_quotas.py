@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas: limits of users, client ids, both together, and addresses (KIP-546).
+"""AlterClientQuotas and DescribeClientQuotas: quotas of users, client ids, pairs of both, and IP addresses (KIP-546).
 
 Source: `ClientQuotaControlManager`, `ClientQuotasImage`.
 """
@@ -25,12 +25,12 @@ from minikafka.protocol.settings.registry import QUOTA_SETTINGS, SettingType
 __all__ = ["decide", "describe"]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-KEYS_OF_ADDRESSES = {"connection_creation_rate": SettingType.INT}
+KEYS_OF_IPS = {"connection_creation_rate": SettingType.INT}
 KEYS = {name: setting.type for name, setting in QUOTA_SETTINGS.items()}
 
 
 def decide(image: Image, request: AlterClientQuotasRequest, context: Context) -> Decision[AlterClientQuotasResponse]:
-    """An answer for each entity; one that is named twice is not changed."""
+    """A result for each entity; an entity that is listed twice is not changed."""
     counts = Counter(_entity(entry.entity) for entry in request.entries)
     records: list[ClientQuotaRecord] = []
     answers: dict[Entity, KafkaError | None] = dict.fromkeys(counts)
@@ -50,7 +50,7 @@ def decide(image: Image, request: AlterClientQuotasRequest, context: Context) ->
 
 
 def _entity(parts: list[EntityData]) -> Entity:
-    """Of a type given twice the last counts."""
+    """The entity of a request; the last part of each type wins."""
     return tuple(sorted({part.entity_type: part.entity_name for part in parts}.items(), key=lambda pair: pair[0]))
 
 
@@ -82,10 +82,10 @@ def _changes(entry: RequestEntryData, entity: Entity, image: Image) -> list[Clie
 
 
 def _keys_of(entity: Entity) -> Mapping[str, SettingType]:
-    """What can be limited for an entity.
+    """The quotas that an entity can have, with their types.
 
     Raises:
-        InvalidRequestError: there is no such entity.
+        InvalidRequestError: the entity is invalid.
     """
     kinds = dict(entity)
     if not kinds:
@@ -103,14 +103,14 @@ def _keys_of(entity: Entity) -> Mapping[str, SettingType]:
         )
     if kinds[IP] is not None and not _is_address(kinds[IP] or ""):
         raise InvalidRequestError(f"{kinds[IP]} is not a valid IP or resolvable host.")
-    return KEYS_OF_ADDRESSES
+    return KEYS_OF_IPS
 
 
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\.?")
 
 
 def _is_address(text: str) -> bool:
-    """An address, or what could be a host's name: names are not looked up here."""
+    """Whether the text is an IP address or a valid host name; host names are not resolved."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -139,7 +139,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 def describe(image: Image, request: described.DescribeClientQuotasRequest) -> described.DescribeClientQuotasResponse:
-    """The quotas of the entities that a filter lets through."""
+    """The quotas of the entities that match a filter."""
     try:
         exact, present = _filter(request.components)
     except KafkaError as error:
@@ -153,7 +153,7 @@ def describe(image: Image, request: described.DescribeClientQuotasRequest) -> de
 
 
 def _filter(components: list[described.ComponentData]) -> tuple[dict[str, str | None], list[str]]:
-    """Types with the name that they must have, and types that must be there with whatever name."""
+    """The types that need a certain name (None: the default entity), and the types that match any name."""
     exact: dict[str, str | None] = {}
     present: list[str] = []
     for component in components:

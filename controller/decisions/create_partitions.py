@@ -1,12 +1,13 @@
-"""CreatePartitions: a topic grows, never shrinks; assignments are for the new partitions alone.
+"""CreatePartitions: adds partitions to topics; assignments list the new partitions only.
 
 Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPartitions`.
 """
 
 from collections import Counter
 
-from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
+from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr
+from minikafka.controller.decisions.replica_placement import place_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
 from minikafka.protocol.errors import (
@@ -29,24 +30,24 @@ __all__ = ["decide"]
 
 
 def decide(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision[CreatePartitionsResponse]:
-    """The new partitions of the topics that can grow, as many as fit into one batch."""
+    """The new partitions of each valid topic. A topic whose records do not fit into the batch is rejected."""
     counts = Counter(topic.name for topic in request.topics)
     if request.timeout_ms <= 0 and 1 in counts.values():
         timed_out = [_result(topic.name, RequestTimedOutError()) for topic in request.topics]
         return Decision([], CreatePartitionsResponse(results=timed_out))
-    twice = InvalidRequestError("Duplicate topic name.")
-    results = [_result(name, twice) for name in counts if counts[name] > 1]
+    duplicate = InvalidRequestError("Duplicate topic name.")
+    results = [_result(name, duplicate) for name in counts if counts[name] > 1]
     records: list[Record] = []
     for wanted in request.topics:
         if counts[wanted.name] > 1:
             continue
         try:
-            grown = [*records, *_grow(wanted, image, context)]
-            check_size(grown)
+            extended = [*records, *_new_partitions(wanted, image, context)]
+            check_size(extended)
         except KafkaError as error:
             results.append(_result(wanted.name, error))
         else:
-            records = grown
+            records = extended
             results.append(_result(wanted.name, None))
     return Decision([] if request.validate_only else records, CreatePartitionsResponse(results=results))
 
@@ -57,7 +58,7 @@ def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
-def _grow(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list[PartitionRecord]:
+def _new_partitions(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list[PartitionRecord]:
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise UnknownTopicOrPartitionError
@@ -74,13 +75,13 @@ def _grow(wanted: CreatePartitionsTopic, image: Image, context: Context) -> list
         replicas = _assigned(wanted, topic, additional, image)
     records: list[PartitionRecord] = []
     for index, broker_ids in enumerate(replicas, now):
-        isr = in_sync_at_first(image, broker_ids, index)
+        isr = initial_isr(image, broker_ids, index)
         records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))
     return records
 
 
 def _additional(wanted: CreatePartitionsTopic, now: int) -> int:
-    """How many partitions are new."""
+    """The number of new partitions."""
     if wanted.count == now:
         raise InvalidPartitionsError(f"Topic already has {now} partition(s).")
     if wanted.count < now:

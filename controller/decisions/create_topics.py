@@ -1,15 +1,17 @@
-"""CreateTopics: names, then what exists, then settings, then counts or assignments, each topic for itself.
+"""CreateTopics: validates each topic on its own, and creates the valid ones.
 
-Checks stand in Kafka's order, which decides between errors. `validate_only` answers as if the topic were
-there, with an id that nobody gets. Source: `ControllerApis.createTopics`,
-`ReplicationControlManager.createTopics`.
+The order of the checks is Kafka's, since it determines which error is returned: names, existence, topic configs, then
+counts or assignments. With `validate_only` the response contains a topic id that is not used.
+
+Source: `ControllerApis.createTopics`, `ReplicationControlManager.createTopics`.
 """
 
 from collections import Counter
 
-from minikafka.controller.decisions.assignments import check_assignment, in_sync_at_first, place_partitions
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.decisions.topic_settings import check_topic_settings, effective_settings
+from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr
+from minikafka.controller.decisions.replica_placement import place_partitions
+from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image, has_collision_characters, unify_collision_characters
 from minikafka.controller.metadata.records import ConfigRecord, PartitionRecord, Record, TopicRecord
 from minikafka.controller.settings.effective_settings import ResourceType
@@ -39,11 +41,11 @@ __all__ = ["decide"]
 METADATA_TOPIC = "__cluster_metadata"
 TIMED_OUT = RequestTimedOutError()
 FROM_NODE = -1
-"""A number of partitions or replicas that stands for the node's default."""
+"""The number of partitions or replicas that stands for the broker's default."""
 
 
 def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Decision[CreateTopicsResponse]:
-    """The topics that can be created, and for each of the others the first thing that is wrong."""
+    """The records of the valid topics, and the first error of each of the others."""
     refused, wanted = _refuse_names(request.topics)
     if wanted and request.timeout_ms <= 0:
         return Decision([], CreateTopicsResponse(topics=[_refusal(one.name, TIMED_OUT) for one in request.topics]))
@@ -58,7 +60,7 @@ def decide(image: Image, request: CreateTopicsRequest, context: Context) -> Deci
 
 
 def _refuse_names(topics: list[CreatableTopic]) -> tuple[list[CreatableTopicResult], list[CreatableTopic]]:
-    """Names that occur twice and the one that nobody may create; and the topics that are left."""
+    """Errors for duplicate names and for `__cluster_metadata`, and the remaining topics."""
     counts = Counter(topic.name for topic in topics)
     refused = [_refusal(name, InvalidRequestError("Duplicate topic name.")) for name in counts if counts[name] > 1]
     if counts[METADATA_TOPIC] == 1:
@@ -82,11 +84,11 @@ def _create_all(
     results: list[CreatableTopicResult] = []
     for topic in topics:
         try:
-            made, result = _create(topic, image, context)
+            created, result = _create(topic, image, context)
         except KafkaError as error:
             results.append(_refusal(topic.name, error))
         else:
-            records.extend(made)
+            records.extend(created)
             results.append(result)
     return records, results
 
@@ -114,14 +116,14 @@ def _create(topic: CreatableTopic, image: Image, context: Context) -> tuple[list
         replication_factor=len(partitions[0].replicas),
         configs=[
             CreatableTopicConfigs(name=name, value=value, config_source=source)
-            for name, value, source in effective_settings(settings, context.in_force(image))
+            for name, value, source in context.settings(image).of_new_topic(settings)
         ],
     )
     return records, result
 
 
 def _check_name(name: str, image: Image) -> None:
-    """That it is a name, and differs from others in more than `.` and `_`."""
+    """Checks that the name is valid and does not collide with another one (`.` and `_` are the same)."""
     check_topic_name(name)
     if name not in image.topics and has_collision_characters(name):
         colliding = image.colliding.get(unify_collision_characters(name))
@@ -130,7 +132,7 @@ def _check_name(name: str, image: Image) -> None:
 
 
 def _settings(topic: CreatableTopic) -> dict[str, str]:
-    """The settings asked for; of one given twice the last counts."""
+    """The requested topic configs; the last of duplicates wins."""
     without = [config.name for config in topic.configs if config.value is None]
     if without:
         raise InvalidConfigError(f"Null value not supported for topic configs: {','.join(without)}")
@@ -141,13 +143,13 @@ def _partitions(topic: CreatableTopic, topic_id: bytes, image: Image, context: C
     replicas = _assigned(topic, image) if topic.assignments else _counted(topic, image, context)
     records: list[PartitionRecord] = []
     for index, broker_ids in enumerate(replicas):
-        isr = in_sync_at_first(image, broker_ids, index)
+        isr = initial_isr(image, broker_ids, index)
         records.append(PartitionRecord(topic_id, index, broker_ids, isr, isr[0]))
     return records
 
 
 def _assigned(topic: CreatableTopic, image: Image) -> list[tuple[int, ...]]:
-    """Replicas as they were assigned by hand, in order of the partitions."""
+    """The manually assigned replicas, in order of the partitions."""
     if topic.replication_factor != FROM_NODE:
         raise InvalidRequestError(
             "A manual partition assignment was specified, but replication factor was not set to -1."
@@ -164,14 +166,14 @@ def _assigned(topic: CreatableTopic, image: Image) -> list[tuple[int, ...]]:
         check_assignment(image, assignment.broker_ids, replication_factor)
         replication_factor = len(assignment.broker_ids)
         assigned[assignment.partition_index] = tuple(assignment.broker_ids)
-        in_sync_at_first(image, assignment.broker_ids, assignment.partition_index)
+        initial_isr(image, assignment.broker_ids, assignment.partition_index)
     if sorted(assigned) != list(range(len(assigned))):
         raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
     return [assigned[index] for index in sorted(assigned)]
 
 
 def _counted(topic: CreatableTopic, image: Image, context: Context) -> list[tuple[int, ...]]:
-    """Replicas as they are placed for numbers of partitions and replicas."""
+    """Automatically placed replicas for the requested numbers of partitions and replicas."""
     if topic.replication_factor < FROM_NODE or topic.replication_factor == 0:
         raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
     if topic.num_partitions < FROM_NODE or topic.num_partitions == 0:

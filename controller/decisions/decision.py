@@ -1,4 +1,4 @@
-"""What a decision takes and what it gives."""
+"""The types of a decision: its context, its records and its reply."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,26 +8,26 @@ from typing import Generic, Protocol, TypeVar
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Record
-from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.errors import PolicyViolationError
 
-__all__ = ["RECORDS_MAX", "Context", "Decision", "check_size"]
+__all__ = ["RECORDS_MAX", "BrokerLiveness", "Context", "Decision", "check_size"]
 
 Reply = TypeVar("Reply", covariant=True)
 
 RECORDS_MAX = 10_000
-"""Most records of one decision, which becomes one batch: whole or not at all (TRAPS 27, Kafka's bound)."""
+"""The most records of a decision, as in Kafka. Its batch is written as a whole or not at all (KAFKA-14204)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Reply]):
-    """What is to be written, and what is answered once it is.
+    """The records to write, and the reply to send once they are committed.
 
     Attributes:
-        records: applied in this order; empty where nothing changes.
+        records: applied in this order; empty if nothing changes.
         reply: usually a response message.
-        log_levels: loggers of this node whose level changes; they are not part of the metadata.
+        log_levels: new level by logger of this node; log levels are not part of the metadata.
     """
 
     records: list[Record]
@@ -35,18 +35,21 @@ class Decision(Generic[Reply]):
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Sessions(Protocol):
-    """The broker sessions (`active/broker_sessions.py`), as far as decisions need them."""
+class BrokerLiveness(Protocol):
+    """The broker sessions that the active controller keeps (`active/broker_sessions.py`)."""
 
-    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool: ...
+    def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
+        """Whether the session of this registration has not expired."""
 
-    def is_caught_up(self, node_id: int, applied_offset: int) -> bool: ...
+    def is_caught_up(self, node_id: int, applied_offset: int) -> bool:
+        """Whether a broker that has applied the metadata log up to this offset knows its own registration."""
 
-    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool: ...
+    def others_caught_up(self, node_id: int, others: Iterable[int]) -> bool:
+        """Whether all other brokers have applied the last records about a broker."""
 
 
-class LoneNodeSessions:
-    """The sessions of a node that is not the active controller of a cluster: there are none."""
+class _NoSessions:
+    """The sessions of a standalone node, which has no other brokers."""
 
     def is_live(self, node_id: int, epoch: int, now_ms: int) -> bool:
         return False
@@ -60,40 +63,40 @@ class LoneNodeSessions:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a decision may know besides image and request.
+    """The inputs of a decision besides image and request.
 
     Attributes:
-        static: what the node was started with that decides.
-        random: the source of ids and of places.
-        version: of the request, for the few answers that differ.
-        log_levels: level by logger, of the node that decides.
-        sessions: who was heard of when; of a node alone nobody needs to be.
-        now_ms: the time by which sessions are kept.
-        handed_on: whether another node was asked, which has seen to its own settings (`hand_on.py`).
+        static: the static config of the deciding node.
+        random: the source of ids and replica placement.
+        version: of the request, for the few responses that depend on it.
+        log_levels: level by logger of the deciding node.
+        sessions: the broker sessions; none on a standalone node.
+        now_ms: the time, on the clock of the sessions.
+        forwarded: whether another node received the request and has handled its own part (`forwarding_rules.py`).
     """
 
     static: StaticSettings
     random: Random
     version: int
     log_levels: Mapping[str, str] = field(default_factory=dict)
-    sessions: Sessions = field(default_factory=LoneNodeSessions)
+    sessions: BrokerLiveness = field(default_factory=_NoSessions)
     now_ms: int = 0
-    handed_on: bool = False
+    forwarded: bool = False
 
-    def in_force(self, image: Image) -> InForce:
-        """The settings in force on the node that decides."""
-        return InForce(self.static, image)
+    def settings(self, image: Image) -> EffectiveSettings:
+        """The effective settings of the deciding node."""
+        return EffectiveSettings(self.static, image)
 
     def new_id(self) -> bytes:
-        """16 bytes that nothing else is named by."""
+        """A new random 16-byte id."""
         return new_id(self.random)
 
 
 def check_size(records: list[Record]) -> None:
-    """Refuse what does not fit into one batch.
+    """Rejects a decision that does not fit into one batch.
 
     Raises:
-        PolicyViolationError: more than `RECORDS_MAX`.
+        PolicyViolationError: there are more than `RECORDS_MAX` records.
     """
     if len(records) > RECORDS_MAX:
         raise PolicyViolationError("Unable to perform excessively large batch operation.")

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, from version 6 also by id; what is named twice, in whatever way, is not deleted.
+"""DeleteTopics: deletes topics by name or, since version 6, by id; a topic that is listed twice is not deleted.
 
 Source: `ControllerApis.deleteTopics`.
 """
@@ -28,11 +28,11 @@ __all__ = ["decide"]
 VERSION_WITH_TOPIC_DELETION_DISABLED = 3
 
 Asked = tuple[str | None, bytes]
-"""A topic as it was asked for: name or None, id or the nil one."""
+"""A topic as requested: name or None, id or the nil UUID."""
 
 
 def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision[DeleteTopicsResponse]:
-    """The topics that are there and asked for once."""
+    """The records that delete the topics that exist and are listed once."""
     asked: list[Asked] = [(name, NIL_UUID) for name in request.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.static.value("delete.topic.enable"):
@@ -41,7 +41,7 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
     if request.timeout_ms <= 0 and any(counts[one] == 1 and not _malformed(one) for one in counts):
         return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
     results = [_result(*one, _malformed(one)) for one in asked if _malformed(one)]
-    results += [_result(*one, _named_twice(one, counts)) for one in counts if _named_twice(one, counts)]
+    results += [_result(*one, _duplicate(one, counts)) for one in counts if _duplicate(one, counts)]
     found, missing = _find(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
     deleted = [_result(name, topic_id, None) for topic_id, name in found.items()]
@@ -56,7 +56,7 @@ def _disabled(asked: list[Asked], version: int) -> list[DeletableTopicResult]:
 
 
 def _malformed(one: Asked) -> KafkaError | None:
-    """What is wrong with asking like this, however often."""
+    """The error of a request with neither or both of name and id."""
     name, topic_id = one
     if name is None and topic_id == NIL_UUID:
         return InvalidRequestError("Neither topic name nor id were specified.")
@@ -65,14 +65,14 @@ def _malformed(one: Asked) -> KafkaError | None:
     return None
 
 
-def _named_twice(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
+def _duplicate(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
     if counts[one] == 1 or _malformed(one):
         return None
     return InvalidRequestError(f"Duplicate topic {'id' if one[0] is None else 'name'}.")
 
 
 def _find(image: Image, asked: list[Asked]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:
-    """Id and name of the topics that are there, and answers for the others."""
+    """Name by id of the topics that exist, and errors for the others."""
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
     for topic_id in [topic_id for name, topic_id in asked if name is None]:

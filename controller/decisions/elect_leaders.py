@@ -1,10 +1,11 @@
-"""ElectLeaders: back to the preferred replica, or to any that lives where none leads (KIP-460).
+"""ElectLeaders: preferred and unclean leader elections on request (KIP-460).
 
 Source: `ReplicationControlManager.electLeaders`.
 """
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
+from minikafka.controller.decisions.leader_election import Election, TopicRules
+from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import (
@@ -31,15 +32,15 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Decision[ElectLeadersResponse]:
-    """An answer for each partition; asked for all, only those that needed an election are told."""
+    """A result for each partition. A request for all partitions returns only those that needed an election."""
     if request.topic_partitions == []:
         return Decision([], ElectLeadersResponse())
     if request.timeout_ms <= 0:
         return Decision([], _refuse(request, RequestTimedOutError()))
     if request.election_type not in (PREFERRED, UNCLEAN):
         return Decision([], _refuse(request, InvalidRequestError(f"Unknown election type {request.election_type}")))
-    everything = request.topic_partitions is None
-    rules = TopicRules(image, context.in_force(image))
+    all_requested = request.topic_partitions is None
+    rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     results: list[ReplicaElectionResult] = []
     for asked in _all_partitions(image) if request.topic_partitions is None else request.topic_partitions:
@@ -51,7 +52,7 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
                 records.append(_elect(asked.topic, index, image, rules, unclean=request.election_type == UNCLEAN))
             except KafkaError as refusal:
                 error = refusal
-            if not (everything and isinstance(error, ElectionNotNeededError)):
+            if not (all_requested and isinstance(error, ElectionNotNeededError)):
                 result.partition_result.append(_result(index, error))
     if len(records) > RECORDS_MAX:
         problem = PolicyViolationError("Unable to perform excessively large batch operation.")
@@ -90,7 +91,7 @@ def _elect(name: str, index: int, image: Image, rules: TopicRules, *, unclean: b
     """The election of one partition.
 
     Raises:
-        KafkaError: there is none.
+        KafkaError: no election is needed or possible.
     """
     topic = image.topics.get(name)
     if topic is None:

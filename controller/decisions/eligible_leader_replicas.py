@@ -1,23 +1,57 @@
-"""What a change of min.insync.replicas means for eligible leader replicas (KIP-966).
+"""Maintains the eligible leader replicas of a partition (ELR, KIP-966) and its last known leader.
 
-A replica is eligible because nothing could be committed without it. Where the demand falls, those in sync may be enough
-from now on: they commit, and whoever is not among them lacks something. So it stops being eligible in the very decision
-that changes the setting. Source: `ReplicationControlManager.getPartitionElrUpdatesForConfigChanges`.
+- A replica that leaves an ISR with fewer than min.insync.replicas members becomes eligible: nothing was committed
+  without it since. A broker with an unclean shutdown does not, since it may have lost records that it had not synced
+  (KIP-966, "last replica standing").
+- The list is cleared once the ISR has min.insync.replicas members again. If min.insync.replicas is lowered, the present
+  ISR may be large enough to commit records that the eligible replicas do not have: the decision that changes the config
+  clears them.
+
+Source: `PartitionChangeBuilder.maybePopulateTargetElr`,
+`ReplicationControlManager.getPartitionElrUpdatesForConfigChanges`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from minikafka.controller.decisions.broker_settings import MIN_ISR
-from minikafka.controller.metadata.image import Image, Topic
+from minikafka.controller.decisions.broker_config_validation import MIN_ISR
+from minikafka.controller.decisions.leader_election import NO_LEADER, ElectionRules
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import ConfigRecord, PartitionChange, Record
-from minikafka.controller.settings.effective_settings import ALL_BROKERS, InForce, ResourceType
+from minikafka.controller.settings.effective_settings import ALL_BROKERS, EffectiveSettings, ResourceType
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
-__all__ = ["no_longer_eligible"]
+__all__ = ["cleared_by_config_change", "with_eligible_replicas", "with_last_known_leader"]
 
 
-def no_longer_eligible(image: Image, records: Sequence[Record], in_force: InForce) -> Iterator[PartitionChange]:
-    """The partitions in which enough are in sync once these records are applied."""
+def with_eligible_replicas(state: PartitionState, target: PartitionState, rules: ElectionRules) -> PartitionState:
+    """`target` with its eligible leader replicas: none if the ISR has min.insync.replicas members."""
+    if len(target.isr) >= min(rules.min_isr, len(target.replicas)):
+        return target if not target.elr else replace(target, elr=())
+    candidates = dict.fromkeys(state.elr + state.isr)
+    elr = tuple(
+        replica
+        for replica in candidates
+        if replica in target.replicas and replica not in target.isr and replica != rules.unclean_shutdown
+    )
+    return target if elr == target.elr else replace(target, elr=elr)
+
+
+def with_last_known_leader(state: PartitionState, target: PartitionState) -> PartitionState:
+    """`target` with the leader that it lost, as long as it has no leader and its ISR is empty."""
+    known = target.last_known_elr
+    if target.leader != NO_LEADER:
+        known = ()
+    elif not target.isr and state.leader != NO_LEADER:
+        known = (state.leader,)
+    known = tuple(node for node in known if node in target.replicas)
+    return target if known == target.last_known_elr else replace(target, last_known_elr=known)
+
+
+def cleared_by_config_change(
+    image: Image, records: Sequence[Record], settings: EffectiveSettings
+) -> Iterator[PartitionChange]:
+    """Clears the ELR of each partition whose ISR is large enough once these config records are applied."""
     changed = {
         (record.resource_type, record.resource_name): record.value
         for record in records
@@ -26,14 +60,14 @@ def no_longer_eligible(image: Image, records: Sequence[Record], in_force: InForc
     if not changed:
         return
     for topic in _affected(image, changed):
-        minimum = _minimum(image, topic, changed, in_force)
+        min_isr = _new_min_isr(image, topic, changed, settings)
         for index, state in enumerate(topic.partitions):
-            if state.elr and len(state.isr) >= min(minimum, len(state.replicas)):
+            if state.elr and len(state.isr) >= min(min_isr, len(state.replicas)):
                 yield PartitionChange(topic.id, index, elr=())
 
 
 Changed = dict[tuple[int, str], str | None]
-"""New values of min.insync.replicas by resource; None where it is taken away."""
+"""New values of min.insync.replicas by resource; None if it is deleted."""
 
 
 def _affected(image: Image, changed: Changed) -> list[Topic]:
@@ -42,12 +76,12 @@ def _affected(image: Image, changed: Changed) -> list[Topic]:
     return [image.topics[name] for kind, name in changed if kind == ResourceType.TOPIC and name in image.topics]
 
 
-def _minimum(image: Image, topic: Topic, changed: Changed, in_force: InForce) -> int:
-    """The topic's own, or else that of all brokers, or else what the node was started with."""
+def _new_min_isr(image: Image, topic: Topic, changed: Changed, settings: EffectiveSettings) -> int:
+    """The topic config, the cluster-wide dynamic config, or the static broker config: the first that is set."""
     for key in ((ResourceType.TOPIC, topic.name), (ResourceType.BROKER, ALL_BROKERS)):
         text = changed[key] if key in changed else image.config(*key).get(MIN_ISR)
         if text is not None:
             value = NODE_SETTINGS[MIN_ISR].parse(text)
             assert isinstance(value, int), "checked when it was set"
             return value
-    return in_force.static.number(MIN_ISR)
+    return settings.static.number(MIN_ISR)

@@ -1,15 +1,17 @@
-"""Requests that are handed on to the active controller, and what the node that was asked decides by itself.
+"""Splits a request into the part that the receiving node answers and the part that it forwards to the controller.
 
-A node's loggers are its own: only itself can say which there are, and set them. Its own settings are changed by asking
-that very node. So whoever is asked decides about its loggers, refuses what names another node, and hands on the rest;
-the controller then need not know who was asked (`Context.handed_on`). Source: `ConfigAdminManager.preprocess`.
+Only AlterConfigs and IncrementalAlterConfigs are split. Log levels belong to the node that receives the request, and
+configs of a single broker must be sent to that broker. So the receiving node sets its log levels, rejects resources
+that name another node, and forwards the rest; the active controller does not repeat these checks (`Context.forwarded`).
+
+Source: `ConfigAdminManager.preprocess`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from minikafka.controller.decisions import alter_configs, broker_settings, incremental_alter_configs
+from minikafka.controller.decisions import alter_configs, broker_config_validation, incremental_alter_configs
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import ResourceType
@@ -22,13 +24,13 @@ __all__ = ["Split", "split"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A request as it is handed on.
+    """The parts of a request.
 
     Attributes:
-        request: for the active controller; None where nothing is left for it.
-        log_levels: loggers of this node whose level changes now.
-        own: what this node answers by itself: a response, None where nothing was its own.
-        order: of each resource of the whole request, whether this node answers it.
+        request: for the active controller; None if nothing is forwarded.
+        log_levels: new level by logger of this node.
+        own: this node's response to its part, None if it has none.
+        order: for each resource of the whole request, whether this node answers it.
     """
 
     request: Any
@@ -37,21 +39,21 @@ class Split:
     order: tuple[bool, ...] = ()
 
     def merge(self, response: Any) -> Any:
-        """The answer to the whole request, out of the controller's (None where nothing was asked of it)."""
+        """The response to the whole request from the controller's, which is None if nothing was forwarded."""
         if self.own is None:
             return response
-        told = iter([] if response is None else response.responses)
+        forwarded = iter([] if response is None else response.responses)
         own = iter(self.own.responses)
-        return type(self.own)(responses=[next(own) if is_own else next(told) for is_own in self.order])
+        return type(self.own)(responses=[next(own) if is_own else next(forwarded) for is_own in self.order])
 
 
 def split(image: Image, request: Any, context: Context) -> Split:
-    """What of a request is handed on; all of most.
+    """Splits a request; most requests are forwarded as a whole.
 
     Args:
-        image: of the node that was asked.
-        request: a request of any kind that is decided about.
-        context: with the settings and loggers of the node that was asked.
+        image: of the receiving node.
+        request: of any type in the table of decisions.
+        context: with the configs and log levels of the receiving node.
     """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
@@ -59,19 +61,19 @@ def split(image: Image, request: Any, context: Context) -> Split:
     if not any(order):
         return Split(request)
     own = _decide(image, _part(request, order, own=True), context)
-    assert not own.records, "what a node decides by itself is no part of the metadata"
+    assert not own.records, "the receiving node writes no metadata"
     rest = None if all(order) else _part(request, order, own=False)
     return Split(rest, own.log_levels, own.reply, order)
 
 
 def _is_own(kind: int, name: str, context: Context) -> bool:
-    """Whether only the node that was asked can answer: about its loggers, and that it is not another node."""
+    """Whether the receiving node answers: for its log levels, and to reject the id of another node."""
     if kind == ResourceType.BROKER_LOGGER:
         return True
     if kind != ResourceType.BROKER or not name:
         return False
     try:
-        broker_settings.check_node_id(name, context.static.node_id, "broker")
+        broker_config_validation.check_node_id(name, context.static.node_id, "broker")
     except InvalidRequestError:
         return True
     return False

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs: settings are set, deleted, added to and taken from, one by one (KIP-339)."""
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single configs (KIP-339)."""
 
-from minikafka.controller.decisions.configs import Alteration, Operation, alter
+from minikafka.controller.decisions.config_changes import Alteration, Operation, alter
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.incremental_alter_configs import (
@@ -15,7 +15,7 @@ __all__ = ["decide"]
 def decide(
     image: Image, request: IncrementalAlterConfigsRequest, context: Context
 ) -> Decision[IncrementalAlterConfigsResponse]:
-    """An answer for each resource; what is wrong with one does not hinder the others."""
+    """A result for each resource; each is changed as a whole or not at all."""
     alterations = [
         Alteration(
             kind=resource.resource_type,

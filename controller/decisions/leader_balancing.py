@@ -1,43 +1,45 @@
-"""What the active controller sees to by itself, now and then: preferred leaders, and partitions without any.
+"""The elections that the active controller starts on a timer: preferred leaders, and leaders of leaderless partitions.
 
-Source: `ReplicationControlManager.maybeBalancePartitionLeaders`, `.maybeElectUncleanLeaders`. As in Kafka since KRaft
-there is no percentage of imbalance that is put up with.
+As in KRaft, there is no tolerated percentage of imbalance.
+
+Source: `ReplicationControlManager.maybeBalancePartitionLeaders`, `.maybeElectUncleanLeaders`.
 """
 
 from collections.abc import Iterator
 from itertools import islice
 
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.partition_changes import Election, TopicRules, changes_of_each, partition_change
+from minikafka.controller.decisions.leader_election import Election, TopicRules
+from minikafka.controller.decisions.partition_changes import changes_where, partition_change
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionChange
 
 __all__ = ["ELECTIONS_MAX", "leaderless", "preferred"]
 
 ELECTIONS_MAX = 1000
-"""At a time: each makes clients look for another leader."""
+"""The most elections of one decision: each of them makes clients look up the new leader."""
 
 
 def preferred(image: Image, context: Context) -> Decision[bool]:
-    """Back to the first replica wherever that is in sync and alive; the reply is whether there is more to do.
+    """Elects the preferred leader of each partition where it is in sync and unfenced; replies whether more remain.
 
-    To be asked every `leader.imbalance.check.interval.seconds` where `auto.leader.rebalance.enable` says so.
+    Called every `leader.imbalance.check.interval.seconds` if `auto.leader.rebalance.enable` is set.
     """
-    return _some(_to_preferred(image, context))
+    return _limited(_to_preferred(image, context))
 
 
 def leaderless(image: Image, context: Context) -> Decision[bool]:
-    """A leader for each partition that has none and may have one; the reply is whether there is more to do.
+    """Elects a leader for each leaderless partition that can have one; replies whether more remain.
 
-    Mostly there is nothing: elections follow from whatever makes them possible. What remains are partitions of topics
-    whose `unclean.leader.election.enable` was set after they had lost everybody.
+    Usually there is none, since a change that makes an election possible includes it. The exception is a topic whose
+    `unclean.leader.election.enable` was set after it had lost all members of its ISR.
     """
-    rules = TopicRules(image, context.in_force(image))
-    return _some(changes_of_each(image, rules, where=lambda state: state.leader < 0))
+    rules = TopicRules(image, context.settings(image))
+    return _limited(changes_where(image, rules, where=lambda state: state.leader < 0))
 
 
 def _to_preferred(image: Image, context: Context) -> Iterator[PartitionChange]:
-    rules = TopicRules(image, context.in_force(image))
+    rules = TopicRules(image, context.settings(image))
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             first = state.replicas[0]
@@ -47,6 +49,6 @@ def _to_preferred(image: Image, context: Context) -> Iterator[PartitionChange]:
                     yield change
 
 
-def _some(changes: Iterator[PartitionChange]) -> Decision[bool]:
+def _limited(changes: Iterator[PartitionChange]) -> Decision[bool]:
     found = list(islice(changes, ELECTIONS_MAX + 1))
     return Decision([*found[:ELECTIONS_MAX]], len(found) > ELECTIONS_MAX)

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has, or can have, settings (KIP-1142)."""
+"""ListConfigResources: lists the resources that have, or can have, dynamic configs (KIP-1142)."""
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import ResourceType
@@ -15,7 +15,7 @@ VERSION_WITH_TYPES = 1
 
 
 def describe(image: Image, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse:
-    """Every resource of the types asked for; without types, of all. Before version 1 client metrics alone."""
+    """The resources of the requested types, or of all types; before version 1 of client metrics only."""
     asked = set(request.resource_types) or set(ResourceType)
     if version < VERSION_WITH_TYPES:
         asked = {ResourceType.CLIENT_METRICS}

@@ -1,4 +1,4 @@
-"""Levels of a node's loggers, changed while it runs and forgotten when it ends (KIP-412).
+"""Validates changes of a node's log levels, which last until the node stops (KIP-412).
 
 Source: `RuntimeLoggerManager`.
 """
@@ -14,11 +14,11 @@ ROOT = "root"
 
 
 def changed(changes: Mapping[str, str | None], levels: Mapping[str, str]) -> dict[str, str]:
-    """The new level of each logger that changes; None takes a logger back to the root's.
+    """The new level of each changed logger; None resets a logger to the level of the root logger.
 
     Raises:
-        InvalidConfigError: an unknown logger or level.
-        InvalidRequestError: the root has nothing to go back to.
+        InvalidConfigError: the logger or the level is unknown.
+        InvalidRequestError: the level of the root logger cannot be reset.
     """
     found: dict[str, str] = {}
     for logger, level in changes.items():

@@ -1,23 +1,44 @@
-"""Where new replicas go: in stripes over racks and brokers, so that none gets more than its share.
+"""Places the replicas of new partitions in stripes over racks and brokers, so that every broker gets an equal share.
 
-Racks take turns, and within a rack its brokers do; each partition begins one further than the one before.
-Live brokers come before fenced ones, and only a live one leads. After as many partitions as there are live
-brokers the order is shuffled, so that the same sets of brokers do not come again. Source:
-`StripedReplicaPlacer`.
+Racks alternate, and so do the brokers within a rack; each partition starts one position after the previous one.
+Unfenced brokers come before fenced ones, and only an unfenced one leads. After as many partitions as there are unfenced
+brokers the order is shuffled, so that the same sets of brokers do not repeat. Source: `StripedReplicaPlacer`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import InvalidReplicationFactorError
 
-__all__ = ["UsableBroker", "place"]
+__all__ = ["UsableBroker", "place", "place_partitions"]
+
+
+def place_partitions(
+    image: Image, *, partitions: int, replication_factor: int, random: Random
+) -> list[tuple[int, ...]]:
+    """The replicas of new partitions, none of them on a broker in controlled shutdown.
+
+    Raises:
+        InvalidReplicationFactorError: there are not enough brokers, with Kafka's message.
+    """
+    brokers = [
+        UsableBroker(node_id, broker.rack, broker.fenced)
+        for node_id, broker in sorted(image.brokers.items())
+        if not broker.in_controlled_shutdown or broker.fenced
+    ]
+    try:
+        return place(brokers, partitions=partitions, replication_factor=replication_factor, random=random)
+    except InvalidReplicationFactorError as error:
+        raise InvalidReplicationFactorError(
+            f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class UsableBroker:
-    """A broker that replicas may be put on."""
+    """A broker on which replicas may be placed."""
 
     node_id: int
     rack: str | None
@@ -27,10 +48,10 @@ class UsableBroker:
 def place(
     brokers: Iterable[UsableBroker], *, partitions: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """The replicas of so many new partitions, the leader first.
+    """The replicas of each new partition, the leader first.
 
     Raises:
-        InvalidReplicationFactorError: not positive, more than there are brokers, or no broker is alive.
+        InvalidReplicationFactorError: it is not positive or exceeds the number of brokers, or all brokers are fenced.
     """
     stripes = _Stripes(brokers, random)
     if replication_factor <= 0:
@@ -48,8 +69,8 @@ def place(
 
 
 @dataclass(slots=True)
-class _Turns:
-    """Brokers of a rack that take turns; each round begins one further."""
+class _RoundRobin:
+    """The brokers of a rack in round-robin order; each round starts one position after the previous one."""
 
     brokers: list[int] = field(default_factory=list)
     start: int = 0
@@ -61,7 +82,7 @@ class _Turns:
         self.start = random.randrange(len(self.brokers)) if self.brokers else 0
 
     def next(self, number: int) -> int | None:
-        """The next of round `number`, None when all had their turn."""
+        """The next broker of round `number`, None if all were used."""
         if self.round != number:
             self.round, self.taken = number, 0
             self.start = (self.start + 1) % len(self.brokers) if self.brokers else 0
@@ -73,8 +94,8 @@ class _Turns:
 
 @dataclass(slots=True)
 class _Rack:
-    live: _Turns = field(default_factory=_Turns)
-    fenced: _Turns = field(default_factory=_Turns)
+    live: _RoundRobin = field(default_factory=_RoundRobin)
+    fenced: _RoundRobin = field(default_factory=_RoundRobin)
 
     def next(self, number: int) -> int | None:
         broker = self.live.next(number)
@@ -82,7 +103,7 @@ class _Rack:
 
 
 class _Stripes:
-    """All racks, and whose turn it is."""
+    """All racks, and the rack that comes next."""
 
     def __init__(self, brokers: Iterable[UsableBroker], random: Random) -> None:
         self._random = random
@@ -94,7 +115,7 @@ class _Stripes:
             (rack.fenced if broker.fenced else rack.live).brokers.append(broker.node_id)
             self.count += 1
             self.live_count += not broker.fenced
-        # No rack comes before any name, as in Kafka's comparator of optional strings.
+        # Brokers without a rack sort first, as in Kafka's comparator of optional strings.
         self._racks = [racks[name] for name in sorted(racks, key=lambda name: (name is not None, name or ""))]
         for rack in self._racks:
             rack.live.begin_anywhere(random)
@@ -112,7 +133,7 @@ class _Stripes:
         turn, skipped = self._first, False
         while len(replicas) < replication_factor:
             if turn == led_from and not skipped:
-                skipped = True  # this rack had its turn with the leader
+                skipped = True  # the leader was taken from this rack
             elif (broker := self._racks[turn].next(self._round)) is not None:
                 replicas.append(broker)
             turn = (turn + 1) % len(self._racks)
@@ -121,7 +142,7 @@ class _Stripes:
         return tuple(replicas)
 
     def _leader(self) -> tuple[int, int]:
-        """A live broker, and the number of its rack: the first rack that has one."""
+        """An unfenced broker and the index of its rack: the first rack that has one left in this round."""
         for turn in range(self._first, self._first + len(self._racks)):
             index = turn % len(self._racks)
             broker = self._racks[index].live.next(self._round)

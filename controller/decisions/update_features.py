@@ -1,4 +1,4 @@
-"""UpdateFeatures: levels of what the cluster can, all of a request or none (KIP-584, KIP-778, KIP-1022).
+"""UpdateFeatures: changes finalized feature levels, all of a request or none (KIP-584, KIP-778, KIP-1022).
 
 Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of version 0 has no effect.
 """
@@ -19,17 +19,17 @@ __all__ = ["FEATURES", "METADATA_VERSION", "decide"]
 METADATA_VERSION = "metadata.version"
 
 FEATURES: dict[str, tuple[int, int, int]] = {METADATA_VERSION: (7, 30, 30)}
-"""Name: lowest and highest level that a node can, and the level of a new cluster.
+"""Feature to lowest and highest supported level, and the level of a new cluster.
 
-Levels are those of Apache Kafka 4.3. Its other features (group.version, transaction.version …) join the table when what
-they promise is there: clients act on them.
+Levels are those of Apache Kafka 4.3. Its other features (group.version, transaction.version …) are added when they are
+implemented, since clients depend on them.
 """
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
-    """All levels, or the first thing that is wrong."""
+    """All updates, or the first error."""
     records: list[FeatureRecord] = []
     try:
         for update in request.feature_updates:
@@ -44,13 +44,13 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
 
 
 def _check(update: FeatureUpdateKey, image: Image) -> None:
-    """Refuse a level that cannot be.
+    """Validates one update.
 
     Raises:
-        InvalidUpdateVersionError: in Kafka's words.
+        InvalidUpdateVersionError: the level is invalid, with Kafka's message.
     """
     level, current = update.max_version_level, image.features.get(update.feature, 0)
-    reason = _reason_against(update, current)
+    reason = _error(update, current)
     if reason:
         raise InvalidUpdateVersionError(f"Invalid update version {level} for feature {update.feature}. {reason}")
     if update.feature == METADATA_VERSION and level < current:
@@ -62,7 +62,7 @@ def _check(update: FeatureUpdateKey, image: Image) -> None:
         )
 
 
-def _reason_against(update: FeatureUpdateKey, current: int) -> str | None:
+def _error(update: FeatureUpdateKey, current: int) -> str | None:
     level, kind = update.max_version_level, update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."

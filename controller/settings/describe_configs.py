@@ -1,13 +1,13 @@
-"""DescribeConfigs: every setting of a topic, a node, a group, with its value and where that comes from.
+"""DescribeConfigs: the configs of a resource with their values, sources, synonyms and documentation.
 
-Pure: the image and what the node was started with in, the answer out (KIP-133, KIP-226, KIP-569). What older
-versions lack is dropped when the answer is encoded. Source: `ConfigHelper`.
+A pure function of the effective settings and log levels (KIP-133, KIP-226, KIP-569). Fields that older versions do not
+have are dropped when the response is encoded. Source: `ConfigHelper`.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from minikafka.controller.settings.effective_settings import ALL_BROKERS, ConfigSource, InForce, ResourceType
+from minikafka.controller.settings.effective_settings import ALL_BROKERS, ConfigSource, EffectiveSettings, ResourceType
 from minikafka.protocol.errors import (
     InvalidRequestError,
     KafkaError,
@@ -36,26 +36,26 @@ from minikafka.protocol.settings.registry import (
 __all__ = ["describe_configs"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-"""As Java reads one: no blanks."""
+"""An integer as Java parses it: without blanks."""
 
 Entry = DescribeConfigsResourceResult
 Synonyms = list[DescribeConfigsSynonym]
 
 
 def describe_configs(
-    request: DescribeConfigsRequest, in_force: InForce, log_levels: Mapping[str, str]
+    request: DescribeConfigsRequest, settings: EffectiveSettings, log_levels: Mapping[str, str]
 ) -> DescribeConfigsResponse:
-    """The answer of one node.
+    """The response of one node.
 
     Args:
-        request: one unknown resource type makes every result INVALID_REQUEST, as in Kafka.
-        in_force: the settings of the node that was asked.
-        log_levels: level by logger, of this node.
+        request: as in Kafka, an unknown resource type makes every result INVALID_REQUEST.
+        settings: the effective settings of the node.
+        log_levels: level by logger of the node.
     """
     known = set(ResourceType)
-    strange = [asked for asked in request.resources if asked.resource_type not in known]
-    if strange:
-        problem = f"Unexpected resource type {strange[0].resource_type} for resource {strange[0].resource_name}"
+    unknown = [asked for asked in request.resources if asked.resource_type not in known]
+    if unknown:
+        problem = f"Unexpected resource type {unknown[0].resource_type} for resource {unknown[0].resource_name}"
         return DescribeConfigsResponse(
             results=[
                 _refused(asked.resource_type, asked.resource_name, InvalidRequestError(problem))
@@ -66,7 +66,7 @@ def describe_configs(
     for asked in request.resources:
         kind, name = ResourceType(asked.resource_type), asked.resource_name
         try:
-            entries = _entries(kind, name, in_force, log_levels)
+            entries = _entries(kind, name, settings, log_levels)
         except KafkaError as error:
             results.append(_refused(kind, name, error))
             continue
@@ -91,55 +91,55 @@ def _leave_out(entries: Iterable[Entry], *, synonyms: bool, documentation: bool)
         entry.documentation = None if documentation else entry.documentation
 
 
-def _entries(kind: ResourceType, name: str, in_force: InForce, log_levels: Mapping[str, str]) -> list[Entry]:
+def _entries(kind: ResourceType, name: str, settings: EffectiveSettings, log_levels: Mapping[str, str]) -> list[Entry]:
     match kind:
         case ResourceType.TOPIC:
-            return _topic(name, in_force)
+            return _topic(name, settings)
         case ResourceType.BROKER:
-            return _all_brokers(in_force) if name == ALL_BROKERS else _broker(name, in_force)
+            return _all_brokers(settings) if name == ALL_BROKERS else _broker(name, settings)
         case ResourceType.BROKER_LOGGER:
-            return _loggers(name, in_force, log_levels)
+            return _loggers(name, settings, log_levels)
         case ResourceType.CLIENT_METRICS:
-            return _client_metrics(name, in_force)
+            return _client_metrics(name, settings)
         case ResourceType.GROUP:
-            return _group(name, in_force)
+            return _group(name, settings)
 
 
-def _topic(name: str, in_force: InForce) -> list[Entry]:
+def _topic(name: str, settings: EffectiveSettings) -> list[Entry]:
     check_topic_name(name)
-    if name not in in_force.image.topics:
+    if name not in settings.image.topics:
         raise UnknownTopicOrPartitionError
-    values, given = in_force.topic(name), in_force.image.config(ResourceType.TOPIC, name)
-    behind = _synonyms_of_nodes(in_force)
+    values, given = settings.topic(name), settings.image.config(ResourceType.TOPIC, name)
+    broker_synonyms = _broker_synonyms(settings)
     entries: list[Entry] = []
     for key, setting in TOPIC_SETTINGS.items():
         value = setting.render(values[key])
-        synonyms = behind(setting.synonym) if setting.synonym else []
+        synonyms = broker_synonyms(setting.synonym) if setting.synonym else []
         if key in given:
             synonyms.insert(0, _synonym(key, value, ConfigSource.TOPIC))
         entries.append(_entry(setting, value, synonyms))
     return entries
 
 
-def _group(name: str, in_force: InForce) -> list[Entry]:
+def _group(name: str, settings: EffectiveSettings) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Group name must not be empty")
-    values, given = in_force.group(name), in_force.image.config(ResourceType.GROUP, name)
-    behind = _synonyms_of_nodes(in_force)
+    values, given = settings.group(name), settings.image.config(ResourceType.GROUP, name)
+    broker_synonyms = _broker_synonyms(settings)
     entries: list[Entry] = []
     for key, setting in GROUP_SETTINGS.items():
         value = setting.render(values[key])
-        synonyms = behind(setting.synonym) if setting.synonym else [_synonym(key, value, ConfigSource.DEFAULT)]
+        synonyms = broker_synonyms(setting.synonym) if setting.synonym else [_synonym(key, value, ConfigSource.DEFAULT)]
         if key in given:
             synonyms.insert(0, _synonym(key, value, ConfigSource.GROUP))
         entries.append(_entry(setting, value, synonyms))
     return entries
 
 
-def _client_metrics(name: str, in_force: InForce) -> list[Entry]:
+def _client_metrics(name: str, settings: EffectiveSettings) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Client metrics subscription name must not be empty")
-    given = in_force.image.config(ResourceType.CLIENT_METRICS, name)
+    given = settings.image.config(ResourceType.CLIENT_METRICS, name)
     entries: list[Entry] = []
     for key, setting in CLIENT_METRICS_SETTINGS.items():
         value = given.get(key, setting.default_text)
@@ -148,35 +148,35 @@ def _client_metrics(name: str, in_force: InForce) -> list[Entry]:
     return entries
 
 
-def _loggers(name: str, in_force: InForce, log_levels: Mapping[str, str]) -> list[Entry]:
+def _loggers(name: str, settings: EffectiveSettings, log_levels: Mapping[str, str]) -> list[Entry]:
     if not name:
         raise InvalidRequestError("Broker id must not be empty")
-    _check_node_id(name, in_force, "")
+    _check_node_id(name, settings, "")
     return [
         Entry(name=logger, value=level, config_source=ConfigSource.BROKER_LOGGER, documentation="")
         for logger, level in sorted(log_levels.items())
     ]
 
 
-def _check_node_id(name: str, in_force: InForce, also: str) -> None:
-    """A node tells only its own settings."""
+def _check_node_id(name: str, settings: EffectiveSettings, also: str) -> None:
+    """A node describes only its own configs."""
     if not _INTEGER.fullmatch(name):
         raise InvalidRequestError(f"Broker id must be an integer, but it is: {name}")
     node_id = int(name)
-    if node_id != in_force.static.node_id:
+    if node_id != settings.static.node_id:
         raise InvalidRequestError(
-            f"Unexpected broker id, expected {in_force.static.node_id}{also}, but received {name}"
+            f"Unexpected broker id, expected {settings.static.node_id}{also}, but received {name}"
         )
 
 
-def _broker(name: str, in_force: InForce) -> list[Entry]:
-    _check_node_id(name, in_force, " or empty string")
-    values, synonyms = in_force.node(), _synonyms_of_nodes(in_force)
+def _broker(name: str, settings: EffectiveSettings) -> list[Entry]:
+    _check_node_id(name, settings, " or empty string")
+    values, synonyms = settings.node(), _broker_synonyms(settings)
     known = [
         _entry(setting, setting.render(values[key]), synonyms(key), read_only=setting.read_only)
         for key, setting in NODE_SETTINGS.items()
     ]
-    texts = in_force.node_texts()
+    texts = settings.node_texts()
     others = sorted(texts.keys() - NODE_SETTINGS.keys())
     for key in others:
         setting = THROTTLE_SETTINGS.get(key)
@@ -186,11 +186,11 @@ def _broker(name: str, in_force: InForce) -> list[Entry]:
     return known
 
 
-def _all_brokers(in_force: InForce) -> list[Entry]:
-    """What was set for all nodes while they ran, and nothing else."""
+def _all_brokers(settings: EffectiveSettings) -> list[Entry]:
+    """The cluster-wide dynamic configs only."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     entries: list[Entry] = []
-    for key, text in sorted(in_force.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
+    for key, text in sorted(settings.image.config(ResourceType.BROKER, ALL_BROKERS).items()):
         setting = BROKER_SETTINGS.get(key)
         if setting is None:
             entries.append(_other(key, text, [_synonym(key, None if _secret(key) else text, source)]))
@@ -201,7 +201,7 @@ def _all_brokers(in_force: InForce) -> list[Entry]:
 
 
 def _other(name: str, value: str | None, synonyms: Synonyms) -> Entry:
-    """A listener's own setting, or one that nobody knows and that might be a secret."""
+    """A listener config, or an unknown one, whose value is hidden since it may be a secret."""
     base = BROKER_SETTINGS.get(listener_base_name(name) or "")
     hidden = base is None or base.sensitive
     return Entry(
@@ -233,12 +233,12 @@ def _synonym(name: str, value: str | None, source: ConfigSource) -> DescribeConf
     return DescribeConfigsSynonym(name=name, value=value, source=source)
 
 
-def _synonyms_of_nodes(in_force: InForce) -> Callable[[str], Synonyms]:
-    """A function from a node setting to all that is set of it and its synonyms, the one that counts first.
+def _broker_synonyms(settings: EffectiveSettings) -> Callable[[str], Synonyms]:
+    """A function from a broker config to the values of it and its synonyms, highest precedence first.
 
-    As in Kafka they begin with the setting itself: what counts only by another name is not told.
+    As in Kafka, the list starts with the config itself: synonyms that precede it are left out.
     """
-    layers = in_force.layers
+    layers = settings.layers
 
     def synonyms(name: str) -> Synonyms:
         names = node_synonyms(name)
@@ -249,7 +249,7 @@ def _synonyms_of_nodes(in_force: InForce) -> Callable[[str], Synonyms]:
             if one in layer
         ]
         for one in names:
-            default = in_force.static.default_text(one) if one in NODE_SETTINGS else None
+            default = settings.static.default_text(one) if one in NODE_SETTINGS else None
             if default is not None:
                 found.append(_synonym(one, default, ConfigSource.DEFAULT))
         own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))

@@ -1,11 +1,12 @@
-"""Which value of a setting counts: what was changed while running, what the file had, or the default.
+"""Resolves the effective value of each setting, and its source.
 
-Of each node setting the order is: this node's own change, the change for all nodes, the file, the default
-(KIP-226). A topic's or a group's setting counts before the node setting that stands behind it.
+The precedence of a broker config: dynamic config of the broker, cluster-wide dynamic config, static broker config,
+default config (KIP-226). A config of a topic or group takes precedence over the broker config that is its default.
+
 Source: `DynamicBrokerConfig`, `KafkaConfig.extractLogConfigMap`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -21,11 +22,11 @@ from minikafka.protocol.settings.registry import (
     value_with_synonyms,
 )
 
-__all__ = ["ALL_BROKERS", "ConfigSource", "InForce", "ResourceType"]
+__all__ = ["ALL_BROKERS", "ConfigSource", "EffectiveSettings", "ResourceType"]
 
 
 class ResourceType(IntEnum):
-    """What settings belong to, with the numbers of the wire."""
+    """The types of resources that have configs, by their protocol ids."""
 
     TOPIC = 2
     BROKER = 4
@@ -35,7 +36,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of the wire."""
+    """The sources of a value, by their protocol ids."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -48,29 +49,29 @@ class ConfigSource(IntEnum):
 
 
 ALL_BROKERS = ""
-"""The resource name of what counts for every broker."""
+"""The resource name of the cluster-wide dynamic broker configs."""
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
-    """The settings in force on one node, as of an image.
+class EffectiveSettings:
+    """The effective settings of one node: its static config and the dynamic configs in an image.
 
-    What does not depend on a topic is found once and kept until a node setting changes: a node asks for each of its
-    thousands of partitions.
+    Values that do not depend on a topic are cached until a dynamic broker config changes: a node reads them for each of
+    its partitions.
 
     Attributes:
-        static: what the node was started with.
-        image: the cluster; read at each call.
+        static: the static config of the node.
+        image: the metadata; read at each call.
     """
 
     static: StaticSettings
     image: Image
-    _found: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _found_for: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
+    _cache: dict[str, dict[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _cached_for: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def layers(self) -> list[tuple[ConfigSource, Mapping[str, str]]]:
-        """Texts of node settings by name, those that count most first; without the defaults."""
+        """The configs of each source by name, highest precedence first, without the defaults."""
         own = self.image.config(ResourceType.BROKER, str(self.static.node_id))
         shared = self.image.config(ResourceType.BROKER, ALL_BROKERS)
         return [
@@ -80,40 +81,40 @@ class InForce:
         ]
 
     def node_texts(self) -> dict[str, str]:
-        """Every node setting that is not at its default, as text.
+        """Every broker config that is not at its default, as text.
 
-        A name set on a higher layer displaces its synonyms on lower ones, even those that count more by name.
+        A name that is set on a higher layer overrides its synonyms on lower ones, even those that precede it by name.
         """
         texts: dict[str, str] = {}
         for _, layer in reversed(self.layers):
-            displaced = {synonym for name in layer for synonym in node_synonyms(name)}
-            texts = {name: text for name, text in texts.items() if name not in displaced}
+            overridden = {synonym for name in layer for synonym in node_synonyms(name)}
+            texts = {name: text for name, text in texts.items() if name not in overridden}
             texts.update(layer)
         return texts
 
     def node(self) -> dict[str, SettingValue]:
-        """The values of all of Kafka's node settings."""
+        """The values of all broker configs."""
         texts = self.node_texts()
         return {
             name: setting.parse(texts[name]) if name in texts else self.static.default(name)
             for name, setting in NODE_SETTINGS.items()
         }
 
-    def _kept(self, what: str, find: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What was found before if no node setting has changed since. The caller must not change it."""
-        changes = [list(layer.items()) for _, layer in self.layers[:2]]
-        if self._found_for != changes:
-            self._found.clear()
-            self._found_for[:] = changes
-        if what not in self._found:
-            self._found[what] = find()
-        return self._found[what]
+    def _cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The cached result unless a dynamic broker config has changed. The caller must not change it."""
+        dynamic = [list(layer.items()) for _, layer in self.layers[:2]]
+        if self._cached_for != dynamic:
+            self._cache.clear()
+            self._cached_for[:] = dynamic
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]
 
     def topic_defaults(self) -> dict[str, SettingValue]:
-        """What a topic has of each setting unless it is set on the topic."""
-        return dict(self._kept("topic defaults", self._find_topic_defaults))
+        """The value of each topic config that is not set on the topic."""
+        return dict(self._cached("topic defaults", self._compute_topic_defaults))
 
-    def _find_topic_defaults(self) -> dict[str, SettingValue]:
+    def _compute_topic_defaults(self) -> dict[str, SettingValue]:
         texts = self.node_texts()
 
         def node(name: str) -> SettingValue:
@@ -128,45 +129,55 @@ class InForce:
         return values
 
     def topic_sources(self) -> dict[str, ConfigSource]:
-        """Where a topic's defaults come from: the layer that has the node setting behind, or a synonym."""
-        return dict(self._kept("topic sources", self._find_topic_sources))
+        """The source of each topic default: the layer that has the broker config, or a synonym of it."""
+        return dict(self._cached("topic sources", self._compute_topic_sources))
 
-    def _find_topic_sources(self) -> dict[str, ConfigSource]:
+    def _compute_topic_sources(self) -> dict[str, ConfigSource]:
         layers = self.layers
         sources: dict[str, ConfigSource] = {}
         for name, setting in TOPIC_SETTINGS.items():
-            behind = node_synonyms(setting.synonym) if setting.synonym else ()
+            synonyms = node_synonyms(setting.synonym) if setting.synonym else ()
             sources[name] = next(
-                (source for source, layer in layers if any(synonym in layer for synonym in behind)),
+                (source for source, layer in layers if any(synonym in layer for synonym in synonyms)),
                 ConfigSource.DEFAULT,
             )
         return sources
 
     def min_insync_replicas(self, topic: str) -> int:
-        """How many replicas of a topic have to have a record before it is committed; found without all the others."""
+        """The topic's min.insync.replicas, without resolving all other configs."""
         value = self._of_topic(topic, "min.insync.replicas")
         assert isinstance(value, int), "it has a default"
         return value
 
     def unclean_leader_election(self, topic: str) -> bool:
-        """Whether a partition of the topic may rather lose records than wait."""
+        """Whether unclean leader election is enabled for the topic."""
         return bool(self._of_topic(topic, "unclean.leader.election.enable"))
 
     def _of_topic(self, topic: str, name: str) -> SettingValue:
-        """A setting that has the same name for topics and nodes."""
+        """A config that has the same name for topics and brokers."""
         text = self.image.config(ResourceType.TOPIC, topic).get(name)
         if text is None:
             text = next((layer[name] for _, layer in self.layers if name in layer), None)
         return self.static.default(name) if text is None else TOPIC_SETTINGS[name].parse(text)
 
     def topic(self, name: str) -> dict[str, SettingValue]:
-        """The values of all settings of a topic, by Kafka's names."""
+        """The values of all configs of a topic."""
         given = self.image.config(ResourceType.TOPIC, name)
         own = {key: TOPIC_SETTINGS[key].parse(text) for key, text in given.items() if key in TOPIC_SETTINGS}
-        return {**self._kept("topic defaults", self._find_topic_defaults), **own}
+        return {**self._cached("topic defaults", self._compute_topic_defaults), **own}
+
+    def of_new_topic(self, settings: Mapping[str, str]) -> Iterator[tuple[str, str | None, ConfigSource]]:
+        """Name, value and source of all configs of a topic that is created with these, in order of the names."""
+        sources = self.topic_sources()
+        defaults = self.topic_defaults()
+        for name, setting in TOPIC_SETTINGS.items():
+            if name in settings:
+                yield name, settings[name], ConfigSource.TOPIC
+            else:
+                yield name, setting.render(defaults[name]), sources[name]
 
     def group(self, name: str) -> dict[str, SettingValue]:
-        """The values of all settings of a group."""
+        """The values of all configs of a group."""
         node, given = self.node(), self.image.config(ResourceType.GROUP, name)
         values = {
             key: node[setting.synonym] if setting.synonym else setting.kafkas_default

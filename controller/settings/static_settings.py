@@ -1,4 +1,4 @@
-"""What a node was started with, in the form that decisions and DescribeConfigs take it."""
+"""The static config of a node: what its file, environment and command line set, and the defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ __all__ = ["StaticSettings"]
 
 @dataclass(frozen=True, slots=True)
 class StaticSettings:
-    """The settings of one node before anything was changed while it ran.
+    """The static config of one node, which dynamic configs override.
 
     Attributes:
-        node_id: the node they belong to.
-        given: name to text, as file, environment and command line gave them; names may be unknown.
-        own_defaults: name to text where minikafka's default is not Kafka's.
+        node_id: the node.
+        given: name to text, from the file, the environment and the command line; names may be unknown.
+        own_defaults: name to text of defaults that differ from Kafka's.
     """
 
     node_id: int
@@ -23,23 +23,23 @@ class StaticSettings:
     own_defaults: Mapping[str, str] = field(default_factory=dict)
 
     def default_text(self, name: str) -> str | None:
-        """The default of a known setting as text; None where it is null."""
+        """The default of a known setting as text; None if it is null."""
         return self.own_defaults[name] if name in self.own_defaults else NODE_SETTINGS[name].default_text
 
     def default(self, name: str) -> SettingValue:
-        """The default of a known setting; null where Kafka has none."""
+        """The default of a known setting; None if Kafka has none."""
         setting = NODE_SETTINGS[name]
         if name in self.own_defaults:
             return setting.parse(self.own_defaults[name])
         return setting.kafkas_default
 
     def value(self, name: str) -> SettingValue:
-        """What the node was started with: given or default."""
+        """The static value of a known setting, or its default."""
         text = self.given.get(name)
         return self.default(name) if text is None else NODE_SETTINGS[name].parse(text)
 
     def number(self, name: str) -> int:
-        """A whole number that is not null."""
+        """The value of a setting that is a whole number and not null."""
         value = self.value(name)
         assert isinstance(value, int), f"{name} is {value!r}"
         return value

@@ -7,7 +7,7 @@ from typing import Any
 from minikafka.controller.active.broker_sessions import BrokerSessions
 from minikafka.controller.decisions import broker_fencing
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.routing import DECISIONS
+from minikafka.controller.decisions.request_table import DECISIONS
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import ConfigRecord
 from minikafka.protocol.messages import alter_partition as altering

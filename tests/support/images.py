@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.decisions.first_records import bootstrap
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, PartitionRecord, Record, TopicRecord
 from minikafka.controller.settings.static_settings import StaticSettings

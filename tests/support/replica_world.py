@@ -23,9 +23,9 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.replication.fetch_state import Copy, Copying, Settings
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, throttle_of
 from minikafka.controller.decisions import alter_partition, broker_fencing, broker_registration
-from minikafka.controller.decisions.broker_fencing import returning
+from minikafka.controller.decisions.bootstrap_records import bootstrap
+from minikafka.controller.decisions.broker_fencing import elect_with_returned
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.first_records import bootstrap
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import (
     BrokerChange,
@@ -381,7 +381,7 @@ class World:
         if known.fenced:
             back = BrokerChange(node_id, known.epoch, fenced=False, in_controlled_shutdown=False)
             self.commit(back)
-            self.commit(*returning(self.image, node_id, self.context))
+            self.commit(*elect_with_returned(self.image, node_id, self.context))
 
     def fence(self, node_id: int) -> None:
         """The session of a broker is over."""

@@ -7,15 +7,16 @@ import pytest
 from support.images import applied, broker, cluster, context, decided, name_of, topic_id, with_topic
 
 from minikafka.controller.decisions import (
+    alter_partition_reassignments,
     elect_leaders,
     list_config_resources,
-    lone_broker,
-    producer_ids,
-    reassignments,
+    list_partition_reassignments,
+    producer_id_blocks,
+    standalone_registration,
     unregister_broker,
     update_features,
 )
-from minikafka.controller.decisions.lone_broker import Registration
+from minikafka.controller.decisions.standalone_registration import Registration
 from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import BrokerChange, ConfigRecord, PartitionChange
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, StaleBrokerEpochError
@@ -43,7 +44,7 @@ def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
     image = Image()
     epochs: list[int] = []
     for node_id in (1, 2, 1):
-        decision = lone_broker.decide(image, registration(node_id))
+        decision = standalone_registration.decide(image, registration(node_id))
         applied(decision.records, image)
         epochs.append(decision.reply)
     assert epochs == [0, 1, 2]
@@ -55,7 +56,7 @@ def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
 def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2), (2, 1)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
-    applied(lone_broker.decide(image, registration(1)).records, image)
+    applied(standalone_registration.decide(image, registration(1)).records, image)
     assert (state(image).leader, state(image).leader_epoch) == (1, 1)
     assert (state(image, index=1).leader, state(image, index=1).leader_epoch) == (2, 0)
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
@@ -64,7 +65,7 @@ def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
 def test_after_a_clean_shutdown_leader_epochs_go_on() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
-    applied(lone_broker.decide(image, replace(registration(1), clean=True)).records, image)
+    applied(standalone_registration.decide(image, replace(registration(1), clean=True)).records, image)
     assert (state(image).leader, state(image).leader_epoch) == (1, 0)
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
 
@@ -73,15 +74,15 @@ def test_producer_ids_come_in_blocks_that_nobody_gets_twice() -> None:
     image = three_brokers()
     firsts: list[int] = []
     for _ in range(3):
-        decision = producer_ids.decide(image, node_id=1, broker_epoch=0)
+        decision = producer_id_blocks.decide(image, node_id=1, broker_epoch=0)
         applied(decision.records, image)
         firsts.append(decision.reply.first)
         assert decision.reply.size == 1000
     assert firsts == [0, 1000, 2000]
     with pytest.raises(StaleBrokerEpochError):
-        producer_ids.decide(image, node_id=1, broker_epoch=9)
+        producer_id_blocks.decide(image, node_id=1, broker_epoch=9)
     with pytest.raises(BrokerIdNotRegisteredError):
-        producer_ids.decide(image, node_id=9, broker_epoch=0)
+        producer_id_blocks.decide(image, node_id=9, broker_epoch=0)
 
 
 def update(image: Image, *levels: tuple[str, int, int], validate_only: bool = False) -> str:
@@ -197,13 +198,13 @@ def reassign(image: Image, *moves: tuple[str, int, list[int] | None], any_number
         for name, index, replicas in moves
     ]
     request: Any = moving.AlterPartitionReassignmentsRequest(topics=topics, allow_replication_factor_change=any_number)
-    response = decided(reassignments.decide, image, request)
+    response = decided(alter_partition_reassignments.decide, image, request)
     assert response.allow_replication_factor_change == any_number
     return [name_of(partition.error_code) for topic in response.responses for partition in topic.partitions]
 
 
 def ongoing(image: Image) -> dict[str, list[tuple[int, list[int], list[int], list[int]]]]:
-    response = reassignments.describe(image, ListPartitionReassignmentsRequest(topics=None))
+    response = list_partition_reassignments.describe(image, ListPartitionReassignmentsRequest(topics=None))
     return {
         topic.name: [
             (one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas) for one in topic.partitions

@@ -5,7 +5,7 @@ from support.decided_cluster import DecidedCluster
 from support.images import applied, name_of, static
 
 from minikafka.controller.metadata.records import ConfigRecord
-from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.messages import alter_configs as replacing
 from minikafka.protocol.messages import incremental_alter_configs as altering
 
@@ -92,7 +92,7 @@ def test_what_does_not_fit_into_one_decision_is_refused() -> None:
 
 def test_what_a_node_was_started_with_counts_last() -> None:
     image = DecidedCluster().image
-    of_node = InForce(static(unclean_leader_election_enable="true", min_insync_replicas="3"), image)
+    of_node = EffectiveSettings(static(unclean_leader_election_enable="true", min_insync_replicas="3"), image)
     assert of_node.unclean_leader_election("t")
     assert of_node.min_insync_replicas("t") == 1, "the cluster has it from the start"
     applied([ConfigRecord(BROKER, "", "unclean.leader.election.enable", "false")], image)

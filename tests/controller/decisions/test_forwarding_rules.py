@@ -8,7 +8,7 @@ from support.images import name_of, static
 
 from minikafka.controller.decisions import forwarding_rules
 from minikafka.controller.decisions.decision import Context
-from minikafka.controller.decisions.routing import DECISIONS
+from minikafka.controller.decisions.request_table import DECISIONS
 from minikafka.protocol.messages import alter_configs as replacing
 from minikafka.protocol.messages import incremental_alter_configs as altering
 from minikafka.protocol.messages.create_topics import CreateTopicsRequest
@@ -60,7 +60,7 @@ class Nodes:
         response = None
         if split.request is not None:
             self.handed_on = [(one.resource_type, one.resource_name) for one in split.request.resources]
-            deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, handed_on=True)
+            deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, forwarded=True)
             decide = DECISIONS[type(request)]
             response = self.cluster.carry_out(decide(self.cluster.image, split.request, deciding))
         merged = split.merge(response)
@@ -132,7 +132,7 @@ def test_loggers_are_never_set_for_another_node() -> None:
             )
         ]
     )
-    deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, handed_on=True)
+    deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, forwarded=True)
     decision = DECISIONS[type(request)](nodes.cluster.image, request, deciding)
     assert not decision.log_levels
     assert name_of(decision.reply.responses[0].error_code) == "INVALID_REQUEST"

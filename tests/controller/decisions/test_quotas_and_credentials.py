@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.images import cluster, decided, name_of
 
-from minikafka.controller.decisions import client_quotas, scram
+from minikafka.controller.decisions import client_quotas, scram_credentials
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ScramRecord
 from minikafka.protocol.messages import alter_client_quotas as quotas
@@ -153,7 +153,7 @@ def change(image: Image, *changes: ScramCredentialUpsertion | ScramCredentialDel
         deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
         upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
     )
-    results = decided(scram.decide, image, request).results
+    results = decided(scram_credentials.decide, image, request).results
     return {result.user: name_of(result.error_code) for result in results}
 
 
@@ -201,7 +201,7 @@ def describe(image: Image, *users: str) -> list[tuple[str, str, list[tuple[int, 
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users] or None)
     return [
         (one.user, name_of(one.error_code), [(info.mechanism, info.iterations) for info in one.credential_infos])
-        for one in scram.describe(image, request).results
+        for one in scram_credentials.describe(image, request).results
     ]
 
 

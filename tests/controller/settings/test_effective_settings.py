@@ -3,47 +3,47 @@
 from support.images import applied, cluster, static
 
 from minikafka.controller.metadata.records import ConfigRecord
-from minikafka.controller.settings.effective_settings import ConfigSource, InForce
+from minikafka.controller.settings.effective_settings import ConfigSource, EffectiveSettings
 
 TOPIC, BROKER = 2, 4
 
 
 def test_a_change_of_a_node_setting_is_in_force_at_once() -> None:
     image = cluster()
-    in_force = InForce(static(), image)
-    assert in_force.topic("t")["segment.bytes"] == 1 << 30
+    settings = EffectiveSettings(static(), image)
+    assert settings.topic("t")["segment.bytes"] == 1 << 30
     applied([ConfigRecord(BROKER, "", "log.segment.bytes", "2000000")], image)
-    assert in_force.topic("t")["segment.bytes"] == 2_000_000
-    assert in_force.topic_sources()["segment.bytes"] == ConfigSource.DYNAMIC_DEFAULT_BROKER
+    assert settings.topic("t")["segment.bytes"] == 2_000_000
+    assert settings.topic_sources()["segment.bytes"] == ConfigSource.DYNAMIC_DEFAULT_BROKER
     applied([ConfigRecord(BROKER, "1", "log.segment.bytes", "3000000")], image)
-    assert in_force.topic("t")["segment.bytes"] == 3_000_000
+    assert settings.topic("t")["segment.bytes"] == 3_000_000
     applied([ConfigRecord(BROKER, "1", "log.segment.bytes", None)], image)
-    assert in_force.topic("t")["segment.bytes"] == 2_000_000
+    assert settings.topic("t")["segment.bytes"] == 2_000_000
     applied([ConfigRecord(BROKER, "", "log.segment.bytes", None)], image)
-    assert in_force.topic("t")["segment.bytes"] == 1 << 30
-    assert in_force.topic_sources()["segment.bytes"] == ConfigSource.DEFAULT
+    assert settings.topic("t")["segment.bytes"] == 1 << 30
+    assert settings.topic_sources()["segment.bytes"] == ConfigSource.DEFAULT
 
 
 def test_a_topics_own_setting_counts_first_and_for_no_other_topic() -> None:
     image = cluster()
-    in_force = InForce(static(), image)
-    assert in_force.topic("t")["retention.ms"] == in_force.topic("u")["retention.ms"]
+    settings = EffectiveSettings(static(), image)
+    assert settings.topic("t")["retention.ms"] == settings.topic("u")["retention.ms"]
     applied([ConfigRecord(TOPIC, "t", "retention.ms", "5")], image)
-    assert in_force.topic("t")["retention.ms"] == 5
-    assert in_force.topic("u")["retention.ms"] == in_force.topic_defaults()["retention.ms"] == 604_800_000
+    assert settings.topic("t")["retention.ms"] == 5
+    assert settings.topic("u")["retention.ms"] == settings.topic_defaults()["retention.ms"] == 604_800_000
 
 
 def test_what_is_told_may_be_changed_without_harm() -> None:
-    in_force = InForce(static(), cluster())
-    in_force.topic_defaults().clear()
-    in_force.topic("t").clear()
-    in_force.topic_sources().clear()
-    assert in_force.topic("t") == in_force.topic_defaults() != {}
-    assert in_force.topic_sources() != {}
+    settings = EffectiveSettings(static(), cluster())
+    settings.topic_defaults().clear()
+    settings.topic("t").clear()
+    settings.topic_sources().clear()
+    assert settings.topic("t") == settings.topic_defaults() != {}
+    assert settings.topic_sources() != {}
 
 
 def test_equal_whatever_was_asked_before() -> None:
     image = cluster()
-    one, other = InForce(static(), image), InForce(static(), image)
+    one, other = EffectiveSettings(static(), image), EffectiveSettings(static(), image)
     one.topic("t")
     assert one == other

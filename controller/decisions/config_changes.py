@@ -1,8 +1,9 @@
-"""Changes of settings, whatever they belong to: form, new values, checks by kind of resource, records.
+"""Decides changes of dynamic configs for AlterConfigs and IncrementalAlterConfigs, for all types of resources.
 
-AlterConfigs replaces all settings of a resource, IncrementalAlterConfigs changes those that it names; the
-rest is the same. One wrong setting stops its whole resource, never another one. Source:
-`ConfigAdminManager`, `ConfigurationControlManager`, `ControllerConfigurationValidator`.
+AlterConfigs replaces all configs of a resource, IncrementalAlterConfigs changes the listed ones; validation and records
+are the same. An invalid config rejects the change of its resource, not those of others.
+
+Source: `ConfigAdminManager`, `ConfigurationControlManager`, `ControllerConfigurationValidator`.
 """
 
 from collections import Counter
@@ -11,10 +12,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from minikafka.controller.decisions import broker_settings, client_metrics_settings, group_settings, log_levels
+from minikafka.controller.decisions import (
+    broker_config_validation,
+    client_metrics_config_validation,
+    group_config_validation,
+    log_levels,
+)
 from minikafka.controller.decisions.decision import Context, check_size
-from minikafka.controller.decisions.eligible_leader_replicas import no_longer_eligible
-from minikafka.controller.decisions.topic_settings import check_topic_settings
+from minikafka.controller.decisions.eligible_leader_replicas import cleared_by_config_change
+from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record
 from minikafka.controller.settings.effective_settings import ResourceType
@@ -37,7 +43,7 @@ Answer = TypeVar(
 
 
 class OperationKind(IntEnum):
-    """What IncrementalAlterConfigs does to a setting."""
+    """The operations of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -47,7 +53,7 @@ class OperationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One setting's change; `kind` may be a number that means nothing."""
+    """The change of one config; `kind` may be an unknown number."""
 
     name: str
     kind: int
@@ -59,7 +65,7 @@ class Alteration:
     """The change of one resource.
 
     Attributes:
-        replace: whether settings that are not named go.
+        replace: whether configs that are not listed are deleted.
     """
 
     kind: int
@@ -70,14 +76,14 @@ class Alteration:
 
 @dataclass(slots=True)
 class Altered:
-    """What came of all alterations: records, levels of loggers, and an error or None for each alteration."""
+    """The result of all alterations: records, log levels, and an error or None for each alteration."""
 
     records: list[Record]
     log_levels: dict[str, str]
     errors: list[KafkaError | None]
 
     def answers(self, kind: type[Answer], alterations: Sequence[Alteration]) -> list[Answer]:
-        """One for each alteration, in either API's class."""
+        """A response for each alteration, in the class of either API."""
         return [
             kind(
                 error_code=error.code if error else 0,
@@ -90,7 +96,7 @@ class Altered:
 
 
 def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> Altered:
-    """Decide about every alteration by itself."""
+    """Decides each alteration on its own."""
     counts = Counter((alteration.kind, alteration.name) for alteration in alterations)
     altered = Altered([], {}, [])
     for alteration in alterations:
@@ -99,7 +105,7 @@ def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> 
             if counts[alteration.kind, alteration.name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             _check_form(alteration)
-            if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.handed_on):
+            if alteration.kind == ResourceType.BROKER_LOGGER and not (alteration.replace or context.forwarded):
                 altered.log_levels.update(_levels(alteration, context))
             else:
                 records = _decide(image, alteration, context)
@@ -108,12 +114,12 @@ def alter(image: Image, alterations: Sequence[Alteration], context: Context) -> 
         except KafkaError as refusal:
             error = refusal
         altered.errors.append(error)
-    return _with_eligible(image, altered, context)
+    return _with_elr_changes(image, altered, context)
 
 
-def _with_eligible(image: Image, altered: Altered, context: Context) -> Altered:
-    """With what follows for eligible leader replicas, or without anything where that is too much."""
-    altered.records += no_longer_eligible(image, altered.records, context.in_force(image))
+def _with_elr_changes(image: Image, altered: Altered, context: Context) -> Altered:
+    """Adds the changes of eligible leader replicas that follow; rejects everything if they do not fit."""
+    altered.records += cleared_by_config_change(image, altered.records, context.settings(image))
     try:
         check_size(altered.records)
     except PolicyViolationError as refusal:
@@ -139,7 +145,7 @@ def _check_form(alteration: Alteration) -> None:
 
 def _levels(alteration: Alteration, context: Context) -> dict[str, str]:
     changes = {operation.name: operation.value for operation in alteration.operations}
-    broker_settings.check_node_id(alteration.name, context.static.node_id, "node")
+    broker_config_validation.check_node_id(alteration.name, context.static.node_id, "node")
     for operation in alteration.operations:
         if operation.kind in (OperationKind.APPEND, OperationKind.SUBTRACT):
             raise InvalidRequestError(
@@ -152,26 +158,26 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
     """The records of one alteration.
 
     Raises:
-        KafkaError: with what is wrong.
+        KafkaError: the alteration is invalid.
     """
     kind, name = alteration.kind, alteration.name
     if kind not in _SCHEMAS:
         raise InvalidRequestError(f"Unknown resource type {kind}")
-    if kind == ResourceType.BROKER and name and not context.handed_on:
-        broker_settings.check_node_id(name, context.static.node_id, "broker")
+    if kind == ResourceType.BROKER and name and not context.forwarded:
+        broker_config_validation.check_node_id(name, context.static.node_id, "broker")
     current = image.config(kind, name)
     wanted = _wanted(alteration, current)
     match kind:
         case ResourceType.BROKER:
-            broker_settings.check(wanted, per_broker=bool(name))
+            broker_config_validation.check(wanted, per_broker=bool(name))
             altered = {operation.name for operation in alteration.operations}
-            broker_settings.check_min_isr(current, wanted, altered, per_broker=bool(name))
+            broker_config_validation.check_min_isr(current, wanted, altered, per_broker=bool(name))
         case ResourceType.TOPIC:
             _check_topic(name, wanted, image)
         case ResourceType.GROUP:
-            group_settings.check(name, wanted, context.in_force(image).node())
+            group_config_validation.check(name, wanted, context.settings(image).node())
         case _:
-            client_metrics_settings.check(name, wanted)
+            client_metrics_config_validation.check(name, wanted)
     return _records(alteration, current, wanted)
 
 
@@ -179,12 +185,12 @@ _SCHEMAS: dict[int, Mapping[str, Setting]] = {
     ResourceType.TOPIC: TOPIC_SETTINGS,
     ResourceType.BROKER: NODE_SETTINGS,
     ResourceType.GROUP: GROUP_SETTINGS,
-    ResourceType.CLIENT_METRICS: {},  # their lists can be set but not added to, as in Kafka
+    ResourceType.CLIENT_METRICS: {},  # as in Kafka, their lists cannot be appended to
 }
 
 
 def _wanted(alteration: Alteration, current: Mapping[str, str]) -> dict[str, str]:
-    """All settings of the resource once it is altered."""
+    """All configs of the resource after the alteration."""
     wanted = {} if alteration.replace else dict(current)
     for operation in alteration.operations:
         value = _operate(operation, wanted.get(operation.name), alteration.kind)
@@ -212,7 +218,7 @@ def _operate(operation: Operation, current: str | None, resource_kind: int) -> s
 
 
 def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:
-    """Values come before existence, as in Kafka."""
+    """As in Kafka, the values are checked before the existence of the topic."""
     if not name:
         raise InvalidRequestError("Default topic resources are not allowed.")
     check_topic_name(name)
@@ -222,10 +228,9 @@ def _check_topic(name: str, wanted: Mapping[str, str], image: Image) -> None:
 
 
 def _records(alteration: Alteration, current: Mapping[str, str], wanted: Mapping[str, str]) -> list[Record]:
-    """A record for every setting that changes.
+    """A record for each config that changes.
 
-    A broker's is written even where it stays the same, so that it reads again what the value names
-    (KAFKA-14136).
+    A broker config is written even if it is unchanged, so that the broker reloads the file that it names (KAFKA-14136).
     """
     named = [operation.name for operation in alteration.operations]
     names = dict.fromkeys([*named, *current])

@@ -1,4 +1,6 @@
-"""The broker of a node that is the whole cluster comes up; nobody is asked. Others: `broker_registration.py`.
+"""Registers the broker of a standalone node, which is the whole cluster.
+
+The brokers of a cluster register with BrokerRegistration (`broker_registration.py`).
 
 Source: `ClusterControlManager.registerBroker`.
 """
@@ -14,11 +16,11 @@ __all__ = ["Registration", "decide"]
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a broker introduces itself.
+    """The registration of a broker process.
 
     Attributes:
         incarnation_id: new with each start.
-        clean: whether its last shutdown was a clean one, after which nothing of its logs can be missing.
+        clean: whether the last shutdown was clean, so that no record of its logs is missing.
     """
 
     node_id: int
@@ -29,11 +31,11 @@ class Registration:
 
 
 def decide(image: Image, registration: Registration) -> Decision[int]:
-    """Take the broker in, alive; the reply is its broker epoch.
+    """Registers the broker unfenced; the reply is its broker epoch.
 
-    Partitions that it led, and those without a leader that it is in sync for, get it as leader of a new
-    epoch: what it had not synced before it went may be gone, and offsets may come again (KAFKA-7415). After a
-    clean shutdown nothing is gone, and what it led goes on as it was.
+    It is elected in a new leader epoch for the partitions that it led, and for the leaderless ones whose ISR it is in:
+    records that it had not synced may be lost and their offsets assigned again (KAFKA-7415). After a clean shutdown no
+    record is lost, and its leader epochs continue.
     """
     epoch = image.last_broker_epoch + 1
     node_id = registration.node_id

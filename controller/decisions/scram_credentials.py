@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials: what is needed to check passwords (KIP-554).
+"""AlterUserScramCredentials and DescribeUserScramCredentials: the SCRAM credentials of users (KIP-554).
 
-The password itself never comes this way; from the salted one the two keys of RFC 5802 are kept.
+Clients send the salted password, never the password; the controller stores the two keys of RFC 5802 derived from it.
 Source: `ScramControlManager`, `ScramImage`.
 """
 
@@ -35,7 +35,7 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
 __all__ = ["decide", "describe"]
 
 HASHES = {1: hashlib.sha256, 2: hashlib.sha512}
-"""The hash of each mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+"""Hash by mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -44,7 +44,7 @@ Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def decide(
     image: Image, request: AlterUserScramCredentialsRequest, context: Context
 ) -> Decision[AlterUserScramCredentialsResponse]:
-    """An answer for each user; one that is named twice is not changed, unless its first change was wrong."""
+    """A result for each user; a user that is listed twice is not changed and gets the first error."""
     changes: list[Change] = [*request.deletions, *request.upsertions]
     outcomes: dict[str, Record | KafkaError] = {}
     for change in changes:
@@ -102,7 +102,7 @@ def _credential(change: ScramCredentialUpsertion) -> ScramRecord:
 
 
 def describe(image: Image, request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations of each user asked for, or of all."""
+    """The mechanisms and iterations of the requested users, or of all users."""
     counts = Counter(user.name for user in request.users or ())
     names = list(counts) or sorted({user for user, _ in image.scram})
     results = [_described(name, image, twice=counts[name] > 1) for name in names]

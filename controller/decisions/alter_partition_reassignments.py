@@ -1,17 +1,20 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: replicas move to other brokers (KIP-455).
+"""AlterPartitionReassignments: starts, replaces or cancels the reassignment of a partition (KIP-455).
 
-New replicas are added to those that are there; once they are in sync, those that are not wanted go. Where nothing is
-to be copied that happens at once. A reassignment may be replaced by another while it goes on, or cancelled; those that
-it added and that are not wanted any more go. (In Kafka such a one stays among the added and the removed ones until it
-has caught up.) Source: `ReplicationControlManager`, `PartitionReassignmentReplicas`.
+The new replicas are added to the current ones. Once they are in sync, the others are removed
+(`reassignment_completion.py`); if no replica has to be copied, that happens at once. A reassignment in progress may be
+replaced or cancelled: replicas that it added and that are no longer wanted are removed at once. (Kafka keeps such a
+replica among the adding and removing ones until it has caught up.)
+
+Source: `ReplicationControlManager`, `PartitionReassignmentReplicas`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from minikafka.controller.decisions.assignments import check_assignment
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision
-from minikafka.controller.decisions.partition_changes import Election, TopicRules, partition_change
+from minikafka.controller.decisions.leader_election import Election, TopicRules
+from minikafka.controller.decisions.manual_assignments import check_assignment
+from minikafka.controller.decisions.partition_changes import partition_change
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import PartitionChange
 from minikafka.protocol.errors import (
@@ -30,21 +33,15 @@ from minikafka.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from minikafka.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-)
 
-__all__ = ["decide", "describe"]
+__all__ = ["decide"]
 
 
 def decide(
     image: Image, request: AlterPartitionReassignmentsRequest, context: Context
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """An answer for each partition."""
-    rules = TopicRules(image, context.in_force(image))
+    """A result for each partition."""
+    rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
 
     def answer(name: str, asked: ReassignablePartition) -> KafkaError | None:
@@ -110,7 +107,7 @@ def _topic(name: str, index: int, image: Image) -> Topic:
 def _reassign(
     topic: Topic, index: int, target: list[int] | None, image: Image, rules: TopicRules, *, any_number: bool
 ) -> PartitionChange | None:
-    """What has to change first, None when nothing has."""
+    """The first change of a reassignment, None if the partition stays as it is."""
     state = topic.partitions[index]
     if target is None:
         return _cancel(topic, index, state, rules)
@@ -125,7 +122,7 @@ def _reassign(
 
 
 def _cancel(topic: Topic, index: int, state: PartitionState, rules: TopicRules) -> PartitionChange | None:
-    """Back to the replicas from before, all of which are still there."""
+    """Restores the replicas from before the reassignment; none of them has been removed yet."""
     if not (state.adding_replicas or state.removing_replicas):
         raise NoReassignmentInProgressError
     replicas = tuple(replica for replica in state.replicas if replica not in state.adding_replicas)
@@ -141,7 +138,7 @@ def _with_replicas(
     adding: tuple[int, ...] = (),
     removing: tuple[int, ...] = (),
 ) -> PartitionChange | None:
-    """Replicas that are no longer wanted go at once, but not the last one that has everything."""
+    """Sets the replicas; those no longer wanted are removed at once, except the last one with all committed records."""
     state = topic.partitions[index]
     complete = state.isr + state.elr
     if complete and not set(complete) & set(replicas):
@@ -157,31 +154,3 @@ def _with_replicas(
         removing_replicas=removing,
     )
     return partition_change(topic.id, index, state, wanted, rules.of(topic, Election.ANY))
-
-
-def describe(image: Image, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """What is on its way; what is not, or not known, is left out."""
-    topics = (
-        [(topic.name, range(len(topic.partitions))) for topic in image.topics.values()]
-        if request.topics is None
-        else [(topic.name, topic.partition_indexes) for topic in request.topics]
-    )
-    reply = ListPartitionReassignmentsResponse(error_message=None)
-    for name, indexes in topics:
-        known = image.topics.get(name)
-        ongoing = [found for index in indexes if known and (found := _ongoing(known, index))]
-        if ongoing:
-            reply.topics.append(OngoingTopicReassignment(name=name, partitions=ongoing))
-    return reply
-
-
-def _ongoing(topic: Topic, index: int) -> OngoingPartitionReassignment | None:
-    state = topic.partitions[index] if 0 <= index < len(topic.partitions) else None
-    if state is None or not (state.adding_replicas or state.removing_replicas):
-        return None
-    return OngoingPartitionReassignment(
-        partition_index=index,
-        replicas=list(state.replicas),
-        adding_replicas=list(state.adding_replicas),
-        removing_replicas=list(state.removing_replicas),
-    )

@@ -1,4 +1,4 @@
-"""Which settings a node takes while it runs.
+"""Validates the dynamic broker configs: those of one broker and the cluster-wide ones.
 
 Source: `DynamicBrokerConfig.validateConfigs`, `ConfigAdminManager`.
 """
@@ -13,10 +13,10 @@ __all__ = ["check", "check_min_isr", "check_node_id"]
 
 
 def check_node_id(name: str, node_id: int, what: str) -> None:
-    """That a resource is this very node.
+    """Checks that the name of a resource is the id of this node.
 
     Raises:
-        InvalidRequestError: another node, or no number.
+        InvalidRequestError: it is another node's id or not a number.
     """
     try:
         asked = int(name)
@@ -27,14 +27,14 @@ def check_node_id(name: str, node_id: int, what: str) -> None:
 
 
 def check(wanted: Mapping[str, str], *, per_broker: bool) -> None:
-    """Refuse settings that a running node does not take. Unknown names are taken, as in Kafka.
+    """Rejects configs that cannot be changed on a running broker. As in Kafka, unknown names are accepted.
 
     Args:
-        wanted: everything that would be set on the resource.
-        per_broker: whether it is one node or all of them.
+        wanted: all configs that the resource would have.
+        per_broker: whether the resource is one broker or all of them.
 
     Raises:
-        InvalidRequestError: with the names, or the first wrong value.
+        InvalidRequestError: lists the names, or the first invalid value.
     """
     bases = {name: listener_base_name(name) or name for name in wanted}
     known = {name: BROKER_SETTINGS[base] for name, base in bases.items() if base in BROKER_SETTINGS}
@@ -86,10 +86,10 @@ def check_min_isr(
     *,
     per_broker: bool,
 ) -> None:
-    """min.insync.replicas is the cluster's alone, and always set: as in Kafka since eligible leader replicas (KIP-966).
+    """Checks that min.insync.replicas is set cluster-wide and on no single broker (KIP-966).
 
     Raises:
-        InvalidConfigError: where it would be a node's own, or go.
+        InvalidConfigError: it would be set on one broker, or deleted cluster-wide.
     """
     if per_broker and MIN_ISR in altered:
         raise InvalidConfigError("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")

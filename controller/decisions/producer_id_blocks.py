@@ -1,4 +1,4 @@
-"""Producer ids, a block at a time, so that no broker ever gives what another gave (AllocateProducerIds, KIP-360).
+"""Allocates blocks of producer ids, so that no two brokers assign the same id (KIP-360).
 
 Source: `ProducerIdControlManager`.
 """
@@ -10,27 +10,27 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ProducerIdsRecord
 from minikafka.protocol.errors import BrokerIdNotRegisteredError, StaleBrokerEpochError, UnknownServerError
 
-__all__ = ["BLOCK_SIZE", "ProducerIds", "decide"]
+__all__ = ["BLOCK_SIZE", "ProducerIdBlock", "decide"]
 
 BLOCK_SIZE = 1000
 _LAST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerIds:
-    """The ids `first` to `first + size - 1` are the broker's."""
+class ProducerIdBlock:
+    """The producer ids from `first` to `first + size - 1`."""
 
     first: int
     size: int
 
 
-def decide(image: Image, *, node_id: int, broker_epoch: int) -> Decision[ProducerIds]:
+def decide(image: Image, *, node_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
     """The next block for a broker.
 
     Raises:
-        BrokerIdNotRegisteredError: nobody knows it.
-        StaleBrokerEpochError: it has registered again since.
-        UnknownServerError: all ids of 63 bits are gone.
+        BrokerIdNotRegisteredError: the broker is not registered.
+        StaleBrokerEpochError: the broker has registered again since.
+        UnknownServerError: all ids of 63 bits are allocated.
     """
     broker = image.brokers.get(node_id)
     if broker is None:
@@ -40,4 +40,4 @@ def decide(image: Image, *, node_id: int, broker_epoch: int) -> Decision[Produce
     first = image.next_producer_id
     if first > _LAST - BLOCK_SIZE:
         raise UnknownServerError("Exhausted all producerIds")
-    return Decision([ProducerIdsRecord(node_id, broker_epoch, first + BLOCK_SIZE)], ProducerIds(first, BLOCK_SIZE))
+    return Decision([ProducerIdsRecord(node_id, broker_epoch, first + BLOCK_SIZE)], ProducerIdBlock(first, BLOCK_SIZE))

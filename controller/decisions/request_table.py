@@ -1,4 +1,4 @@
-"""Which module decides about which request."""
+"""Maps each request type to the function that decides or answers it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +7,7 @@ from minikafka.controller.decisions import (
     allocate_producer_ids,
     alter_configs,
     alter_partition,
+    alter_partition_reassignments,
     broker_heartbeat,
     broker_registration,
     client_quotas,
@@ -16,8 +17,8 @@ from minikafka.controller.decisions import (
     elect_leaders,
     incremental_alter_configs,
     list_config_resources,
-    reassignments,
-    scram,
+    list_partition_reassignments,
+    scram_credentials,
     unregister_broker,
     update_features,
 )
@@ -50,8 +51,8 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     AlterClientQuotasRequest: client_quotas.decide,
     AlterConfigsRequest: alter_configs.decide,
     AlterPartitionRequest: alter_partition.decide,
-    AlterPartitionReassignmentsRequest: reassignments.decide,
-    AlterUserScramCredentialsRequest: scram.decide,
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments.decide,
+    AlterUserScramCredentialsRequest: scram_credentials.decide,
     BrokerHeartbeatRequest: broker_heartbeat.decide,
     BrokerRegistrationRequest: broker_registration.decide,
     CreatePartitionsRequest: create_partitions.decide,
@@ -62,12 +63,12 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     UnregisterBrokerRequest: unregister_broker.decide,
     UpdateFeaturesRequest: update_features.decide,
 }
-"""What changes the cluster."""
+"""Requests that change the cluster: image, request and context in, decision out."""
 
 DESCRIPTIONS: dict[type, Callable[[Image, Any, int], Any]] = {
     DescribeClientQuotasRequest: lambda image, request, _: client_quotas.describe(image, request),
-    DescribeUserScramCredentialsRequest: lambda image, request, _: scram.describe(image, request),
+    DescribeUserScramCredentialsRequest: lambda image, request, _: scram_credentials.describe(image, request),
     ListConfigResourcesRequest: list_config_resources.describe,
-    ListPartitionReassignmentsRequest: lambda image, request, _: reassignments.describe(image, request),
+    ListPartitionReassignmentsRequest: lambda image, request, _: list_partition_reassignments.describe(image, request),
 }
-"""What only asks: image, request and version in, response out."""
+"""Requests that only read: image, request and version in, response out."""

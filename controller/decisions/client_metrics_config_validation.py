@@ -1,4 +1,4 @@
-"""What settings a client metrics subscription may have (KIP-714). Source: `ClientMetricsConfigs.validate`."""
+"""Validates the configs of a client metrics subscription (KIP-714). Source: `ClientMetricsConfigs.validate`."""
 
 import re
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ _SELECTORS = (
 
 
 def check(name: str, wanted: Mapping[str, str]) -> None:
-    """Refuse settings that a subscription cannot have.
+    """Validates all configs that a subscription would have.
 
     Raises:
-        InvalidRequestError: no name, an unknown setting, an interval out of bounds.
-        InvalidConfigError: not a number, or a pattern that is none.
+        InvalidRequestError: the name is empty, a config is unknown, or the interval is out of bounds.
+        InvalidConfigError: the interval is not a number, or a pattern is invalid.
     """
     if not name:
         raise InvalidRequestError("Subscription name can't be empty")

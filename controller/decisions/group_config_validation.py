@@ -1,4 +1,4 @@
-"""What settings a group may have, within the bounds that the node sets. Source: `GroupConfig.validate`."""
+"""Validates the dynamic configs of a group against the bounds in the broker configs. Source: `GroupConfig.validate`."""
 
 from collections.abc import Mapping
 
@@ -26,16 +26,16 @@ _KINDS = ("consumer", "share", "streams")
 
 
 def check(name: str, wanted: Mapping[str, str], node: Mapping[str, SettingValue]) -> None:
-    """Refuse settings that a group cannot have.
+    """Validates all configs that a group would have.
 
     Args:
         name: of the group, which need not exist.
-        wanted: everything that would be set on it.
-        node: values of the node settings, for bounds and defaults.
+        wanted: all configs that the group would have.
+        node: the effective broker configs, for bounds and defaults.
 
     Raises:
-        InvalidRequestError: no name.
-        InvalidConfigError: an unknown setting, a wrong value, one out of the node's bounds.
+        InvalidRequestError: the name is empty.
+        InvalidConfigError: a config is unknown, or its value is invalid or out of bounds.
     """
     if not name:
         raise InvalidRequestError("Default group resources are not allowed.")
@@ -65,8 +65,8 @@ def _check_bounds(key: str, value: SettingValue, node: Mapping[str, SettingValue
 
 def _check_heartbeat(kind: str, values: Mapping[str, SettingValue], node: Mapping[str, SettingValue]) -> None:
     heartbeat, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
-    often = values.get(heartbeat, node[f"group.{heartbeat}"])
-    if _number(often) >= _number(values.get(session, node[f"group.{session}"])):
+    interval = values.get(heartbeat, node[f"group.{heartbeat}"])
+    if _number(interval) >= _number(values.get(session, node[f"group.{session}"])):
         raise InvalidConfigError(f"{session} must be greater than {heartbeat}")
 
 

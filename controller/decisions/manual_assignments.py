@@ -1,0 +1,58 @@
+"""Validates the replicas that a client assigns to a partition, and computes the initial ISR of a new partition.
+
+Source: `ReplicationControlManager.validateManualPartitionAssignment`.
+"""
+
+from collections.abc import Sequence
+
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.errors import InvalidReplicaAssignmentError
+
+__all__ = ["check_assignment", "initial_isr"]
+
+FENCED = "are fenced or in controlled shutdown."
+
+
+def check_assignment(image: Image, broker_ids: Sequence[int], replication_factor: int | None) -> None:
+    """Validates the replicas of one partition.
+
+    Args:
+        image: the registered brokers.
+        broker_ids: the preferred leader first.
+        replication_factor: of the topic's other partitions, None if there are none.
+
+    Raises:
+        InvalidReplicaAssignmentError: the replicas are invalid, with Kafka's message.
+    """
+    if not broker_ids:
+        raise InvalidReplicaAssignmentError("The manual partition assignment includes an empty replica list.")
+    previous = None
+    for broker_id in sorted(broker_ids):
+        if broker_id not in image.brokers:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+            )
+        if broker_id == previous:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes the broker {broker_id} more than once."
+            )
+        previous = broker_id
+    if replication_factor is not None and len(broker_ids) != replication_factor:
+        raise InvalidReplicaAssignmentError(
+            f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this "
+            f"is not consistent with previous partitions, which have {replication_factor} replica(s)."
+        )
+
+
+def initial_isr(image: Image, broker_ids: Sequence[int], partition: int) -> tuple[int, ...]:
+    """The replicas of a new partition that are unfenced and not in controlled shutdown; the first one leads.
+
+    Raises:
+        InvalidReplicaAssignmentError: there is none.
+    """
+    isr = tuple(broker_id for broker_id in broker_ids if image.may_lead(broker_id))
+    if not isr:
+        raise InvalidReplicaAssignmentError(
+            f"All brokers specified in the manual partition assignment for partition {partition} {FENCED}"
+        )
+    return isr
