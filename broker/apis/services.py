@@ -16,7 +16,7 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.settings.effective_settings import InForce
+from minikafka.controller.settings.effective_settings import EffectiveSettings
 
 
 class Clock(Protocol):
@@ -168,7 +168,7 @@ class ConfigsService(Protocol):
     """The settings that DescribeConfigs shows."""
 
     @property
-    def in_force(self) -> InForce:
+    def in_force(self) -> EffectiveSettings:
         """Of topics, brokers and groups."""
         ...
 

@@ -23,7 +23,7 @@ class Nodes:
         self.cluster = DecidedCluster()
         self.cluster.topic((1, 2))
         self.levels = {"root": "INFO", "minikafka": "INFO"}
-        self.handed_on: list[tuple[int, str]] | None = None
+        self.forwarded: list[tuple[int, str]] | None = None
 
     def ask(
         self, *resources: tuple[int, str, str, str | None], incremental: bool = True, validate: bool = False
@@ -56,10 +56,10 @@ class Nodes:
             )
         split = forwarding_rules.split(self.cluster.image, request, Context(static(2), Random(0), 1, self.levels))
         self.levels.update(split.log_levels)
-        self.handed_on = None
+        self.forwarded = None
         response = None
         if split.request is not None:
-            self.handed_on = [(one.resource_type, one.resource_name) for one in split.request.resources]
+            self.forwarded = [(one.resource_type, one.resource_name) for one in split.request.resources]
             deciding = Context(static(1), Random(0), 1, {"root": "INFO"}, forwarded=True)
             decide = DECISIONS[type(request)]
             response = self.cluster.carry_out(decide(self.cluster.image, split.request, deciding))
@@ -72,10 +72,10 @@ class Nodes:
 def test_settings_of_a_node_are_changed_by_asking_it() -> None:
     nodes = Nodes()
     assert nodes.ask((BROKER, "2", "background.threads", "9")) == ["NONE"]
-    assert nodes.handed_on == [(BROKER, "2")]
+    assert nodes.forwarded == [(BROKER, "2")]
     assert nodes.cluster.image.config(BROKER, "2") == {"background.threads": "9"}
     assert nodes.ask((BROKER, "1", "background.threads", "9"), (BROKER, "x", "a", "b")) == ["INVALID_REQUEST"] * 2
-    assert nodes.handed_on is None
+    assert nodes.forwarded is None
 
 
 def test_settings_of_all_nodes_by_asking_any() -> None:
@@ -88,7 +88,7 @@ def test_loggers_are_the_asked_nodes_own() -> None:
     nodes = Nodes()
     assert nodes.ask((LOGGER, "2", "minikafka", "DEBUG"), (LOGGER, "1", "root", "WARN")) == ["NONE", "INVALID_REQUEST"]
     assert nodes.levels == {"root": "INFO", "minikafka": "DEBUG"}
-    assert nodes.handed_on is None
+    assert nodes.forwarded is None
     assert nodes.ask((LOGGER, "2", "minikafka", "WARN"), validate=True) == ["NONE"]
     assert nodes.levels["minikafka"] == "DEBUG"
 
@@ -104,7 +104,7 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
     ]
     errors = nodes.ask(*asked)
     assert errors == ["NONE", "INVALID_REQUEST", "UNKNOWN_TOPIC_OR_PARTITION", "NONE", "NONE"]
-    assert nodes.handed_on == [(TOPIC, "t"), (TOPIC, "nope"), (BROKER, "2")]
+    assert nodes.forwarded == [(TOPIC, "t"), (TOPIC, "nope"), (BROKER, "2")]
 
 
 def test_replacing_settings_is_split_as_well() -> None:
@@ -138,7 +138,7 @@ def test_loggers_are_never_set_for_another_node() -> None:
     assert name_of(decision.reply.responses[0].error_code) == "INVALID_REQUEST"
 
 
-def test_everything_else_is_handed_on_as_it_is() -> None:
+def test_everything_else_is_forwarded_as_it_is() -> None:
     nodes = Nodes()
     request, response = CreateTopicsRequest(), object()
     split = forwarding_rules.split(nodes.cluster.image, request, Context(static(2), Random(0), 7))
