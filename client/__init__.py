@@ -1,4 +1,4 @@
-"""The Python client: produce, consume and administer, under asyncio and under trio alike.
+"""The Python client: Producer, Consumer and Admin for asyncio and trio.
 
     import asyncio
     from minikafka.client import Consumer, Producer
@@ -12,34 +12,36 @@
 
     asyncio.run(main())
 
-`minikafka.client.blocking` has the same three for code without async. Arguments carry Kafka's names with underscores;
-errors are the KafkaError classes of `minikafka.protocol.errors`. It speaks to Apache Kafka as well.
+`minikafka.client.blocking` has the same three for code without async. Arguments have Kafka's names with underscores;
+errors are the KafkaError classes of `minikafka.protocol.errors`. The client works with Apache Kafka as well.
 
-The idea: what decides is pure, what waits is thin. A record that is sent goes into the open batch of its partition at
-once (`accumulator`, `batch`, `partitioner`); nothing is made for it but a small handle. Full or old batches leave in
-requests, one batch per partition, up to five requests in flight per broker, and answers settle them (`sender`). A
-consumer fetches ahead of its user: answers become chunks (`fetcher`, `fetch_loop`), each decoded as a whole when its
-first record is wanted. A group is a state machine (`membership`, `assignors`) with a driver (`group`).
+The path of a record: `Producer.send` appends it to the open batch of its partition; a background task sends full or old
+batches to the partitions' leaders, and the response completes the records' deliveries. A consumer's background task
+fetches ahead of the user; each chunk of records is decoded when its first record is requested. All clients share one
+layer of connections, metadata and retries. Logic is pure and tested without sockets; tasks and sockets are thin.
 
-    options.py                     what clients can be told, checked
-    seams.py shell_*.py            clock, randomness, sockets; a shell of ours for each event loop
-    connection.py metadata.py stalls.py cluster.py backoff.py     requests and answers; who leads what; retries
-    partitioner.py batch.py accumulator.py sender.py producer.py
-    fetcher.py fetch_loop.py offsets.py consumer.py
-    assignors.py membership.py group.py subscription.py
-    admin.py admin_groups.py admin_replicas.py admin_types.py
-    blocking.py                    the same for code without async
-    arrow.py                       records as columns, for pandas, polars and Spark (needs pyarrow and numpy)
+    options.py           the options of all clients, with defaults and bounds
+    arguments.py         the same options as TypedDicts, for type checkers
+    connections/         sockets, requests and responses, metadata, retries and back-off
+    producer/            partitioning, batches, sequence numbers, Produce requests
+    consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
+    groups/              group membership (classic protocol) and assignors
+    assignor.py          the interface of an assignor, for those in `groups/` and for users' own
+    offset_queries.py    ListOffsets, OffsetFetch and OffsetCommit, for consumer and admin client
+    admin/               topics, configs, groups, replicas and the quorum
+    blocking/            Producer, Consumer and Admin for code without async
 
 Caveats:
-    * A client lives in an `async with` block, and its background in a task group there: no `start()` and `stop()`.
-    * `batch_size` is 256 KiB, not 16, and counts uncompressed bytes: with small batches Python could not keep up.
-    * Rebalances happen in the background, also while a record is being processed: a partition may move on
-      meanwhile, and its last records come to another member once more. Automatic commits never take in the
-      record being processed.
-    * A batch that decompresses to more than 256 MiB is refused as damaged.
-    * No transactions, no KIP-848 groups, no share groups, no TLS and SASL, no fetch sessions and no rack-aware
-      fetching yet. A consumer does not look for truncation after an unclean leader election (KIP-320).
+    * A client must be used in an `async with` block, and its background tasks run in a task group there. There is no
+      `start()` and `stop()`.
+    * The default of `batch_size` is much larger than Kafka's 16 KiB, as Python is slow with small batches, and it
+      counts uncompressed bytes.
+    * Rebalances happen in the background, even while a record is being processed: its partition may be reassigned
+      meanwhile, and its last records be consumed again by another member. Automatic commits never include the record
+      being processed.
+    * A batch that decompresses to more than 256 MiB is rejected as corrupt.
+    * No transactions, KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
+      does not detect truncation after an unclean leader election (KIP-320).
 """
 
 from minikafka.client.admin.admin import Admin

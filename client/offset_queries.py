@@ -1,4 +1,7 @@
-"""Questions about offsets that consumers and admins ask alike: by time at leaders, by group at coordinators."""
+"""Offset requests of the consumer and the admin client: ListOffsets, OffsetFetch and OffsetCommit.
+
+ListOffsets goes to partition leaders, the other two to a group's coordinator.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,14 @@ from minikafka.protocol.names import TopicPartition
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
-_LAST_VERSION_WITH_NAMES = 9
+OFFSET_COMMIT_VERSION_MAX = 9
+"""Later versions name topics by id instead of by name."""
+_OFFSET_FETCH_VERSION_MAX = 9
 _FIRST_VERSION_WITH_GROUPS = 8
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """A place in a partition; `timestamp` is -1 where it was not asked for by time, `offset` -1 where there is none."""
+    """An offset and its record's timestamp (-1 unless looked up by time); `offset` is -1 if no record matches."""
 
     offset: int
     timestamp: int
@@ -48,7 +53,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group has committed for a partition: the next offset to read, and a note of the committer's."""
+    """A group's committed offset of a partition, which is the next offset to read, with the committer's metadata."""
 
     offset: int
     metadata: str = ""
@@ -58,10 +63,9 @@ class OffsetAndMetadata(NamedTuple):
 async def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, isolation_level: int, timeout_ms: int
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first offset at or after a time (ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP) of each partition.
+    """The first offset of each partition at or after a time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP.
 
-    Asks every leader once. Raises the KafkaError of the first partition that has one; metadata is refreshed
-    soon where that is worth a retry.
+    Sends one request to every leader. Raises the first partition's KafkaError, and has metadata refreshed then.
     """
     by_leader: dict[int, dict[TopicPartition, int]] = {}
     for tp, timestamp in wanted.items():
@@ -109,9 +113,9 @@ def _list_request(
 async def committed_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a group has committed (None: for all partitions); partitions without a commit are left out.
+    """A group's committed offsets (None: of all partitions); partitions without one are omitted.
 
-    Asks once. Raises KafkaError; a coordinator that has moved is forgotten first.
+    Sends one request. Raises KafkaError; if the coordinator has moved, the next call looks it up again.
     """
     names: dict[str, list[int]] | None = None if partitions is None else {}
     for tp in partitions or ():
@@ -120,12 +124,12 @@ async def committed_offsets(
     node_id = await cluster.coordinator(group_id)
     try:
         connection = await cluster.connection(node_id)
-        version = connection.version_for(OffsetFetchRequest, _LAST_VERSION_WITH_NAMES)
-        many = version >= _FIRST_VERSION_WITH_GROUPS
-        request = (_many_request if many else _one_request)(group_id, names)
+        version = connection.version_for(OffsetFetchRequest, _OFFSET_FETCH_VERSION_MAX)
+        batched = version >= _FIRST_VERSION_WITH_GROUPS
+        request = (_batched_request if batched else _single_request)(group_id, names)
         request.require_stable = require_stable and version >= 7
-        response = await connection.request(request, timeout_ms=30_000, highest=version)
-        answer = response.groups[0] if many else response
+        response = await cluster.request(request, node_id, highest=version)
+        answer = response.groups[0] if batched else response
         if answer.error_code:
             raise error_for(answer.error_code, f"group {group_id!r}: {error_for(answer.error_code)}")
     except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
@@ -134,14 +138,14 @@ async def committed_offsets(
     return _committed(answer.topics)
 
 
-def _many_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
+def _batched_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
     topics = None
     if names is not None:
         topics = [OffsetFetchRequestTopics(name=name, partition_indexes=some) for name, some in names.items()]
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)])
 
 
-def _one_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
+def _single_request(group_id: str, names: dict[str, list[int]] | None) -> OffsetFetchRequest:
     topics = None
     if names is not None:
         topics = [OffsetFetchRequestTopic(name=name, partition_indexes=some) for name, some in names.items()]
@@ -163,17 +167,17 @@ def _committed(topics: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     return found
 
 
-def commit_request(group_id: str, places: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-    """Commit from outside the group; a member adds who it is."""
+def commit_request(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
+    """An OffsetCommit from outside the group; members add their member id and generation."""
     topics: dict[str, OffsetCommitRequestTopic] = {}
-    for tp, place in places.items():
+    for tp, committed in offsets.items():
         topic = topics.setdefault(tp.topic, OffsetCommitRequestTopic(name=tp.topic, partitions=[]))
         topic.partitions.append(
             OffsetCommitRequestPartition(
                 partition_index=tp.partition,
-                committed_offset=place.offset,
-                committed_leader_epoch=place.leader_epoch,
-                committed_metadata=place.metadata,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
             )
         )
     return OffsetCommitRequest(group_id=group_id, topics=list(topics.values()))

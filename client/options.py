@@ -1,7 +1,8 @@
-"""What clients can be told: Kafka's names with underscores, each declared once with its default and its bounds.
+"""The options of Producer, Consumer and Admin: Kafka's names with underscores, each declared with default and bounds.
 
-`make` turns keyword arguments into an options object and refuses what it does not know or what cannot be, saying
-which argument, what it was given and what is allowed.
+`make` turns keyword arguments into an options object. It rejects unknown arguments and impossible values with an
+InvalidOption that names the argument, its value and the allowed values. The same names and types are listed in
+`arguments.py` for type checkers.
 """
 
 # ruff: noqa: RUF009 (option() makes a dataclass field, as dataclasses.field does)
@@ -17,7 +18,7 @@ from minikafka.client.assignor import Assignor
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
 Check = Callable[[Any], "str | None"]
-"""Says what is allowed, where the value is not."""
+"""Returns None for an allowed value, else a description of the allowed values."""
 INT32_MAX = (1 << 31) - 1
 
 BootstrapServers: TypeAlias = str | Sequence[str]
@@ -34,7 +35,7 @@ Deserializer = Callable[[bytes], Any]
 
 
 class InvalidOption(ValueError):
-    """An argument of Producer, Consumer or Admin that does not exist or has an impossible value."""
+    """Raised for an unknown argument of Producer, Consumer or Admin, or for an impossible value."""
 
 
 def make(
@@ -66,7 +67,7 @@ def _unknown(owner: str, name: str, known: Sequence[str]) -> str:
 
 
 def between(low: int, high: int = INT32_MAX) -> Check:
-    """A whole number."""
+    """A whole number between two bounds, both included."""
 
     def check(value: Any) -> str | None:
         fits = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
@@ -76,7 +77,7 @@ def between(low: int, high: int = INT32_MAX) -> Check:
 
 
 def one_of(*values: Any) -> Check:
-    """One of a few values."""
+    """One of the given values, of the same type."""
 
     def check(value: Any) -> str | None:
         fits = any(type(value) is type(one) and value == one for one in values)
@@ -93,12 +94,12 @@ def text(value: Any) -> str | None:
     return None if isinstance(value, str) else "a string"
 
 
-def filled_text(value: Any) -> str | None:
-    return None if isinstance(value, str) and value else "a string that is not empty"
+def nonempty_text(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "a non-empty string"
 
 
 def optional(check: Check) -> Check:
-    """The same, or None."""
+    """A value that passes `check`, or None."""
 
     def checked(value: Any) -> str | None:
         allowed = None if value is None else check(value)
@@ -108,11 +109,11 @@ def optional(check: Check) -> Check:
 
 
 def function(value: Any) -> str | None:
-    return None if callable(value) else "something that can be called"
+    return None if callable(value) else "a callable"
 
 
 _FUNCTION = optional(function)
-_FILLED_TEXT = optional(filled_text)
+_NONEMPTY_TEXT = optional(nonempty_text)
 _LEVEL = optional(between(-131_072, 22))
 
 
@@ -120,7 +121,7 @@ def _addresses(value: Any) -> str | None:
     try:
         parse_addresses(value)
     except ValueError as error:
-        return f"like 'host1:9092,host2:9092', or a list of such ({error})"
+        return f"'host1:9092,host2:9092' or a list of such addresses ({error})"
     return None
 
 
@@ -133,7 +134,7 @@ def _strategies(value: Any) -> str | None:
 
 
 def option(default: Any, check: Check) -> Any:
-    """A field of an options class; InvalidOption says what `check` returns."""
+    """A field of an options class; `check` describes the allowed values for InvalidOption."""
     return field(default=default, metadata={"check": check})
 
 
@@ -155,7 +156,7 @@ def _address(part: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientOptions:
-    """What every client can be told (times in ms, sizes in bytes)."""
+    """Options of every client (times in ms, sizes in bytes)."""
 
     bootstrap_servers: BootstrapServers = option("localhost:9092", _addresses)
     client_id: str = option("minikafka", text)
@@ -171,22 +172,22 @@ class ClientOptions:
     allow_auto_create_topics: bool = option(True, boolean)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
-        """Raise InvalidOption where arguments contradict each other; `given` are those that were set."""
+        """Raise InvalidOption if arguments contradict each other; `given` names the arguments that were passed."""
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """Every argument's default."""
+        """The default of every option."""
         return {item.name: item.default for item in fields(cls) if item.default is not MISSING}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdminOptions(ClientOptions):
-    """What an Admin can be told."""
+    """Options of an Admin."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOptions(ClientOptions):
-    """What a Producer can be told (times in ms, sizes in bytes)."""
+    """Options of a Producer (times in ms, sizes in bytes)."""
 
     acks: Acks = option("all", one_of(*get_args(Acks)))
     linger_ms: int = option(5, between(0))
@@ -215,13 +216,13 @@ class ProducerOptions(ClientOptions):
                 f"{owner}(delivery_timeout_ms={self.delivery_timeout_ms}): must be at least"
                 f" linger_ms + request_timeout_ms, that is {self.linger_ms + self.request_timeout_ms}"
             )
-        fault = self._idempotence_fault()
-        if fault and "enable_idempotence" in given:
-            raise InvalidOption(f"{owner}({fault}): impossible with enable_idempotence=True")
-        if fault:  # As in Kafka: whoever asks for weaker acks and says no more gets them.
+        conflict = self._idempotence_conflict()
+        if conflict and "enable_idempotence" in given:
+            raise InvalidOption(f"{owner}({conflict}): not allowed with enable_idempotence=True")
+        if conflict:  # As in Kafka: weaker settings turn off idempotence unless it was requested explicitly.
             object.__setattr__(self, "enable_idempotence", False)
 
-    def _idempotence_fault(self) -> str | None:
+    def _idempotence_conflict(self) -> str | None:
         if not self.enable_idempotence:
             return None
         if self.required_acks != -1:
@@ -235,10 +236,10 @@ class ProducerOptions(ClientOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions(ClientOptions):
-    """What a Consumer can be told (times in ms, sizes in bytes)."""
+    """Options of a Consumer (times in ms, sizes in bytes)."""
 
-    group_id: str | None = option(None, _FILLED_TEXT)
-    group_instance_id: str | None = option(None, _FILLED_TEXT)
+    group_id: str | None = option(None, _NONEMPTY_TEXT)
+    group_instance_id: str | None = option(None, _NONEMPTY_TEXT)
     auto_offset_reset: OffsetReset = option("latest", one_of(*get_args(OffsetReset)))
     enable_auto_commit: bool = option(True, boolean)
     auto_commit_interval_ms: int = option(5_000, between(0))

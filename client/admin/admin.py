@@ -1,10 +1,10 @@
-"""The administrator: topics, settings, records, groups and the cluster itself.
+"""The admin client's public class: topics, configs, records and the cluster; inherits groups and replicas.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("flights", partitions=6, configs={"retention.ms": "3600000"})
 
-What concerns one thing raises its KafkaError. What concerns many returns, for each, the result or the KafkaError as
-a value, as one of them may fail and the others not.
+A method for a single resource raises its KafkaError. A method for several returns a result or a KafkaError for each, as
+some may fail while others succeed.
 """
 
 from __future__ import annotations
@@ -63,14 +63,16 @@ _FIRST_VERSION_WITH_STATES = 6
 
 
 class Admin(ReplicaAdmin):
-    """Asks for changes and descriptions.
+    """Manages topics, configs, groups and the cluster.
 
     Args:
-        options: Kafka's admin settings with underscores, see `AdminOptions`: bootstrap_servers, client_id,
-            request_timeout_ms, default_api_timeout_ms …
+        bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
+        options: Kafka's admin settings with underscores, see `AdminOptions`: client_id, request_timeout_ms,
+            default_api_timeout_ms …
+        seams: clock, randomness and network, for tests.
 
-    Every method retries what may succeed later for `default_api_timeout_ms`, then raises. Cancellation: a
-    request that was sent is not taken back.
+    Every method retries after retriable errors for `default_api_timeout_ms`, then raises. Cancellation: a request
+    that was sent is not withdrawn.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class Admin(ReplicaAdmin):
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic; -1 stands for the cluster's default.
+        """Create a topic; -1 means the cluster's default.
 
         Raises TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, InvalidReplicationFactorError,
         InvalidConfigError …
@@ -106,7 +108,7 @@ class Admin(ReplicaAdmin):
     async def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Create many topics."""
+        """Create several topics."""
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in topics],
             timeout_ms=self._options.request_timeout_ms,
@@ -120,7 +122,7 @@ class Admin(ReplicaAdmin):
         _raise((await self.delete_topics([name]))[name])
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Delete many topics."""
+        """Delete several topics."""
         names = list(names)
         connection = await self.cluster.any_connection()
         request = DeleteTopicsRequest(timeout_ms=self._options.request_timeout_ms)
@@ -132,19 +134,19 @@ class Admin(ReplicaAdmin):
         return {one.name or "": _error(one, f"topic {one.name!r}") for one in response.responses}
 
     async def list_topics(self, *, include_internal: bool = False) -> list[str]:
-        """The names of all topics, sorted."""
+        """The names of all topics, sorted; `include_internal` adds internal ones."""
         topics = (await self._describe(None)).topics.values()
         return sorted(topic.name for topic in topics if include_internal or not topic.is_internal)
 
     async def describe_topic(self, name: str) -> Topic:
-        """A topic's id, partitions, leaders and replicas. Raises UnknownTopicOrPartitionError …"""
+        """Describe a topic: its id, partitions, leaders and replicas. Raises UnknownTopicOrPartitionError …"""
         described = (await self.describe_topics([name]))[name]
         if isinstance(described, KafkaError):
             raise described
         return described
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
-        """Many topics (None: all)."""
+        """Describe several topics (None: all)."""
         metadata = await self._describe(None if names is None else list(names))
         return {**metadata.topics, **metadata.errors}
 
@@ -158,7 +160,7 @@ class Admin(ReplicaAdmin):
     async def create_partitions(
         self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None
     ) -> None:
-        """Raise a topic's number of partitions to `total`. Raises InvalidPartitionsError …"""
+        """Increase a topic's number of partitions to `total`. Raises InvalidPartitionsError …"""
         placed = None
         if assignments is not None:
             placed = [CreatePartitionsAssignment(broker_ids=list(one)) for one in assignments]
@@ -167,14 +169,14 @@ class Admin(ReplicaAdmin):
         response = await self._ask(request, "creating partitions")
         _raise(_error(response.results[0], f"topic {name!r}"))
 
-    # Settings.
+    # Configs.
 
     async def describe_configs(
         self, kind: str, name: str, *, keys: Iterable[str] | None = None
     ) -> dict[str, ConfigEntry]:
-        """The settings in force of a "topic", "broker" (name: its id, "" for all brokers) or "group".
+        """The configs of a "topic", "broker" (name: its id, "" for the cluster-wide default) or "group".
 
-        Raises KafkaError, and ValueError for another kind.
+        Raises KafkaError, and ValueError for an unknown kind.
         """
         resource = DescribeConfigsResource(
             resource_type=_resource_type(kind),
@@ -182,7 +184,7 @@ class Admin(ReplicaAdmin):
             configuration_keys=None if keys is None else list(keys),
         )
         request = DescribeConfigsRequest(resources=[resource])
-        response = await self._ask(request, "describing settings", _node_of(kind, name))
+        response = await self._ask(request, "describing configs", _node_of(kind, name))
         _raise(_error(response.results[0], f"{kind} {name!r}"))
         return {
             one.name: ConfigEntry(one.name, one.value, one.config_source, one.read_only, one.is_sensitive)
@@ -200,7 +202,7 @@ class Admin(ReplicaAdmin):
         subtract: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings and leave the others (KIP-339); `delete` goes back to the default.
+        """Change some configs and keep the others (KIP-339); `delete` resets to the default.
 
         Raises InvalidConfigError …, and ValueError for an unknown kind.
         """
@@ -217,7 +219,7 @@ class Admin(ReplicaAdmin):
         ]
         resource = AlterConfigsResource(resource_type=_resource_type(kind), resource_name=name, configs=configs)
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        response = await self._ask(request, "altering settings", _node_of(kind, name))
+        response = await self._ask(request, "altering configs", _node_of(kind, name))
         _raise(_error(response.responses[0], f"{kind} {name!r}"))
 
     # Records and offsets.
@@ -225,7 +227,7 @@ class Admin(ReplicaAdmin):
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete records before an offset (-1: all that are committed); the new first offset of each partition."""
+        """Delete records before an offset (-1: the high watermark); return each partition's new first offset."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         await self._find_leaders(before)
         for tp, offset in before.items():
@@ -249,7 +251,7 @@ class Admin(ReplicaAdmin):
     async def list_offsets(
         self, times: Mapping[TopicPartition, int], *, isolation_level: IsolationLevel = "read_uncommitted"
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP of `offsets`."""
+        """The first offset at or after each time: ms since 1970, or LATEST, EARLIEST, MAX_TIMESTAMP."""
 
         async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
             return await list_offsets(
@@ -277,14 +279,14 @@ class Admin(ReplicaAdmin):
     # The cluster.
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Its id, its controller and its brokers."""
+        """Describe the cluster: its id, controller and brokers."""
         response = await self._ask(DescribeClusterRequest(), "describing the cluster")
         _raise(_error(response, "the cluster"))
         brokers = [Broker(one.broker_id, one.host, one.port, one.rack) for one in response.brokers]
         return ClusterDescription(response.cluster_id, response.controller_id, brokers)
 
     async def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
-        """The directories of brokers (None: of all), and what each partition takes there."""
+        """The log directories of brokers (None: all), with the size of each replica."""
         await self.cluster.retry(self.cluster.refresh, "finding brokers")
         chosen = sorted(self.cluster.metadata.brokers) if node_ids is None else list(node_ids)
         directories: dict[int, list[LogDirectory]] = {}
@@ -331,11 +333,11 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _error(result: Any, what: str) -> KafkaError | None:
-    """The error in a result, in the broker's words where it has some."""
+    """The KafkaError of a result, with the broker's error message if it has one."""
     if not result.error_code:
         return None
-    said = getattr(result, "error_message", None)
-    return error_for(result.error_code, f"{what}: {said or error_for(result.error_code)}")
+    message = getattr(result, "error_message", None)
+    return error_for(result.error_code, f"{what}: {message or error_for(result.error_code)}")
 
 
 def _raise(error: KafkaError | None) -> None:
@@ -345,10 +347,11 @@ def _raise(error: KafkaError | None) -> None:
 
 def _resource_type(kind: str) -> int:
     if kind not in _RESOURCE_TYPES:
-        raise ValueError(f"no settings of a {kind!r}: it can be {', '.join(map(repr, _RESOURCE_TYPES))}")
+        known = ", ".join(map(repr, _RESOURCE_TYPES))
+        raise ValueError(f"unknown config resource type {kind!r}: must be one of {known}")
     return _RESOURCE_TYPES[kind]
 
 
 def _node_of(kind: str, name: str) -> int | None:
-    """A broker's own settings are asked of that broker."""
+    """The broker to ask: a broker's own configs are requested from that broker."""
     return int(name) if kind in ("broker", "broker-logger") and name.isdigit() else None

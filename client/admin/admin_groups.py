@@ -1,4 +1,4 @@
-"""The administrator's half that concerns groups."""
+"""The part of `Admin` for consumer groups: listing, describing, deleting, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Any
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.connections.cluster_client import Cluster, ClusterClient
 from minikafka.client.groups.assignors import decode_assignment
-from minikafka.client.offset_queries import OffsetAndMetadata, commit_request, committed_offsets
+from minikafka.client.offset_queries import (
+    OFFSET_COMMIT_VERSION_MAX,
+    OffsetAndMetadata,
+    commit_request,
+    committed_offsets,
+)
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     GroupIdNotFoundError,
@@ -25,14 +30,12 @@ from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
 from minikafka.protocol.names import TopicPartition
 
-_LAST_VERSION_WITH_NAMES = 9
-
 
 class GroupAdmin(ClusterClient):
-    """What `Admin` can do with groups."""
+    """The group methods of `Admin`."""
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups of all brokers, or those in some states ("Stable", "Empty", …), sorted."""
+        """All groups of all brokers, or those in the given states ("Stable", "Empty", …), sorted by id."""
         await self.cluster.retry(self.cluster.refresh, "finding brokers")
         found: dict[str, GroupListing] = {}
         for node_id in sorted(self.cluster.metadata.brokers):
@@ -45,13 +48,14 @@ class GroupAdmin(ClusterClient):
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """A group's state and members. Raises GroupIdNotFoundError …"""
+        """Describe a group: its state and members. Raises GroupIdNotFoundError …"""
 
         async def attempt() -> GroupDescription:
             response, node_id = await self._coordinator(group_id, DescribeGroupsRequest(groups=[group_id]))
             group = response.groups[0]
             if group.error_code:
-                raise error_for(group.error_code, f"group {group_id!r}: {group.error_message or 'not described'}")
+                message = group.error_message or error_for(group.error_code)
+                raise error_for(group.error_code, f"group {group_id!r}: {message}")
             if group.group_state == "Dead":
                 raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
             members = [_member(one) for one in group.members]
@@ -61,7 +65,7 @@ class GroupAdmin(ClusterClient):
         return await self.cluster.retry(attempt, f"describing group {group_id!r}")
 
     async def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
+        """Delete a group without members and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
 
         async def attempt() -> None:
             request = DeleteGroupsRequest(groups_names=[group_id])
@@ -75,7 +79,7 @@ class GroupAdmin(ClusterClient):
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed (None: for all partitions)."""
+        """A group's committed offsets (None: of all partitions)."""
         chosen = None if partitions is None else list(partitions)
         return await self.cluster.retry(
             lambda: committed_offsets(self.cluster, group_id, chosen, require_stable=False),
@@ -85,14 +89,14 @@ class GroupAdmin(ClusterClient):
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata]
     ) -> None:
-        """Commit in a group's place; it must have no members. Raises UnknownMemberIdError where it has some."""
-        places = {
+        """Set a group's committed offsets. Raises UnknownMemberIdError if the group has members."""
+        committed = {
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
         }
 
         async def attempt() -> None:
-            response, _ = await self._coordinator(group_id, commit_request(group_id, places))
+            response, _ = await self._coordinator(group_id, commit_request(group_id, committed))
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
@@ -104,9 +108,9 @@ class GroupAdmin(ClusterClient):
         await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
 
     async def _coordinator(self, group_id: str, request: Any) -> tuple[Any, int]:
-        """The coordinator's answer, and who that is."""
+        """Send a request to the group's coordinator; return the response and the coordinator's node id."""
         node_id = await self.cluster.coordinator(group_id)
-        highest = _LAST_VERSION_WITH_NAMES if isinstance(request, OffsetCommitRequest) else None
+        highest = OFFSET_COMMIT_VERSION_MAX if isinstance(request, OffsetCommitRequest) else None
         try:
             return await self.cluster.request(request, node_id, highest=highest), node_id
         except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
@@ -117,10 +121,10 @@ class GroupAdmin(ClusterClient):
 async def _listed(cluster: Cluster, request: ListGroupsRequest, node_id: int) -> Any:
     connection = await cluster.connection(node_id)
     if request.states_filter and connection.version_for(ListGroupsRequest) < 4:
-        raise KafkaError(f"the broker at {connection.address} is too old to filter groups by state")
+        raise KafkaError(f"the broker at {connection.address} does not support filtering groups by state")
     response = await cluster.request(request, node_id)
     if response.error_code:
-        raise error_for(response.error_code, f"broker {node_id} does not list its groups")
+        raise error_for(response.error_code, f"ListGroups failed at broker {node_id}")
     return response
 
 
@@ -128,5 +132,5 @@ def _member(one: Any) -> GroupMember:
     try:
         assignment = decode_assignment(bytes(one.member_assignment))
     except MalformedMessage:
-        assignment = []  # Another kind of group than consumers'.
+        assignment = []  # The group is not a consumer group.
     return GroupMember(one.member_id, one.client_id, one.client_host, one.group_instance_id, assignment)

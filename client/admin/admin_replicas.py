@@ -1,4 +1,4 @@
-"""The administrator's part that concerns a cluster of several nodes: who leads, who has copies, who votes."""
+"""The part of `Admin` for replicas and nodes: elections, reassignments, the quorum, unregistering brokers."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _PREFERRED, _UNCLEAN = 0, 1
 
 
 class ReplicaAdmin(GroupAdmin):
-    """What `Admin` can do with leaders, replicas and nodes."""
+    """The replica and node methods of `Admin`."""
 
     async def elect_leaders(
         self, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Have the preferred replica lead (KIP-183) or, `unclean`, any that lives where nobody does (KIP-460).
+        """Elect the preferred replica (KIP-183) or, with `unclean`, any live replica if there is no leader (KIP-460).
 
-        None stands for all partitions that need it; with it the answer names no partition that did not. Where
-        nothing was to be done the value is an ElectionNotNeededError.
+        None means all partitions that need an election; the result then omits the others. Otherwise the value of a
+        partition that needs none is an ElectionNotNeededError.
         """
         request = ElectLeadersRequest(
             election_type=_UNCLEAN if unclean else _PREFERRED,
@@ -61,9 +61,9 @@ class ReplicaAdmin(GroupAdmin):
         *,
         allow_replication_factor_change: bool = True,
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin to move partitions to other replicas, in order of preference (KIP-455); None takes a move back.
+        """Start moving partitions to other replicas, given in order of preference (KIP-455); None cancels a move.
 
-        Returns when the moves have begun; `list_partition_reassignments` tells which are still under way.
+        Returns when the reassignments have started; `list_partition_reassignments` lists those in progress.
         """
         wanted: dict[str, ReassignableTopic] = {}
         for tp, replicas in targets.items():
@@ -83,7 +83,7 @@ class ReplicaAdmin(GroupAdmin):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves under way, of some partitions or (None) of all."""
+        """The reassignments in progress, of some partitions or (None) of all."""
         asked = None
         if partitions is not None:
             asked = [
@@ -101,13 +101,13 @@ class ReplicaAdmin(GroupAdmin):
         }
 
     async def describe_quorum(self) -> QuorumDescription:
-        """Who leads the metadata log, who votes and who only follows, and how far each is (KIP-595, KIP-836)."""
+        """The metadata quorum: its leader, voters and observers with their log end offsets (KIP-595, KIP-836)."""
         partition = RequestPartitionData(partition_index=0)
         request = DescribeQuorumRequest(topics=[RequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])])
         response = await self._ask_about(request, "describing the quorum")
         [one] = response.topics[0].partitions
         if one.error_code:
-            raise error_for(one.error_code, f"the quorum: {one.error_message or error_for(one.error_code)}")
+            raise error_for(one.error_code, f"describing the quorum: {one.error_message or error_for(one.error_code)}")
         addresses = {
             node.node_id: tuple(f"{listener.host}:{listener.port}" for listener in node.listeners)
             for node in response.nodes
@@ -121,7 +121,7 @@ class ReplicaAdmin(GroupAdmin):
         )
 
     async def unregister_broker(self, node_id: int) -> None:
-        """Forget a broker that will not come back. Raises BrokerIdNotRegisteredError …"""
+        """Remove the registration of a decommissioned broker. Raises BrokerIdNotRegisteredError …"""
         await self._ask_about(UnregisterBrokerRequest(broker_id=node_id), f"unregistering broker {node_id}")
 
     @property
@@ -129,13 +129,13 @@ class ReplicaAdmin(GroupAdmin):
         return self._client_options.request_timeout_ms
 
     async def _ask_about(self, request: Any, what: str) -> Any:
-        """The answer of any broker, which hands the request on; raises the error of the whole, if it is one."""
+        """Send a request to any broker, which forwards it. Raises the response's top-level KafkaError."""
 
         async def attempt() -> Any:
             response = await self.cluster.request(request)
             if response.error_code:
-                said = getattr(response, "error_message", None)
-                raise error_for(response.error_code, f"{what}: {said or error_for(response.error_code)}")
+                message = getattr(response, "error_message", None)
+                raise error_for(response.error_code, f"{what}: {message or error_for(response.error_code)}")
             return response
 
         return await self.cluster.retry(attempt, what)
@@ -152,8 +152,8 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 def _value(result: Any, tp: TopicPartition) -> KafkaError | None:
     if not result.error_code:
         return None
-    said = result.error_message or error_for(result.error_code)
-    return error_for(result.error_code, f"{tp.topic}-{tp.partition}: {said}")
+    message = result.error_message or error_for(result.error_code)
+    return error_for(result.error_code, f"{tp.topic}-{tp.partition}: {message}")
 
 
 def _replica(one: Any, addresses: Mapping[int, tuple[str, ...]]) -> QuorumReplica:

@@ -1,4 +1,4 @@
-"""What an Admin is given and what it returns."""
+"""The arguments and results of `Admin`'s methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BROKER = 4
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 stands for the cluster's default, `assignments` for replicas by partition."""
+    """A topic to create; -1 means the cluster's default; `assignments` are replicas by partition."""
 
     name: str
     partitions: int = -1
@@ -26,7 +26,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting in force; `source` as in Kafka's protocol: 1 topic, 2-4 broker, 5 default, 8 group."""
+    """A config; `source` as in Kafka's protocol: 1 topic, 2-4 broker, 5 default, 8 group."""
 
     name: str
     value: str | None
@@ -41,7 +41,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster."""
+    """The result of `describe_cluster`."""
 
     cluster_id: str
     controller_id: int
@@ -50,7 +50,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSize:
-    """What a replica takes on disk, and how far it is behind."""
+    """A replica's size on disk, and its lag behind the high watermark."""
 
     size_bytes: int
     offset_lag: int
@@ -59,7 +59,7 @@ class ReplicaSize:
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
-    """One of a broker's data directories."""
+    """A broker's log directory."""
 
     path: str
     error: KafkaError | None
@@ -70,7 +70,7 @@ class LogDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition on its way to other brokers: all replicas of the moment, those that are new, those that will go."""
+    """A reassignment in progress: all current replicas, those being added, those being removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -79,10 +79,10 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A copy of the metadata log. Times in ms since 1970, -1 where the leader does not know.
+    """A voter or observer of the metadata quorum. Times in ms since 1970, -1 if unknown to the leader.
 
     Attributes:
-        addresses: `host:port` of each of its controller listeners; none of an observer.
+        addresses: `host:port` of each of its controller listeners; empty for an observer.
     """
 
     node_id: int
@@ -94,7 +94,7 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class QuorumDescription:
-    """Who leads the metadata log, in which epoch, and how far it is committed."""
+    """The result of `describe_quorum`: leader, leader epoch and high watermark of the metadata log."""
 
     leader_id: int
     leader_epoch: int
@@ -105,7 +105,7 @@ class QuorumDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group in the list of all."""
+    """An entry of `list_groups`."""
 
     group_id: str
     protocol_type: str
@@ -115,7 +115,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member and what it reads."""
+    """A group's member and its assignment."""
 
     member_id: str
     client_id: str
@@ -126,7 +126,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group."""
+    """The result of `describe_group`."""
 
     group_id: str
     state: str

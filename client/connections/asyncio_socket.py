@@ -1,7 +1,7 @@
-"""Sockets under asyncio: a protocol of ours, because anyio's streams cost a task switch and a copy per read.
+"""The client's sockets under asyncio: a `BufferedProtocol`, as anyio's streams cost a task switch and a copy per read.
 
-What arrives is handled outside of any task, where anyio cannot tell which event loop is running (`asyncio.run`, unlike
-`anyio.run`, does not say): each stream has a context that does.
+Received data is handled outside of any task, where anyio cannot detect the running event loop (`asyncio.run`, unlike
+`anyio.run`, does not set it). Each stream therefore handles data in a context that names asyncio.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def open_stream(host: str, port: int, receiver: Receiver) -> Stream:
 
 
 class _Stream(asyncio.BufferedProtocol):
-    """Receives a large frame's bytes right into its own buffer, small ones by way of a scratch buffer."""
+    """Receives large frames directly into their own buffer, small ones through a scratch buffer."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -56,7 +56,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._context.run(self._received, nbytes)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._context.run(self._lose, "it hung up" if exc is None else str(exc))
+        self._context.run(self._lose, "the broker closed the connection" if exc is None else str(exc))
 
     def _received(self, nbytes: int) -> None:
         try:
@@ -70,7 +70,7 @@ class _Stream(asyncio.BufferedProtocol):
             if whole is not None:
                 self._receiver.on_frame(whole)
         except MalformedMessage as error:
-            self._lose(f"it sent what is no Kafka response ({error})")
+            self._lose(f"malformed response: {error}")
             self.close()
 
     def _lose(self, why: str) -> None:

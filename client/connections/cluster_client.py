@@ -1,9 +1,10 @@
-"""The cluster as a client sees it: connections to brokers, metadata that is kept fresh, requests that are retried.
+"""A client's access to the cluster (`Cluster`: connections, metadata refreshes, retries), and `ClusterClient`.
 
-Every client stands on a `Cluster`. It connects lazily, one connection per broker, after a failure with growing
-pauses; it asks for metadata when a leader is missing, wrong, unreachable or silent and when what is known has grown
-old; it gives up a connection whose oldest request waits too long, or whose broker is silent and no longer counted
-among the cluster's. `ClusterClient` is the context manager that all clients share.
+`Cluster` opens one connection per broker on first use, with exponential back-off after failures. It refreshes metadata
+when a leader is missing, wrong, unreachable or silent, and after `metadata_max_age_ms`. It closes a connection whose
+oldest request has timed out, or whose broker is silent and no longer in the metadata. `ClusterClient` is the base class
+of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`. The metadata itself is in
+`cluster_metadata.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from minikafka.client.connections.cluster_metadata import Metadata, Topic
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.connections.stalled_requests import Stalls
+from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.options import ClientOptions, parse_addresses
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
@@ -34,18 +35,18 @@ from minikafka.protocol.messages.metadata import MetadataRequest, MetadataReques
 T = TypeVar("T")
 _WATCH_INTERVAL_S = 0.1
 _GROUP_KEY_TYPE = 0
-_NEXT_AFTER_S = 0.25
-"""How long one address is tried alone before the next one is tried as well."""
-_PATIENCE_S = 0.5
-"""How long one broker is asked for metadata before another one is asked instead."""
+_CONNECT_STAGGER_S = 0.25
+"""How long an address is tried alone before the next one is tried in parallel."""
+_METADATA_PATIENCE_S = 0.5
+"""How long to wait for one broker's metadata before asking another broker."""
 
 
 class Cluster:
     """Connections and metadata; lives inside the task group of a `ClusterClient`.
 
     Attributes:
-        metadata: what is known; `refresh` and the background task change it.
-        topics: names that refreshes ask about; None: all topics.
+        metadata: the cached metadata; changed by `refresh` and by the background task.
+        topics: the topics that refreshes request; None: all topics.
         on_update: called after every change of `metadata`.
     """
 
@@ -58,10 +59,10 @@ class Cluster:
         self._task_group = task_group
         self._bootstrap = parse_addresses(options.bootstrap_servers)
         self._connections: dict[tuple[int, str], Connection] = {}
-        self._to_anyone: list[Connection] = []
+        self._bootstrap_connections: list[Connection] = []
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
-        self._stalls = Stalls()
+        self._stalled = StalledRequests()
         self._coordinators: dict[str, int] = {}
         self._refresh_wanted = anyio.Event()
         self._refreshing = anyio.Lock()
@@ -69,32 +70,32 @@ class Cluster:
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms, seams.random)
 
     async def start(self) -> None:
-        """Find a broker, and keep metadata and connections in order from now on. Raises NetworkError."""
+        """Connect to a broker, and start the background tasks. Raises NetworkError."""
         await self.retry(self.refresh, "connect", timeout_ms=self._options.socket_connection_setup_timeout_ms)
         self._task_group.start_soon(self._keep_fresh)
         self._task_group.start_soon(self._watch)
 
     def close(self) -> None:
-        """Hang up on everyone."""
+        """Close all connections."""
         for _, connection in self._open():
             connection.close()
 
     def connected(self, node_id: int, purpose: str = "") -> Connection | None:
-        """The open connection to a broker, if there is one."""
+        """The open connection to a broker, or None."""
         connection = self._connections.get((node_id, purpose))
         return connection if connection is not None and not connection.closed else None
 
     def is_unreachable(self, node_id: int) -> bool:
-        """Whether the last attempt to connect failed: someone else may lead by now."""
+        """Whether the last attempt to connect failed, so that leaders may have changed."""
         return node_id in self._failures
 
     async def connection(self, node_id: int, purpose: str = "") -> Connection:
-        """The connection to a broker, opened if need be; one for each `purpose`.
+        """The connection to a broker, opened if necessary; one for each `purpose`.
 
-        A broker answers one request of a connection at a time, so what may wait there (a fetch, a JoinGroup)
-        has a connection of its own.
+        A broker handles one request of a connection at a time, so requests that it may delay (Fetch, JoinGroup)
+        use separate connections.
 
-        Raises BrokerNotAvailableError for an unknown broker, NetworkError where it cannot be reached.
+        Raises BrokerNotAvailableError for an unknown broker, NetworkError if it cannot be reached.
         """
         lock = self._connecting.setdefault((node_id, purpose), anyio.Lock())
         async with lock:
@@ -103,7 +104,7 @@ class Cluster:
                 return connection
             broker = self.metadata.brokers.get(node_id)
             if broker is None:
-                raise BrokerNotAvailableError(f"no broker with the id {node_id} is known")
+                raise BrokerNotAvailableError(f"broker {node_id} is not in the metadata")
             failures, not_before = self._failures.get(node_id, (0, 0.0))
             await anyio.sleep_until(not_before)
             try:
@@ -117,18 +118,18 @@ class Cluster:
             self._connections[node_id, purpose] = connection
             return connection
 
-    async def any_connection(self, besides: Container[Connection] = ()) -> Connection:
-        """A connection to any broker that is not known to be silent, the one with least to do if several are open.
+    async def any_connection(self, excluding: Container[Connection] = ()) -> Connection:
+        """A connection to any broker: an open one without a stalled request and with the fewest requests in flight.
 
-        A broker that is busy with one connection answers on another one: where none is of use a new one is opened.
+        If there is none, a new connection is opened, as a broker that is busy with one connection answers on another.
 
         Args:
-            besides: those that are of no use now, as long as there are others.
+            excluding: connections to avoid if there are others.
 
-        Raises NetworkError that names every address that was tried.
+        Raises NetworkError that names every address tried.
         """
         open_now = [one for purpose, one in self._open() if not purpose]
-        useful = [one for one in open_now if one not in self._stalls and one not in besides]
+        useful = [one for one in open_now if one not in self._stalled and one not in excluding]
         if useful:
             return min(useful, key=lambda one: one.in_flight)
         silent = {one.address for one in open_now}
@@ -140,42 +141,42 @@ class Cluster:
             if not open_now:
                 raise
             return min(open_now, key=lambda one: one.in_flight)
-        self._to_anyone = [*(one for one in self._to_anyone if not one.closed), found]
+        self._bootstrap_connections = [*(one for one in self._bootstrap_connections if not one.closed), found]
         return found
 
     async def _connect_to_first(self, addresses: list[tuple[str, int]]) -> Connection:
-        """A connection to whichever answers first; each address has a moment's advantage over the next one.
+        """A connection to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
 
-        Raises NetworkError that names them all where none answers.
+        Raises NetworkError that names all addresses if every attempt fails.
         """
         found: list[Connection] = []
-        faults: list[KafkaError] = []
+        failures: list[KafkaError] = []
 
-        async def attempt(host: str, port: int, over: anyio.Event) -> None:
+        async def attempt(host: str, port: int, finished: anyio.Event) -> None:
             try:
                 connection = await self._connect(host, port)
             except KafkaError as error:
-                faults.append(error)
+                failures.append(error)
             else:
                 found.append(connection)
                 tasks.cancel_scope.cancel()
-            over.set()
+            finished.set()
 
         async with anyio.create_task_group() as tasks:
             for host, port in addresses:
-                over = anyio.Event()
-                tasks.start_soon(attempt, host, port, over)
-                with anyio.move_on_after(_NEXT_AFTER_S):
-                    await over.wait()
+                finished = anyio.Event()
+                tasks.start_soon(attempt, host, port, finished)
+                with anyio.move_on_after(_CONNECT_STAGGER_S):
+                    await finished.wait()
         for late in found[1:]:
             late.close()
         if found:
             return found[0]
-        for error in faults:
+        for error in failures:
             if not isinstance(error, NetworkError):
                 raise error
-        said = "; ".join(error.message for error in faults)
-        raise NetworkError(f"{said}; is a broker running there? (bootstrap_servers)")
+        reasons = "; ".join(error.message for error in failures)
+        raise NetworkError(f"{reasons}; check bootstrap_servers and that a broker is running there")
 
     async def request(
         self,
@@ -186,7 +187,7 @@ class Cluster:
         timeout_ms: float | None = None,
         highest: int | None = None,
     ) -> Any:
-        """Ask a broker, any one for `node_id` None, once, in version `highest` at most.
+        """Send a request to a broker (`node_id` None: any broker) once, in version `highest` at most.
 
         Raises NetworkError, BrokerNotAvailableError, UnsupportedVersionError.
         """
@@ -197,10 +198,10 @@ class Cluster:
     async def retry(
         self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None
     ) -> T:
-        """`attempt` until it succeeds or fails for good, with growing pauses.
+        """Call `attempt` until it succeeds or fails with an error that is not retriable, with exponential back-off.
 
-        Raises the first error that is not retriable or, past `timeout_ms` (default: `default_api_timeout_ms`), one
-        of the last error's class; RequestTimedOutError where nothing was heard at all.
+        Raises that error or, after `timeout_ms` (default: `default_api_timeout_ms`), an error of the last error's
+        class; RequestTimedOutError if no attempt has finished.
         """
         limit_ms = self._options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = anyio.current_time() + limit_ms / 1000
@@ -216,10 +217,10 @@ class Cluster:
                 await anyio.sleep(self._backoff.delay_ms(number) / 1000)
                 number += 1
         kind = RequestTimedOutError if last is None else type(last)
-        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no answer'}") from last
+        raise kind(f"{what} did not succeed within {limit_ms:.0f} ms: {last or 'no response'}") from last
 
     async def refresh(self) -> None:
-        """Ask for metadata now. Raises NetworkError and what a broker answers to the request as a whole."""
+        """Request metadata now. Raises NetworkError and the response's top-level KafkaError."""
         asked_before = self._refreshing.locked()
         async with self._refreshing:
             if asked_before and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
@@ -229,14 +230,17 @@ class Cluster:
                 topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
                 allow_auto_topic_creation=self._options.allow_auto_create_topics,
             )
-            self.metadata.apply(await self._ask_anyone(request), asked)
-            self._drop_lost()
+            self.metadata.apply(await self._request_from_any(request), asked)
+            self._close_departed()
         self.on_update()
 
-    async def _ask_anyone(self, message: Any) -> Any:
-        """The answer of whichever broker gives one; none is waited for long. Raises KafkaError."""
+    async def _request_from_any(self, message: Any) -> Any:
+        """The response of the first broker that answers, asking another one every `_METADATA_PATIENCE_S`.
+
+        Raises KafkaError.
+        """
         asked: dict[Connection, None] = {}
-        patience_s = _PATIENCE_S
+        patience_s = _METADATA_PATIENCE_S
         with anyio.move_on_after(self._options.request_timeout_ms / 1000):
             while True:
                 connection = await self.any_connection(asked)
@@ -248,13 +252,13 @@ class Cluster:
         raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
 
     def refresh_soon(self) -> None:
-        """Have the background task ask for metadata: something that was known has proven wrong."""
+        """Have the background task refresh metadata, as something in it has proven wrong."""
         self._refresh_wanted.set()
 
     async def topic(self, name: str, timeout_ms: float) -> Topic:
-        """A topic that exists and has partitions, waiting for it up to `timeout_ms`.
+        """The metadata of a topic; waits up to `timeout_ms` for the topic to have partitions.
 
-        Raises the KafkaError that tells why there is none.
+        Raises the topic's KafkaError.
         """
         known = self.metadata.topics.get(name)
         if known is not None and known.partitions:
@@ -274,7 +278,7 @@ class Cluster:
         return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
 
     async def coordinator(self, group_id: str) -> int:
-        """The node id of a group's coordinator. Raises the retriable error of a cluster that has none yet."""
+        """The node id of a group's coordinator. Raises a retriable KafkaError if there is none yet."""
         if group_id in self._coordinators:
             return self._coordinators[group_id]
         connection = await self.any_connection()
@@ -293,7 +297,7 @@ class Cluster:
         return found.node_id
 
     def forget_coordinator(self, group_id: str) -> None:
-        """The coordinator has moved or is unreachable."""
+        """Look the coordinator up again next time: it has moved or is unreachable."""
         self._coordinators.pop(group_id, None)
 
     async def _connect(self, host: str, port: int) -> Connection:
@@ -307,9 +311,9 @@ class Cluster:
         )
 
     def _open(self) -> list[tuple[str, Connection]]:
-        """Open connections, each with its purpose."""
+        """All open connections, each with its purpose."""
         known = [(purpose, one) for (_, purpose), one in self._connections.items()]
-        known += [("", one) for one in self._to_anyone]
+        known += [("", one) for one in self._bootstrap_connections]
         return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:
@@ -329,33 +333,33 @@ class Cluster:
             await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
 
     def _is_incomplete(self) -> bool:
-        """Whether a topic that was asked for is not there yet."""
+        """Whether a requested topic does not exist yet."""
         errors = self.metadata.errors
         return any(name in errors and errors[name].retriable for name in self.topics or ())
 
     async def _watch(self) -> None:
-        """Give up connections that do not answer."""
+        """Close connections with a request that has timed out, and detect stalled ones."""
         while True:
             await anyio.sleep(_WATCH_INTERVAL_S)
             now = anyio.current_time()
             for _, connection in self._open():
                 if connection.deadline <= now:
-                    connection.close("it did not answer in time (request_timeout_ms)")
-            if self._stalls.look(self._open()):
+                    connection.close("request timed out (request_timeout_ms)")
+            if self._stalled.check(self._open()):
                 self.refresh_soon()
-            self._drop_lost()
+            self._close_departed()
 
-    def _drop_lost(self) -> None:
-        """Hang up on brokers that say nothing any more and that the cluster does not count on: others took over."""
+    def _close_departed(self) -> None:
+        """Close stalled connections to brokers that have left the metadata, so that requests are retried elsewhere."""
         for (node_id, _), connection in list(self._connections.items()):
-            if node_id not in self.metadata.brokers and connection in self._stalls:
-                connection.close("it does not answer, and the cluster no longer counts on it")
+            if node_id not in self.metadata.brokers and connection in self._stalled:
+                connection.close("no response, and the broker has left the cluster")
 
 
 class ClusterClient:
-    """What Producer, Consumer and Admin have in common: `async with`, a task group, a cluster.
+    """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
 
-    An exception leaves the `async with` block as it was raised, never inside a group.
+    An exception leaves the `async with` block as it was raised, never in an exception group.
     """
 
     def __init__(self, options: ClientOptions, seams: Seams | None) -> None:
@@ -374,7 +378,7 @@ class ClusterClient:
 
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
-            raise RuntimeError(f"a {type(self).__name__} can be entered once; make another one")
+            raise RuntimeError(f"this {type(self).__name__} was already entered: create a new one")
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
@@ -396,10 +400,10 @@ class ClusterClient:
         return await self._leave(error)
 
     async def _start(self, tasks: TaskGroup) -> None:
-        """Begin what runs in the background."""
+        """Start background tasks."""
 
     async def _stop(self, *, clean: bool) -> None:
-        """Bring to an end what must not be lost; not `clean`: the block ended by an exception."""
+        """Finish pending work; `clean` is False if the block was left by an exception."""
 
     async def _leave(self, error: BaseException | None) -> bool | None:
         assert self._tasks is not None

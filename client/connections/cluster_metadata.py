@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, leaders. Pure: responses go in, answers come out."""
+"""A client's cached metadata: brokers, topics, partitions and leaders, updated from Metadata responses. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minikafka.protocol.types import NIL_UUID
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where a broker is reached."""
+    """A broker's id and address."""
 
     node_id: int
     host: str
@@ -27,7 +27,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition; `leader` is -1 while there is none."""
+    """A partition; `leader` is -1 if there is none."""
 
     index: int
     leader: int
@@ -39,7 +39,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; partition n stands at place n of `partitions`."""
+    """A topic; `partitions[n]` is partition n."""
 
     name: str
     topic_id: bytes = NIL_UUID
@@ -48,13 +48,13 @@ class Topic:
 
     @property
     def available(self) -> list[int]:
-        """Partitions that have a leader."""
+        """The partitions that have a leader."""
         return [one.index for one in self.partitions if one.leader >= 0]
 
 
 @dataclass(slots=True)
 class Metadata:
-    """Everything known, and what went wrong with topics that were asked for."""
+    """The cached metadata, and the errors of requested topics."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -63,9 +63,9 @@ class Metadata:
     errors: dict[str, KafkaError] = field(default_factory=dict)
 
     def apply(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Take in an answer about the topics `asked` for (None: all that exist).
+        """Apply a response about the topics `asked` for (None: all topics).
 
-        Raises the KafkaError of an answer that is one as a whole.
+        Raises the response's top-level KafkaError.
         """
         if response.error_code:
             raise error_for(response.error_code)
@@ -97,7 +97,7 @@ class Metadata:
 
     @staticmethod
     def _newest(before: Topic | None, one: MetadataResponsePartition) -> Partition:
-        """What the answer says, unless a leader of a later epoch is known already (KIP-320)."""
+        """The partition of the response, unless a later leader epoch is known already (KIP-320)."""
         partition = Partition(
             one.partition_index,
             one.leader_id,
@@ -113,11 +113,11 @@ class Metadata:
         return partition
 
     def learn(self, topic: str, partition: int, leader: Any, endpoints: Iterable[Any]) -> bool:
-        """Take in who leads a partition, as a broker says that does not (KIP-951); whether that is news.
+        """Apply the leader that a Produce or Fetch response names (KIP-951); return whether the leader changed.
 
         Args:
-            leader: `LeaderIdAndEpoch` of a Produce or Fetch answer, ids -1 where the broker does not know.
-            endpoints: the `NodeEndpoint`s of that answer.
+            leader: `LeaderIdAndEpoch` of the response, ids -1 if the broker does not know.
+            endpoints: the `NodeEndpoint`s of the response.
         """
         for one in endpoints:
             self.brokers[one.node_id] = Broker(one.node_id, one.host, one.port, one.rack)
@@ -134,21 +134,21 @@ class Metadata:
         return True
 
     def leader(self, topic: str, partition: int) -> int:
-        """The leader's node id; -1 where there is none or nothing is known."""
+        """The leader's node id; -1 if there is none or it is unknown."""
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < len(known.partitions):
             return -1
         return known.partitions[partition].leader
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The leader's epoch; -1 where nothing is known."""
+        """The leader epoch; -1 if it is unknown."""
         known = self.topics.get(topic)
         if known is None or not 0 <= partition < len(known.partitions):
             return -1
         return known.partitions[partition].leader_epoch
 
     def topic_id(self, name: str) -> bytes:
-        """A topic's id; the nil id where it is not known."""
+        """A topic's id; the nil id if it is unknown."""
         known = self.topics.get(name)
         return known.topic_id if known else NIL_UUID
 

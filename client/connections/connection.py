@@ -1,8 +1,8 @@
-"""One connection to one broker: requests go out at once and in order, responses come back in the same order.
+"""One connection to one broker: sends requests in order and matches the responses, which arrive in the same order.
 
-The life of a request: `post` picks the version, numbers and encodes it, and remembers it at the end of a queue; the
-frame that comes back belongs to the head of that queue, is decoded and handed to the request's callback.
-`request` is the same for whoever wants to wait. When the connection is lost, every callback gets the
+The life of a request: `post` picks the version, assigns a correlation id, sends the encoded request and appends it to a
+queue. The next frame received is the response to the head of that queue; it is decoded and passed to the request's
+callback. `request` does the same and waits for the response. When the connection is lost, every callback gets a
 NetworkError.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 
+from minikafka import __version__
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stream import Stream
 from minikafka.protocol.apis import APIS, api_of
@@ -26,16 +27,16 @@ from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVers
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
-"""Apache Kafka 4.3 knows version 5 but does not offer it."""
+"""Apache Kafka 4.3 implements version 5 but does not advertise it."""
 _UNSUPPORTED_VERSION = 35
 _CORRELATION_ID_MAX = (1 << 31) - 1
 
 OnReply = Callable[[Any], None]
-"""Called once, with the response or with the KafkaError that came instead; must not raise."""
+"""Called once, with the response or with a KafkaError; must not raise."""
 
 
 class _Pending:
-    """A request whose response is still to come."""
+    """A request in flight."""
 
     __slots__ = ("correlation_id", "deadline", "on_reply", "response", "version")
 
@@ -50,12 +51,12 @@ class _Pending:
 
 
 class Connection:
-    """An open connection; made by `open_connection`. Attributes are to be read only.
+    """An open connection, created by `open_connection`. Attributes are read-only.
 
     Attributes:
-        address: the broker's host and port, for people.
-        versions: (lowest, highest) version that the broker takes, by API key.
-        closed: why it is closed, or "" while it is open.
+        address: the broker's host and port, for messages.
+        versions: (lowest, highest) version that the broker supports, by API key.
+        closed: the reason why it is closed, or "" while it is open.
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
@@ -70,26 +71,26 @@ class Connection:
         self._stream: Stream | None = None
 
     def attach(self, stream: Stream) -> None:
-        """Send by way of `stream` from now on."""
+        """Use `stream` to send from now on."""
         self._stream = stream
 
     @property
     def in_flight(self) -> int:
-        """Requests without a response so far."""
+        """The number of requests without a response."""
         return len(self._pending)
 
     @property
     def oldest(self) -> int:
-        """The number of the request that waits longest, 0 where none does."""
+        """The correlation id of the oldest request in flight, 0 if there is none."""
         return self._pending[0].correlation_id if self._pending else 0
 
     @property
     def deadline(self) -> float:
-        """When, on the event loop's clock, the first request in flight will have waited too long."""
+        """The earliest deadline of the requests in flight, on the event loop's clock."""
         return min((one.deadline for one in self._pending), default=float("inf"))
 
     def version_for(self, request: Any, highest: int | None = None) -> int:
-        """The newest version of a request class that both sides know, `highest` at most.
+        """The newest version of a request class that both sides support, at most `highest`.
 
         Raises UnsupportedVersionError.
         """
@@ -107,12 +108,12 @@ class Connection:
     def post(
         self, message: Any, on_reply: OnReply | None, *, deadline: float, highest: int | None = None
     ) -> None:
-        """Send a request without waiting; `on_reply` of None: no response will come (Produce with acks=0).
+        """Send a request without waiting. `on_reply` is None if there will be no response (Produce with acks=0).
 
-        `deadline` is on the event loop's clock; when it passes, the whole connection is given up, because
-        whatever comes later would come too late as well.
+        `deadline` is on the event loop's clock. When it passes, the connection is closed, as later responses on
+        it would be late as well.
 
-        Raises UnsupportedVersionError, UnencodableMessage, and NetworkError where the connection is closed.
+        Raises UnsupportedVersionError, UnencodableMessage, and NetworkError if the connection is closed.
         """
         if self.closed or self._stream is None:
             raise NetworkError(f"the connection to {self.address} is closed: {self.closed}")
@@ -132,9 +133,9 @@ class Connection:
     async def request(self, message: Any, *, timeout_ms: float, highest: int | None = None) -> Any:
         """Send a request and wait for the response.
 
-        Cancellation: the request is not taken back, its response is dropped when it comes.
+        Cancellation: the request is not withdrawn; its response is discarded.
 
-        Raises NetworkError (also when it takes longer than `timeout_ms`), UnsupportedVersionError.
+        Raises NetworkError (also after `timeout_ms`), UnsupportedVersionError.
         """
         answered, replies = anyio.Event(), list[Any]()
 
@@ -147,22 +148,22 @@ class Connection:
         with anyio.move_on_at(deadline):
             await answered.wait()
         if not replies:
-            self.close(f"no answer to {type(message).__name__} within {timeout_ms:.0f} ms")
+            self.close(f"no response to {type(message).__name__} within {timeout_ms:.0f} ms")
         if not replies or isinstance(replies[0], Exception):
             raise replies[0] if replies else NetworkError(f"{self.address}: {self.closed}")
         return replies[0]
 
     def on_frame(self, frame: bytearray) -> None:
-        """A response came. Raises MalformedMessage where it is none, or not the one that is due."""
+        """Handle a response. Raises MalformedMessage if it is malformed or not the expected one."""
         if not self._pending:
-            raise MalformedMessage("a response that nobody asked for")
+            raise MalformedMessage("unexpected response: no request is in flight")
         pending = self._pending.popleft()
         try:
             number, message = self._decode(pending, frame)
             if number != pending.correlation_id:
-                raise MalformedMessage(f"response {number} where {pending.correlation_id} was due")
+                raise MalformedMessage(f"correlation id {number}, expected {pending.correlation_id}")
         except MalformedMessage as error:
-            pending.on_reply(NetworkError(f"{self.address} sent what is no Kafka response: {error}"))
+            pending.on_reply(NetworkError(f"malformed response from {self.address}: {error}"))
             raise
         pending.on_reply(message)
 
@@ -173,11 +174,11 @@ class Connection:
         return decode_response(pending.response, pending.version, frame)
 
     def on_lost(self, why: str) -> None:
-        """The stream is gone."""
+        """Handle the end of the stream."""
         self.close(why)
 
-    def close(self, why: str = "it was closed here") -> None:
-        """Hang up; every request in flight gets a NetworkError."""
+    def close(self, why: str = "closed by the client") -> None:
+        """Close the connection; every request in flight fails with a NetworkError."""
         if not self.closed:
             self.closed = why
             if self._stream is not None:
@@ -190,9 +191,9 @@ class Connection:
 async def open_connection(
     host: str, port: int, *, client_id: str, seams: Seams, task_group: Any, timeout_ms: float
 ) -> Connection:
-    """Connect and ask what the broker speaks.
+    """Connect, and negotiate API versions.
 
-    Raises NetworkError. Cancellation leaves no connection behind.
+    Raises NetworkError. Cancellation closes the connection.
     """
     connection = Connection(host, port, client_id)
     try:
@@ -209,8 +210,13 @@ async def open_connection(
     return connection
 
 
+def api_versions_request() -> ApiVersionsRequest:
+    """An ApiVersions request that names this client (KIP-511)."""
+    return ApiVersionsRequest(client_software_name="minikafka", client_software_version=__version__)
+
+
 async def _negotiate(connection: Connection, timeout_ms: float) -> None:
-    request = ApiVersionsRequest(client_software_name="minikafka", client_software_version="0.1.0")
+    request = api_versions_request()
     connection.versions = {_API_VERSIONS_KEY: (0, _API_VERSIONS_MAX)}
     response = await connection.request(request, timeout_ms=timeout_ms)
     if response.error_code == _UNSUPPORTED_VERSION:
@@ -218,7 +224,7 @@ async def _negotiate(connection: Connection, timeout_ms: float) -> None:
         highest = known.get(_API_VERSIONS_KEY, 0)
         response = await connection.request(request, timeout_ms=timeout_ms, highest=highest)
     if response.error_code:
-        raise error_for(response.error_code, f"{connection.address} refused to say which versions it speaks")
+        raise error_for(response.error_code, f"{connection.address} rejected ApiVersions")
     connection.versions = {
         one.api_key: (one.min_version, one.max_version)
         for one in response.api_keys

@@ -1,4 +1,7 @@
-"""How long to wait before trying again: exponentially longer, with jitter (KIP-580)."""
+"""The back-off between a client's retries and reconnections: exponential, with jitter (KIP-580).
+
+The broker's replica fetchers use it as well, for their connections to leaders.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ _DOUBLINGS_MAX = 20
 
 
 class Backoff:
-    """Pauses that double from `initial_ms` up to `max_ms`, each a fifth shorter or longer at random."""
+    """Pauses that double from `initial_ms` up to `max_ms`, with 20 % jitter."""
 
     def __init__(self, initial_ms: float, max_ms: float, random: Random) -> None:
         self._initial_ms = initial_ms
@@ -17,6 +20,6 @@ class Backoff:
         self._random = random
 
     def delay_ms(self, failures: int) -> float:
-        """The pause after so many failures in a row."""
+        """The pause after this many consecutive failures."""
         doubled = self._initial_ms * 2 ** min(failures, _DOUBLINGS_MAX)
         return min(doubled, self._max_ms) * self._random.uniform(1 - _JITTER, 1 + _JITTER)

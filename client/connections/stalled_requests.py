@@ -1,8 +1,8 @@
-"""Which connections keep a request waiting for longer than is usual. Pure.
+"""Detects connections whose oldest request has waited for unusually long. Pure.
 
-A broker that is stopped or cut off answers nothing, and its connections stay open: only its silence tells. Looked at in
-regular intervals, a connection whose oldest request is the same several times in a row is *stalled*. That proves
-nothing (acks may be slow, a fetch may wait for records), so it is only a reason to ask others how the cluster is.
+A broker that is stopped or partitioned away sends nothing while its connections stay open. A connection whose oldest
+request is the same in several consecutive checks is *stalled*. That is no proof of a failure (acks may be slow, a fetch
+may wait for records), so it only causes a metadata request to other brokers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 from minikafka.client.connections.connection import Connection
 
-LOOKS = 5
-"""So often the same request must be the oldest one."""
-LOOKS_WHERE_BROKERS_WAIT = 15
-"""The same for connections of fetches and groups, which brokers hold back on purpose for a while."""
+CHECKS = 5
+"""A connection is stalled when the same request is the oldest in this many consecutive checks."""
+CHECKS_WHERE_BROKERS_WAIT = 15
+"""The same for fetch and group connections, where brokers delay responses on purpose."""
 
 
-class Stalls:
-    """What was seen of each connection."""
+class StalledRequests:
+    """The oldest request of each connection and how often it was seen."""
 
     def __init__(self) -> None:
         self._seen: dict[Connection, tuple[int, int]] = {}
@@ -27,25 +27,25 @@ class Stalls:
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._stalled
 
-    def look(self, connections: Iterable[tuple[str, Connection]]) -> bool:
-        """One more look at all open connections, each with its purpose; whether there is reason to ask others.
+    def check(self, connections: Iterable[tuple[str, Connection]]) -> bool:
+        """Check all open connections, each with its purpose; return whether to request metadata.
 
-        More and more seldom where brokers may hold requests back: they are mostly right to.
+        For connections on which brokers may delay responses the answer is True at exponentially growing intervals.
         """
         seen: dict[Connection, tuple[int, int]] = {}
         stalled: dict[Connection, None] = {}
-        ask = False
+        refresh = False
         for purpose, connection in connections:
             oldest = connection.oldest
-            before, looks = self._seen.get(connection, (0, 0))
-            looks = looks + 1 if oldest and oldest == before else 0
-            seen[connection] = (oldest, looks)
-            limit = LOOKS_WHERE_BROKERS_WAIT if purpose else LOOKS
-            if looks >= limit:
+            before, checks = self._seen.get(connection, (0, 0))
+            checks = checks + 1 if oldest and oldest == before else 0
+            seen[connection] = (oldest, checks)
+            limit = CHECKS_WHERE_BROKERS_WAIT if purpose else CHECKS
+            if checks >= limit:
                 stalled[connection] = None
-                ask = ask or not purpose or _is_power_of_two(looks / limit)
+                refresh = refresh or not purpose or _is_power_of_two(checks / limit)
         self._seen, self._stalled = seen, stalled
-        return ask
+        return refresh
 
 
 def _is_power_of_two(number: float) -> bool:

@@ -1,7 +1,7 @@
-"""Sockets under trio: what is written goes out at once, from the task that writes; one task reads.
+"""The client's sockets under trio: the writing task sends immediately; one task per connection reads.
 
-The socket itself is asked, not trio's stream around it: an answer that comes passes no second task, and a request that
-is sent none at all unless the kernel says "not now". Trio is imported for waiting.
+The file uses the socket itself instead of trio's stream: a response is handled in the reading task, and a request needs
+no task switch unless the kernel's send buffer is full. Trio is only used to wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Stream:
         self._out: list[memoryview] = []
         self._wake = trio.Event()
         self._scope = trio.CancelScope()
-        self._why = "it was closed here"
+        self._why = "closed by the client"
         self._is_open = True
 
     def write(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class _Stream:
             self._wake.set()
 
     def _sent(self, data: memoryview) -> int:
-        """How much the kernel takes of it now."""
+        """Send what the kernel accepts now; return the number of bytes."""
         try:
             return self._raw.send(data)
         except BlockingIOError:
@@ -74,7 +74,7 @@ class _Stream:
             self._receiver.on_lost(self._why)
 
     async def _read(self) -> str:
-        """Until the end; why it came."""
+        """Read until the connection is closed; return the reason."""
         frames, on_frame = self._receiver.frames, self._receiver.on_frame
         buffer = memoryview(bytearray(_READ_SIZE_BYTES))
         try:
@@ -91,20 +91,20 @@ class _Stream:
                     if whole is not None:
                         on_frame(whole)
                 if not size:
-                    return "it hung up"
+                    return "the broker closed the connection"
         except MalformedMessage as error:
-            return f"it sent what is no Kafka response ({error})"
+            return f"malformed response: {error}"
         except OSError as error:
             return str(error)
 
     async def _received(self, target: memoryview) -> int:
-        """How much came, 0 at the end. Raises OSError."""
+        """Receive into `target`; return the number of bytes, 0 at the end. Raises OSError."""
         while True:
             await trio.lowlevel.wait_readable(self._raw)
             try:
                 return self._raw.recv_into(target)
             except BlockingIOError:
-                continue  # "Readable" is the kernel's guess.
+                continue  # The kernel may report a socket as readable when it is not.
 
     async def _write(self) -> None:
         while True:

@@ -1,1 +1,21 @@
-"""TOUR."""
+"""The consumer: fetches ahead in the background, and returns records in order of each partition.
+
+A consumer has a `PartitionState` for each assigned partition. Buffered records and fetches in flight are dropped when
+its position is changed by a seek or a new assignment.
+
+The path of a record: `FetchLoop` asks `Fetcher.plan` which partitions to fetch from which leader and posts one Fetch
+request per broker. `Fetcher.accept` checks the response and buffers it as `Chunk`s. `Consumer` takes records from the
+oldest chunk, which decodes them when the first one is requested, and moves the position. Positions are committed by
+`Subscriptions`.
+
+    consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
+    subscription.py        assigned partitions, by `assign`, subscription or group; commits; `Listener`
+    background_fetch.py    the background task: Fetch requests, start offsets, errors
+    fetch_state.py         positions, planned fetches and buffered chunks; aborted transactions
+    consumer_record.py     `ConsumerRecord` and `RecordBatch`
+    arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
+
+Caveats:
+    * No fetch sessions (KIP-227) and no fetching from the closest replica (KIP-392).
+    * No detection of log truncation (KIP-320).
+"""

@@ -1,4 +1,4 @@
-"""Records as Arrow columns, a whole fetch answer at a time: for Spark, pandas and polars. Needs pyarrow and numpy.
+"""Decodes record batches into Arrow columns, a whole fetch response at a time. Requires pyarrow and numpy.
 
     async for batch in consumer.arrow_batches():
         frame = batch.to_pandas()
@@ -6,10 +6,11 @@
 The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType (0
 CreateTime, 1 LogAppendTime), headers; a record without headers has null there.
 
-Nothing is copied record by record. Where each record's fields begin and end is computed for all records at once
-(`protocol.records`: `batch_table`, `numpy_codec`), every position is checked against its record, and only then are
-keys, values and headers gathered: the positions [start, end, start, end, …] are themselves the offsets of a binary
-array over the answer's bytes, of which every other element is taken, in one pass.
+Used by `Consumer.arrow_batches` (for pandas and polars) and by the Spark data source. Nothing is copied record by
+record. The start and end of every field are computed for all records at once (`protocol.records`: `batch_table`,
+`numpy_codec`) and checked against the bounds of their record. Then keys, values and headers are gathered: the positions
+[start, end, start, end, …] serve as the offsets of a binary array over the response's bytes, of which every other
+element is taken, in one pass.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ COLUMNS: tuple[str, ...] = tuple(SCHEMA.names)
 
 _MILLISECONDS_MAX = ((1 << 63) - 1) // 1000
 _VECTOR_HEADERS_MAX = 64
-"""Records with more headers than that are so rare, or so hostile, that the plain loop reads them."""
+"""If a record has more headers, which is rare or hostile, headers are read in a plain loop."""
 
 
 class TimestampOverflow(ValueError):
-    """A record's time, in milliseconds, is too great to be counted in microseconds."""
+    """Raised for a record whose timestamp in ms is too large to be represented in microseconds."""
 
 
 class Decoded(NamedTuple):
-    """Records in columns; `timestamps` in ms since 1970. Columns that were not asked for are None."""
+    """Records in columns; `timestamps` in ms since 1970. Columns that were not requested are None."""
 
     offsets: Array
     timestamps: Array
@@ -66,18 +67,18 @@ class Decoded(NamedTuple):
 def decode(
     batches: Sequence[Batch], columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
 ) -> Decoded:
-    """The records of `batches`, as `Batch.records` would give them one batch after the other; see `decode_table`."""
+    """The records of `batches`, in the order of `Batch.records`; see `decode_table`."""
     return decode_table(table_of(batches), columns, max_size_bytes=max_size_bytes)
 
 
 def decode_table(
     table: BatchTable, columns: Collection[str] = COLUMNS, *, max_size_bytes: int = MAX_SIZE_BYTES
 ) -> Decoded:
-    """The records of a table of batches, many small ones nearly as quickly as few large ones.
+    """The records of a table of batches, for many small batches nearly as quickly as for few large ones.
 
-    Raises CorruptRecords where any of the batches would, TooMuchContent for compressed records of more than
-    `max_size_bytes` together; but what a record holds behind the last column that is asked for is not looked at.
-    Checksums are not looked at either: that is `BatchTable.check_crcs`.
+    Raises CorruptRecords if any of the batches is damaged, TooMuchContent if compressed records exceed
+    `max_size_bytes` together. Bytes of a record behind the last requested column are not checked, nor are
+    checksums (see `BatchTable.check_crcs`).
     """
     found = locate_records(table, max_size_bytes)
     keys, values, headers = _fields(found, columns)
@@ -88,7 +89,7 @@ def decode_table(
 def _fields(
     found: RecordPositions, columns: Collection[str]
 ) -> tuple[pa.Array | None, pa.Array | None, pa.Array | None]:
-    """Keys, values and headers, as far as they are wanted, in the order in which a record has them."""
+    """Keys, values and headers, as far as requested, read in the order in which a record contains them."""
     data, buffer, position = found.sections.data, found.buffer, found.position
     headers_wanted = "headers" in columns
     if not (headers_wanted or "value" in columns or "key" in columns):
@@ -112,13 +113,13 @@ def _fields(
 
 
 def _check_within(position: Array, ends: Array) -> None:
-    """Sizes are -1 or more, so positions only grow: where the last lies within its record, all do."""
+    """Check the last position of each record; sizes are -1 or more, so earlier positions are within it as well."""
     if (position > ends).any():
         raise CorruptRecords("a record does not end where its length says")
 
 
 def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
-    """The pieces of `data`, null where one ends before it starts. Positions must lie in `data` and only grow."""
+    """Slices of `data`; null where one ends before it starts. Positions must be within `data` and increasing."""
     count = len(starts)
     nulls = ends < starts
     if nulls.all():
@@ -126,17 +127,17 @@ def _blob_array(data: Buffer, starts: Array, ends: Array) -> pa.Array:
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = starts
     bounds[1::2] = np.maximum(starts, ends)
-    pieces = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    slices = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
     wanted = pa.array(np.arange(0, 2 * count, 2, dtype=np.int64), mask=nulls if nulls.any() else None)
-    return pieces.take(wanted)
+    return slices.take(wanted)
 
 
 class _Headers:
-    """The headers of many records: their positions first, which give `ends`, then, when those are right, the arrays."""
+    """The headers of many records: first their positions, which yield `ends`, then, once checked, the arrays."""
 
     def __init__(self, data: Buffer, buffer: Array, counts: Array, position: Array, after: Array) -> None:
         if counts.min(initial=0) < 0 or counts.sum() > len(data) // 2:
-            raise CorruptRecords("a record claims more headers than fit in its batch, or fewer than none")
+            raise CorruptRecords("a record's header count is negative or exceeds its batch")
         self._data = data
         self._counts = counts
         self._plain: list[Headers] | None = None
@@ -153,10 +154,10 @@ class _Headers:
                 headers, self.ends[index] = decode_headers(data, start)
                 self._plain.append(headers)
         except IndexError:
-            raise CorruptRecords("a record's headers go past the end of its batch") from None
+            raise CorruptRecords("a record's headers exceed its batch") from None
 
     def _locate(self, buffer: Array, after: Array) -> None:
-        """One step for the first header of every record that has one, one for the second, and so on."""
+        """Find the positions of the first header of every record that has one, then of the second, and so on."""
         firsts = np.cumsum(self._counts) - self._counts
         self._bounds = np.empty((4, int(self._counts.sum())), np.int64)
         self.ends = after
@@ -164,13 +165,13 @@ class _Headers:
             having = np.flatnonzero(self._counts > number)
             sizes, starts = read_varints(buffer, self.ends[having], 5)
             if sizes.min(initial=0) < 0:
-                raise CorruptRecords("a header without a name")
+                raise CorruptRecords("a header's name has a negative length")
             ends = starts + sizes
             value_starts, value_ends, self.ends[having] = read_blobs(buffer, ends, "header's value")
             self._bounds[:, firsts[having] + number] = starts, ends, value_starts, value_ends
 
     def array(self) -> pa.Array:
-        """A list of (key, value) for each record, null for none. Only for positions that were found to be right."""
+        """A list of (key, value) for each record, null if it has none. Call only after `ends` was checked."""
         if self._plain is not None:
             rows = [[{"key": key, "value": value} for key, value in one] or None for one in self._plain]
             return pa.array(rows, SCHEMA.field("headers").type)
@@ -187,7 +188,7 @@ class _Headers:
 
 
 def _texts(names: pa.Array) -> pa.Array:
-    """Bytes as text, with replacement characters where they are not UTF-8, as Java does."""
+    """Bytes as text, with replacement characters for invalid UTF-8, as Java decodes them."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
@@ -195,7 +196,7 @@ def _texts(names: pa.Array) -> pa.Array:
 
 
 def record_batch(decoded: Decoded, topic: str, partition: int, columns: Iterable[str] = COLUMNS) -> pa.RecordBatch:
-    """Decoded records of one partition as a record batch of these columns, in this order.
+    """Decoded records of one partition as an Arrow record batch with these columns, in this order.
 
     Raises TimestampOverflow.
     """
@@ -224,18 +225,21 @@ def records_from(
     *,
     max_size_bytes: int = MAX_SIZE_BYTES,
 ) -> pa.RecordBatch:
-    """The records of `batches` from offset `start` on. Raises CorruptRecords, TooMuchContent, TimestampOverflow."""
+    """The records of `batches` from offset `start` on, as an Arrow record batch.
+
+    Raises CorruptRecords, TooMuchContent, TimestampOverflow.
+    """
     found = decode(batches, columns, max_size_bytes=max_size_bytes)
     first = int(np.searchsorted(found.offsets, start))
     return record_batch(found, topic, partition, columns).slice(first)
 
 
 def checked_columns(columns: Iterable[str] | None) -> tuple[str, ...]:
-    """All columns for None. Raises ValueError for one that there is not."""
+    """The requested columns, all for None. Raises ValueError for an unknown column."""
     wanted = COLUMNS if columns is None else tuple(columns)
     for name in wanted:
         if name not in COLUMNS:
-            raise ValueError(f"there is no column {name!r}; there are {', '.join(COLUMNS)}")
+            raise ValueError(f"unknown column {name!r}; the columns are {', '.join(COLUMNS)}")
     return wanted
 
 
@@ -252,11 +256,11 @@ def _microseconds(decoded: Decoded, topic: str, partition: int) -> pa.Array:
 
 
 def to_arrow(batch: RecordBatch) -> pa.RecordBatch:
-    """What `Consumer.batches` gave, after the event, as an Arrow record batch with all columns.
+    """Convert a `RecordBatch` from `Consumer.batches` to an Arrow record batch with all columns.
 
-    `Consumer.arrow_batches` gives the same without objects in between, two to three times as fast.
+    `Consumer.arrow_batches` returns the same two to three times as fast, as it creates no objects in between.
 
-    Keys and values have to be bytes, as they are without deserializers; others raise pyarrow's ArrowTypeError.
+    Keys and values must be bytes, as they are without deserializers; otherwise pyarrow raises ArrowTypeError.
     Raises TimestampOverflow.
     """
     records = batch.records

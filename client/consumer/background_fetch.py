@@ -1,6 +1,7 @@
-"""The consumer's background: it asks leaders for what is wanted, one fetch per broker at a time, and finds places.
+"""The consumer's background task: sends Fetch requests to leaders, one per broker at a time, and finds start offsets.
 
-Fetches go over connections of their own, as a broker may hold each back for `fetch_max_wait_ms`.
+Fetches use separate connections, as a broker may delay each for `fetch_max_wait_ms`. Which partitions to fetch, and the
+records received, are kept by `fetch_state.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, Plan, Problem, Reading
+from minikafka.client.consumer.fetch_state import (
+    READ_COMMITTED,
+    Fetcher,
+    PartitionFailure,
+    PartitionState,
+    PendingFetch,
+)
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, error_for
@@ -29,7 +36,7 @@ _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class FetchLoop:
-    """Keeps a fetcher supplied."""
+    """Sends the requests that a `Fetcher` plans, and passes it the responses."""
 
     def __init__(
         self,
@@ -50,34 +57,34 @@ class FetchLoop:
         self._arrival = anyio.Event()
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
-        self._placing = False
+        self._finding_positions = False
 
     def wake(self) -> None:
-        """Something may be wanted now."""
+        """Look for partitions to fetch now."""
         self._wake.set()
 
     def arrived(self) -> None:
-        """There is news for whoever waits in `arrival`."""
+        """Wake up the tasks that wait in `arrival`."""
         self._arrival.set()
 
     async def arrival(self) -> None:
-        """Until there is news."""
+        """Wait until a response has arrived or an error has occurred."""
         if self._arrival.is_set():
             self._arrival = anyio.Event()
         await self._arrival.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._wake = anyio.Event()
-            if self._fetcher.lost() and not self._placing:
-                self._placing = True
-                self._tasks.start_soon(self._place)
+            if self._fetcher.without_position() and not self._finding_positions:
+                self._finding_positions = True
+                self._tasks.start_soon(self._find_positions)
             now = anyio.current_time()
             metadata = self._cluster.metadata
-            for node_id, asks in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
-                self._fetch(node_id, asks)
-            waiting = [one.not_before for one in self._fetcher.readings.values() if one.not_before > now]
+            for node_id, partitions in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
+                self._fetch(node_id, partitions)
+            waiting = [one.not_before for one in self._fetcher.states.values() if one.not_before > now]
             with anyio.move_on_at(min(waiting, default=float("inf"))):
                 await self._wake.wait()
 
@@ -89,7 +96,7 @@ class FetchLoop:
             self._cluster.refresh_soon()
         return leader
 
-    def _fetch(self, node_id: int, asks: list[tuple[Reading, FetchPartition]]) -> None:
+    def _fetch(self, node_id: int, partitions: list[tuple[PartitionState, FetchPartition]]) -> None:
         if node_id in self._in_flight:
             return
         connection = self._cluster.connected(node_id, _PURPOSE)
@@ -101,23 +108,28 @@ class FetchLoop:
                 self._tasks.start_soon(self._connect, node_id)
             return
         try:
-            self._post(node_id, connection, asks)
+            self._post(node_id, connection, partitions)
         except KafkaError as error:
             self._fail(error)
 
-    def _post(self, node_id: int, connection: Connection, asks: list[tuple[Reading, FetchPartition]]) -> None:
+    def _post(
+        self, node_id: int, connection: Connection, partitions: list[tuple[PartitionState, FetchPartition]]
+    ) -> None:
         version = connection.version_for(FetchRequest)
         by_id = version >= _VERSION_WITH_IDS
-        plan = self._fetcher.request(asks, self._cluster.metadata.topic_id if by_id else None)
+        fetch = self._fetcher.request(partitions, self._cluster.metadata.topic_id if by_id else None)
         deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
         self._in_flight[node_id] = None
         try:
             connection.post(
-                plan.request, lambda reply: self._answered(node_id, plan, reply), deadline=deadline, highest=version
+                fetch.request,
+                lambda reply: self._on_response(node_id, fetch, reply),
+                deadline=deadline,
+                highest=version,
             )
         except BaseException:
             self._in_flight.pop(node_id, None)
-            self._fetcher.landed(plan)
+            self._fetcher.completed(fetch)
             raise
 
     async def _connect(self, node_id: int) -> None:
@@ -129,79 +141,79 @@ class FetchLoop:
             del self._connecting[node_id]
         self.wake()
 
-    def _answered(self, node_id: int, plan: Plan, reply: Any) -> None:
+    def _on_response(self, node_id: int, fetch: PendingFetch, reply: Any) -> None:
         self._in_flight.pop(node_id, None)
-        self._fetcher.landed(plan)
+        self._fetcher.completed(fetch)
         if not isinstance(reply, KafkaError) and reply.error_code:
             reply = error_for(reply.error_code, "fetching failed")
         if isinstance(reply, KafkaError):
-            for reading, _ in plan.asked.values():
-                self._solve(Problem(reading, reply))
+            for state, _ in fetch.requested.values():
+                self._handle_failure(PartitionFailure(state, reply))
         else:
-            self._accept(plan, reply)
+            self._accept(fetch, reply)
         self.arrived()
         self.wake()
 
-    def _accept(self, plan: Plan, reply: Any) -> None:
-        names = {self._cluster.metadata.topic_id(tp.topic): tp.topic for tp in plan.asked}
+    def _accept(self, fetch: PendingFetch, reply: Any) -> None:
+        names = {self._cluster.metadata.topic_id(tp.topic): tp.topic for tp in fetch.requested}
         for topic in reply.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                problem = self._fetcher.accept(plan, TopicPartition(name, data.partition_index), data)
-                if problem is not None:
+                failure = self._fetcher.accept(fetch, TopicPartition(name, data.partition_index), data)
+                if failure is not None:
                     endpoints = reply.node_endpoints
                     learn = self._cluster.metadata.learn
                     moved = learn(name, data.partition_index, data.current_leader, endpoints)
-                    self._solve(problem, pause=not moved)
+                    self._handle_failure(failure, pause=not moved)
 
-    def _solve(self, problem: Problem, *, pause: bool = True) -> None:
-        reading, error = problem
-        reading.not_before = anyio.current_time() + (self._backoff.delay_ms(0) / 1000 if pause else 0)
+    def _handle_failure(self, failure: PartitionFailure, *, pause: bool = True) -> None:
+        state, error = failure
+        state.not_before = anyio.current_time() + (self._backoff.delay_ms(0) / 1000 if pause else 0)
         if isinstance(error, OffsetOutOfRangeError):
             if self._options.auto_offset_reset == "none":
-                self._fail(_out_of_range(reading))
-            reading.move(None)
-            reading.reset = self._options.auto_offset_reset
+                self._fail(_out_of_range(state))
+            state.move(None)
+            state.reset = self._options.auto_offset_reset
         elif error.retriable:
             self._cluster.refresh_soon()
         else:
-            reading.not_before += 1
+            state.not_before += 1
             self._fail(error)
 
-    async def _place(self) -> None:
-        """Find out where to read what has no place yet."""
+    async def _find_positions(self) -> None:
+        """Find the start offsets of partitions without a position."""
         try:
-            while lost := [(one, one.era) for one in self._fetcher.lost() if one.reset != "none"]:
-                what = "finding out where to read " + ", ".join(str(one.tp) for one, _ in lost)
-                found = await self._cluster.retry(partial(self._find, lost), what)
-                for reading, era in lost:
-                    if reading.era == era and reading.tp in found:
-                        reading.move(found[reading.tp])
+            while unpositioned := [(one, one.era) for one in self._fetcher.without_position() if one.reset != "none"]:
+                what = "finding start offsets of " + ", ".join(str(one.tp) for one, _ in unpositioned)
+                found = await self._cluster.retry(partial(self._find, unpositioned), what)
+                for state, era in unpositioned:
+                    if state.era == era and state.tp in found:
+                        state.move(found[state.tp])
         except KafkaError as error:
             self._fail(error)
             await anyio.sleep(self._backoff.delay_ms(5) / 1000)
         finally:
-            self._placing = False
+            self._finding_positions = False
         self.arrived()
         self.wake()
 
-    async def _find(self, lost: list[tuple[Reading, int]]) -> dict[TopicPartition, int]:
+    async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        asked = [reading.tp for reading, _ in lost if reading.reset is None]
+        asked = [state.tp for state, _ in unpositioned if state.reset is None]
         stable = self._options.isolation_level == READ_COMMITTED
         if asked and self._options.group_id is not None:
             committed = await committed_offsets(
                 self._cluster, self._options.group_id, asked, require_stable=stable
             )
-            found = {tp: place.offset for tp, place in committed.items()}
+            found = {tp: one.offset for tp, one in committed.items()}
         times: dict[TopicPartition, int] = {}
-        for reading, _ in lost:
-            if reading.tp not in found:
-                reset = reading.reset or self._options.auto_offset_reset
+        for state, _ in unpositioned:
+            if state.tp not in found:
+                reset = state.reset or self._options.auto_offset_reset
                 if reset == "none":
-                    reading.reset = "none"
-                    raise _no_place(reading)
-                times[reading.tp] = _TIMES[reset]
+                    state.reset = "none"
+                    raise _no_start_offset(state)
+                times[state.tp] = _TIMES[reset]
         if times:
             listed = await list_offsets(
                 self._cluster,
@@ -209,19 +221,19 @@ class FetchLoop:
                 isolation_level=int(stable),
                 timeout_ms=self._options.request_timeout_ms,
             )
-            found |= {tp: place.offset for tp, place in listed.items()}
+            found |= {tp: one.offset for tp, one in listed.items()}
         return found
 
 
-def _no_place(reading: Reading) -> KafkaError:
+def _no_start_offset(state: PartitionState) -> KafkaError:
     return OffsetOutOfRangeError(
-        f"nobody says where to read {reading.tp}: its group has committed no offset and auto_offset_reset is 'none';"
-        " seek to a place, or set auto_offset_reset"
+        f"no start offset for {state.tp}: its group has committed none and auto_offset_reset is 'none';"
+        " seek to an offset, or set auto_offset_reset"
     )
 
 
-def _out_of_range(reading: Reading) -> KafkaError:
+def _out_of_range(state: PartitionState) -> KafkaError:
     return OffsetOutOfRangeError(
-        f"{reading.tp} has no offset {reading.fetch_offset}, and auto_offset_reset is 'none';"
-        " seek to a place that exists (beginning_offsets, end_offsets), or set auto_offset_reset"
+        f"offset {state.fetch_offset} of {state.tp} is out of range, and auto_offset_reset is 'none';"
+        " seek to an existing offset (see beginning_offsets and end_offsets), or set auto_offset_reset"
     )

@@ -1,8 +1,9 @@
-"""What a consumer has, wants and gets, partition by partition. Pure: fetch answers go in, chunks of records come out.
+"""A consumer's fetch state: positions, planned fetches and buffered records of each assigned partition. Pure.
 
-Each assigned partition is a `Reading`: where the user is (`position`), where the next fetch begins (`fetch_offset`,
-ahead of it by what is buffered), and what the broker last said. Answers become `Chunk`s in order of arrival.
-A seek or a new assignment raises the reading's `era`: chunks and answers of an older era are dropped.
+Each assigned partition has a `PartitionState`: the user's position, the offset of the next fetch (ahead of the position
+by what is buffered), and the offsets that the broker last reported. Fetch responses become `Chunk`s of records, kept in
+order of arrival. A seek or a new assignment increments the partition's `era`; chunks and responses of an older era are
+dropped. `background_fetch.py` sends the requests.
 """
 
 from __future__ import annotations
@@ -27,17 +28,28 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 T = TypeVar("T")
-ANSWERS_AHEAD = 2
-"""Answers for one partition that may be buffered: the one being read, and one ahead."""
+RESPONSES_AHEAD = 2
+"""The number of responses that may be buffered for one partition: the one being read, and one ahead."""
 CHUNK_SIZE_BYTES = 512 << 10
-"""About what is decoded at once: as much as stays in a processor's cache meanwhile."""
+"""The approximate size of the batches decoded at once, which should stay in a processor's cache."""
 _BUSY_WAIT_MS = 20
-"""How long a fetch may wait at the broker while other partitions could not be asked for."""
+"""The maximum `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full."""
 READ_COMMITTED = "read_committed"
 
 
-class Reading:
-    """One assigned partition."""
+class PartitionState:
+    """One assigned partition.
+
+    Attributes:
+        position: the offset after the last record returned; None until it is known.
+        processed: the offset after the last record that was processed.
+        fetch_offset: the offset of the next fetch; None until it is known.
+        reset: how to find the position instead of by committed offset: "earliest", "latest", or "none" after
+            a failure.
+        era: incremented when the position is set from outside.
+        buffered: the number of buffered fetch responses.
+        not_before: no fetch before this time, on the event loop's clock.
+    """
 
     __slots__ = (
         "buffered", "era", "fetch_offset", "high_watermark", "in_flight", "last_stable_offset",
@@ -58,7 +70,7 @@ class Reading:
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
 
     def move(self, offset: int | None) -> None:
-        """Read on from here; None: the place is still to be found."""
+        """Continue at `offset`; None: the position is to be found."""
         self.era += 1
         self.position = self.processed = self.fetch_offset = offset
         self.buffered = 0
@@ -66,59 +78,59 @@ class Reading:
 
 
 class Chunk:
-    """Consecutive records of one partition, decoded when first looked at.
+    """Consecutive records of one partition, decoded on first access.
 
     Attributes:
-        next_offset: where reading goes on behind the chunk, also over records that nobody gets to see.
-        ends_answer: whether it is the last one of a fetch answer.
-        taken: how many records were handed to the user.
+        next_offset: the offset after the chunk, including records that are hidden from the user.
+        ends_response: whether it is the last chunk of a fetch response.
+        taken: the number of records returned to the user.
     """
 
-    __slots__ = ("_batches", "_options", "_records", "ends_answer", "era", "next_offset", "reading", "taken")
+    __slots__ = ("_batches", "_options", "_records", "ends_response", "era", "next_offset", "state", "taken")
 
     def __init__(
         self,
-        reading: Reading,
+        state: PartitionState,
         some: list[Batch],
         next_offset: int,
         options: ConsumerOptions,
         *,
-        ends_answer: bool = True,
+        ends_response: bool = True,
     ) -> None:
-        self.reading = reading
-        self.ends_answer = ends_answer
-        self.era = reading.era
+        self.state = state
+        self.ends_response = ends_response
+        self.era = state.era
         self.next_offset = next_offset
         self.taken = 0
         self._options = options
         self._batches = some
         self._records: list[ConsumerRecord] | None = None
 
-    def halves(self) -> tuple[Chunk, Chunk]:
-        """What is too much to be decoded at once; what was taken of it is before the reading's position."""
+    def split(self) -> tuple[Chunk, Chunk]:
+        """Two chunks in place of one too large to be decoded at once; records already taken precede the position."""
         middle = len(self._batches) // 2
         first, second = self._batches[:middle], self._batches[middle:]
         return (
-            Chunk(self.reading, first, first[-1].next_offset, self._options, ends_answer=False),
-            Chunk(self.reading, second, self.next_offset, self._options, ends_answer=self.ends_answer),
+            Chunk(self.state, first, first[-1].next_offset, self._options, ends_response=False),
+            Chunk(self.state, second, self.next_offset, self._options, ends_response=self.ends_response),
         )
 
     @property
     def is_stale(self) -> bool:
-        return self.era != self.reading.era
+        return self.era != self.state.era
 
     @property
     def records(self) -> list[ConsumerRecord]:
-        """All of them, those before the position that was asked for left out.
+        """The records of the chunk from the partition's position on.
 
-        Raises CorruptMessageError, and TooMuchContent where `halves` can be decoded one after the other.
+        Raises CorruptMessageError, and TooMuchContent if the chunk must be decoded in two parts (`split`).
         """
         if self._records is None:
             self._records = self._materialize()
         return self._records
 
     def _materialize(self) -> list[ConsumerRecord]:
-        tp, options = self.reading.tp, self._options
+        tp, options = self.state.tp, self._options
         columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
         keys, values = columns.keys(), columns.values()
         if options.key_deserializer is not None:
@@ -132,24 +144,25 @@ class Chunk:
             types, strict=False,
         )  # fmt: skip
         records = list(map(tuple.__new__, repeat(ConsumerRecord), rows))
-        start = self.reading.position
+        start = self.state.position
         if start is not None and records and records[0].offset < start:
             return [record for record in records if record.offset >= start]
         return records
 
     def arrow(self, columns: Sequence[str]) -> RecordBatch:
-        """What was not handed over of it, as columns of Arrow.
+        """The records not yet taken, as an Arrow record batch.
 
-        Raises CorruptMessageError, TimestampOverflow, and TooMuchContent as `records`."""
+        Raises CorruptMessageError, TimestampOverflow, and TooMuchContent as `records`.
+        """
         from minikafka.client.consumer.arrow_batches import records_from
 
-        start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.reading.position
+        start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.state.position
         return self._checked(
-            lambda size: records_from(self._batches, start or 0, *self.reading.tp, columns, max_size_bytes=size)
+            lambda size: records_from(self._batches, start or 0, *self.state.tp, columns, max_size_bytes=size)
         )
 
     def _checked(self, decode: Callable[[int], T]) -> T:
-        """Decode into so many bytes at most."""
+        """Check checksums, and call `decode` with the maximum decompressed size."""
         together = len(self._batches) > 1
         try:
             if self._options.check_crcs:
@@ -160,65 +173,65 @@ class Chunk:
             if together and isinstance(error, TooMuchContent):
                 raise
             raise CorruptMessageError(
-                f"{self.reading.tp}: the records from offset {self.reading.position} on are damaged: {error};"
-                f" seek to {self.next_offset} to go on behind them"
+                f"{self.state.tp}: corrupt records at offset {self.state.position}: {error};"
+                f" seek to {self.next_offset} to skip them"
             ) from error
 
     @property
     def position(self) -> int:
-        """Where the user is, having got `taken` records."""
+        """The user's position after `taken` records."""
         if self.taken >= len(self.records):
             return self.next_offset
         return self.records[self.taken - 1].offset + 1 if self.taken else self.records[0].offset
 
     @property
     def processed(self) -> int:
-        """The same without the record that the user got last and may still be busy with."""
+        """The position without the last record returned, which may still be being processed."""
         return self.records[self.taken - 1].offset if self.taken else self.position
 
 
-class Plan(NamedTuple):
-    """A fetch on its way: the request and what was asked for, with the eras of that moment."""
+class PendingFetch(NamedTuple):
+    """A fetch in flight: the request, and the requested partitions with their eras at that time."""
 
     request: FetchRequest
-    asked: dict[TopicPartition, tuple[Reading, int]]
+    requested: dict[TopicPartition, tuple[PartitionState, int]]
 
 
-class Problem(NamedTuple):
-    """What an answer said about a partition instead of giving records."""
+class PartitionFailure(NamedTuple):
+    """The error of a partition in a fetch response."""
 
-    reading: Reading
+    state: PartitionState
     error: KafkaError
 
 
 class Fetcher:
-    """The readings of a consumer and the chunks that have come for them.
+    """The states of all assigned partitions, and the chunks received for them.
 
     Attributes:
-        current: the chunk that is being handed over, if it still may.
+        current: the chunk that records are currently taken from.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
-        self.readings: dict[TopicPartition, Reading] = {}
+        self.states: dict[TopicPartition, PartitionState] = {}
         self.chunks: deque[Chunk] = deque()
         self.current: Chunk | None = None
         self._options = options
         self._turn = 0
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these from now on; those that were read before go on where they are."""
-        before, self.readings = self.readings, {}
+        """Replace the assignment; partitions that stay assigned keep their state."""
+        before, self.states = self.states, {}
         for tp in partitions:
-            self.readings[tp] = before.pop(tp) if tp in before else Reading(tp)
+            self.states[tp] = before.pop(tp) if tp in before else PartitionState(tp)
         for gone in before.values():
             gone.move(None)
         self._drop_stale()
 
     def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None) -> None:
-        """Go on from `offset`, or None: from where `reset` or the usual rules say. Raises KeyError."""
-        reading = self.readings[tp]
-        reading.move(offset)
-        reading.reset = reset
+        """Continue at `offset`; None: as `reset` says, else at the committed offset. Raises KeyError."""
+        state = self.states[tp]
+        state.move(offset)
+        state.reset = reset
         self._drop_stale()
 
     def _drop_stale(self) -> None:
@@ -226,21 +239,21 @@ class Fetcher:
         if self.current is not None and self.current.is_stale:
             self.current = None
 
-    def lost(self) -> list[Reading]:
-        """Those whose place is still to be found."""
-        return [one for one in self.readings.values() if one.fetch_offset is None]
+    def without_position(self) -> list[PartitionState]:
+        """The partitions whose position is to be found."""
+        return [one for one in self.states.values() if one.fetch_offset is None]
 
     def pause(self, tp: TopicPartition) -> None:
-        """Hand over nothing of this partition. Raises KeyError."""
-        self.readings[tp].paused = True
-        if self.current is not None and self.current.reading.tp == tp:
-            self.readings[tp].position = self.current.position
-            self.readings[tp].processed = self.current.processed
+        """Return no records of this partition. Raises KeyError."""
+        self.states[tp].paused = True
+        if self.current is not None and self.current.state.tp == tp:
+            self.states[tp].position = self.current.position
+            self.states[tp].processed = self.current.processed
             self.chunks.appendleft(self.current)
             self.current = None
 
-    def at_hand(self) -> Chunk | None:
-        """The chunk to hand over from: it has records left. Raises CorruptMessageError."""
+    def readable_chunk(self) -> Chunk | None:
+        """The chunk to take records from, which has records left, or None. Raises CorruptMessageError."""
         while True:
             chunk = self.current = self.current or self._oldest()
             if chunk is None:
@@ -248,40 +261,40 @@ class Fetcher:
             try:
                 records = chunk.records
             except TooMuchContent:
-                self._halve(chunk)
+                self._split(chunk)
                 continue
             if chunk.taken < len(records):
                 return chunk
             self.finish(chunk)
-            chunk.reading.processed = chunk.reading.position
+            chunk.state.processed = chunk.state.position
 
-    def _halve(self, chunk: Chunk) -> None:
-        """Go on with half of the current chunk."""
+    def _split(self, chunk: Chunk) -> None:
+        """Continue with the first half of the current chunk."""
         if chunk.taken:
-            chunk.reading.position = chunk.position
-        first, second = chunk.halves()
+            chunk.state.position = chunk.position
+        first, second = chunk.split()
         self.current = first
         self.chunks.appendleft(second)
 
     def _oldest(self) -> Chunk | None:
         """The oldest chunk of a partition that is not paused."""
         for index, chunk in enumerate(self.chunks):
-            if not chunk.reading.paused:
+            if not chunk.state.paused:
                 del self.chunks[index]
                 return chunk
         return None
 
     def finish(self, chunk: Chunk) -> None:
-        """All of a chunk was handed over."""
+        """Handle a chunk whose records were all taken."""
         self.current = None
         if not chunk.is_stale:
-            chunk.reading.buffered -= chunk.ends_answer
-            # What was taken before the chunk was halved may reach beyond this half.
-            chunk.reading.position = max(chunk.reading.position or 0, chunk.next_offset)
+            chunk.state.buffered -= chunk.ends_response
+            # Records taken before the chunk was split may extend beyond this half.
+            chunk.state.position = max(chunk.state.position or 0, chunk.next_offset)
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Hand over up to so many records of one partition; none where none are at hand."""
-        chunk = self.at_hand()
+        """Take up to `limit` records of one partition; an empty list if none are buffered."""
+        chunk = self.readable_chunk()
         if chunk is None:
             return []
         records = chunk.records[chunk.taken : chunk.taken + limit]
@@ -289,87 +302,87 @@ class Fetcher:
         if chunk.taken >= len(chunk.records):
             self.finish(chunk)
         else:
-            chunk.reading.position = chunk.position
+            chunk.state.position = chunk.position
         return records
 
     def take_arrow(self, columns: Sequence[str]) -> RecordBatch | None:
-        """Hand over what is left of a chunk, as columns of Arrow. Raises CorruptMessageError, TimestampOverflow."""
+        """Take the rest of a chunk as an Arrow record batch. Raises CorruptMessageError, TimestampOverflow."""
         while (chunk := self.current or self._oldest()) is not None:
             self.current = chunk
             try:
                 batch = chunk.arrow(columns)
             except TooMuchContent:
-                self._halve(chunk)
+                self._split(chunk)
                 continue
             self.finish(chunk)
             if batch.num_rows:
                 return batch
-            chunk.reading.processed = chunk.reading.position
+            chunk.state.processed = chunk.state.position
         return None
 
     def skip(self) -> None:
-        """Give up the current chunk: its records cannot be read."""
+        """Drop the current chunk, whose records cannot be decoded."""
         if self.current is not None:
-            self.current.reading.move(self.current.reading.position)
+            self.current.state.move(self.current.state.position)
             self._drop_stale()
 
-    def settle(self) -> None:
-        """Everything that was handed over is processed."""
-        for reading in self.readings.values():
-            reading.processed = reading.position
+    def mark_processed(self) -> None:
+        """Mark all records that were taken as processed."""
+        for state in self.states.values():
+            state.processed = state.position
 
     def positions(self, *, processed_only: bool = False) -> dict[TopicPartition, int]:
-        """Per partition, the offset behind what was handed over, or behind what was processed."""
-        places: dict[TopicPartition, int] = {}
-        for tp, reading in self.readings.items():
-            place = reading.processed if processed_only else reading.position
+        """Per partition, the offset after the last record taken, or after the last one processed."""
+        offsets: dict[TopicPartition, int] = {}
+        for tp, state in self.states.items():
+            offset = state.processed if processed_only else state.position
             chunk = self.current
-            if chunk is not None and chunk.reading is reading and chunk.taken:
-                place = chunk.processed if processed_only else chunk.position
-            if place is not None:
-                places[tp] = place
-        return places
+            if chunk is not None and chunk.state is state and chunk.taken:
+                offset = chunk.processed if processed_only else chunk.position
+            if offset is not None:
+                offsets[tp] = offset
+        return offsets
 
     def plan(
         self, now: float, leader_of: Callable[[str, int], int], epoch_of: Callable[[str, int], int]
-    ) -> dict[int, list[tuple[Reading, FetchPartition]]]:
-        """What to ask each leader for now. Partitions take turns at being first, so that none starves."""
-        asks: dict[int, list[tuple[Reading, FetchPartition]]] = {}
-        readings = list(self.readings.values())
+    ) -> dict[int, list[tuple[PartitionState, FetchPartition]]]:
+        """The partitions to fetch now, by leader. The first partition rotates, so that none starves."""
+        by_leader: dict[int, list[tuple[PartitionState, FetchPartition]]] = {}
+        states = list(self.states.values())
         self._turn += 1
-        turn = self._turn % len(readings) if readings else 0
-        for reading in readings[turn:] + readings[:turn]:
-            if not self._is_wanted(reading, now):
+        turn = self._turn % len(states) if states else 0
+        for state in states[turn:] + states[:turn]:
+            if not self._is_wanted(state, now):
                 continue
-            leader = leader_of(*reading.tp)
-            if leader >= 0 and reading.fetch_offset is not None:
+            leader = leader_of(*state.tp)
+            if leader >= 0 and state.fetch_offset is not None:
                 partition = FetchPartition(
-                    partition=reading.tp.partition,
-                    current_leader_epoch=epoch_of(*reading.tp),
-                    fetch_offset=reading.fetch_offset,
+                    partition=state.tp.partition,
+                    current_leader_epoch=epoch_of(*state.tp),
+                    fetch_offset=state.fetch_offset,
                     partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
-                asks.setdefault(leader, []).append((reading, partition))
-        return asks
+                by_leader.setdefault(leader, []).append((state, partition))
+        return by_leader
 
     @staticmethod
-    def _is_wanted(reading: Reading, now: float) -> bool:
+    def _is_wanted(state: PartitionState, now: float) -> bool:
         return (
-            reading.fetch_offset is not None
-            and not reading.paused
-            and not reading.in_flight
-            and reading.buffered < ANSWERS_AHEAD
-            and reading.not_before <= now
+            state.fetch_offset is not None
+            and not state.paused
+            and not state.in_flight
+            and state.buffered < RESPONSES_AHEAD
+            and state.not_before <= now
         )
 
     def request(
-        self, asks: Sequence[tuple[Reading, FetchPartition]], topic_id: Callable[[str], bytes] | None
-    ) -> Plan:
-        """The request for one leader; `topic_id` for versions that name topics by id."""
+        self, partitions: Sequence[tuple[PartitionState, FetchPartition]], topic_id: Callable[[str], bytes] | None
+    ) -> PendingFetch:
+        """The request to one leader; `topic_id` is given for versions that name topics by id."""
         topics: dict[str, FetchTopic] = {}
-        asked: dict[TopicPartition, tuple[Reading, int]] = {}
-        for reading, partition in asks:
-            name = reading.tp.topic
+        requested: dict[TopicPartition, tuple[PartitionState, int]] = {}
+        for state, partition in partitions:
+            name = state.tp.topic
             topic = topics.get(name)
             if topic is None:
                 topic = topics[name] = (
@@ -378,9 +391,9 @@ class Fetcher:
                     else FetchTopic(topic=name, partitions=[])
                 )
             topic.partitions.append(partition)
-            reading.in_flight = True
-            asked[reading.tp] = (reading, reading.era)
-        full = any(one.buffered >= ANSWERS_AHEAD and not one.paused for one in self.readings.values())
+            state.in_flight = True
+            requested[state.tp] = (state, state.era)
+        full = any(one.buffered >= RESPONSES_AHEAD and not one.paused for one in self.states.values())
         wait_ms = self._options.fetch_max_wait_ms
         request = FetchRequest(
             max_wait_ms=min(wait_ms, _BUSY_WAIT_MS) if full else wait_ms,
@@ -389,71 +402,71 @@ class Fetcher:
             isolation_level=int(self._options.isolation_level == READ_COMMITTED),
             topics=list(topics.values()),
         )
-        return Plan(request, asked)
+        return PendingFetch(request, requested)
 
-    def landed(self, plan: Plan) -> None:
-        """The request is over, answered or not."""
-        for reading, _ in plan.asked.values():
-            reading.in_flight = False
+    def completed(self, fetch: PendingFetch) -> None:
+        """Handle the end of a fetch, successful or not."""
+        for state, _ in fetch.requested.values():
+            state.in_flight = False
 
-    def accept(self, plan: Plan, tp: TopicPartition, data: Any) -> Problem | None:
-        """Take in what an answer says about one partition."""
-        reading, era = plan.asked.get(tp, (None, 0))
-        if reading is None or reading.era != era:
+    def accept(self, fetch: PendingFetch, tp: TopicPartition, data: Any) -> PartitionFailure | None:
+        """Buffer the records of one partition's response, or return its error."""
+        state, era = fetch.requested.get(tp, (None, 0))
+        if state is None or state.era != era:
             return None
         if data.error_code:
-            return Problem(reading, error_for(data.error_code, f"{tp}: {error_for(data.error_code)}"))
-        reading.high_watermark = data.high_watermark
-        reading.last_stable_offset = data.last_stable_offset
-        reading.log_start_offset = data.log_start_offset
+            return PartitionFailure(state, error_for(data.error_code, f"{tp}: {error_for(data.error_code)}"))
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset
+        state.log_start_offset = data.log_start_offset
         if data.records is None or not len(data.records):
             return None
         try:
             whole = list(batches(data.records))
         except CorruptRecords as error:
-            return Problem(reading, CorruptMessageError(f"{tp}: offset {reading.fetch_offset}: {error}"))
-        return self._buffer(reading, whole, data.aborted_transactions)
+            return PartitionFailure(state, CorruptMessageError(f"{tp}: offset {state.fetch_offset}: {error}"))
+        return self._buffer(state, whole, data.aborted_transactions)
 
-    def _buffer(self, reading: Reading, whole: list[Batch], aborted: Any) -> Problem | None:
-        start = reading.fetch_offset or 0
+    def _buffer(self, state: PartitionState, whole: list[Batch], aborted: Any) -> PartitionFailure | None:
+        start = state.fetch_offset or 0
         whole = [batch for batch in whole if batch.last_offset >= start]
         if not whole:
             return None
         try:
             visible = list(self._visible(whole, aborted))
         except CorruptRecords as error:
-            return Problem(reading, CorruptMessageError(f"{reading.tp}: offset {start}: {error}"))
-        reading.fetch_offset = whole[-1].next_offset
-        reading.buffered += 1
+            return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {start}: {error}"))
+        state.fetch_offset = whole[-1].next_offset
+        state.buffered += 1
         for some in _portions(visible):
             last = some[-1] is visible[-1]
-            next_offset = reading.fetch_offset if last else some[-1].next_offset
-            self.chunks.append(Chunk(reading, some, next_offset, self._options, ends_answer=last))
+            next_offset = state.fetch_offset if last else some[-1].next_offset
+            self.chunks.append(Chunk(state, some, next_offset, self._options, ends_response=last))
         if not visible:
-            self.chunks.append(Chunk(reading, [], reading.fetch_offset, self._options))
+            self.chunks.append(Chunk(state, [], state.fetch_offset, self._options))
         return None
 
     def _visible(self, whole: list[Batch], aborted: Any) -> Iterator[Batch]:
-        """Batches of records for the user: no control batches, nothing of transactions that were aborted.
+        """The batches without control batches and, with read_committed, without those of aborted transactions.
 
-        The broker names, ordered by first offset, the aborted transactions that overlap the answer; each ends with
-        its abort marker (Kafka's `CompletedFetch`).
+        The broker lists, ordered by first offset, the aborted transactions that overlap the response; each ends
+        with its abort marker (Kafka's `CompletedFetch`).
         """
         committed_only = self._options.isolation_level == READ_COMMITTED
-        coming = deque(sorted(aborted or (), key=lambda one: one.first_offset)) if committed_only else deque()
-        open_now: set[int] = set()
+        upcoming = deque(sorted(aborted or (), key=lambda one: one.first_offset)) if committed_only else deque()
+        aborting: set[int] = set()
         for batch in whole:
-            while coming and coming[0].first_offset <= batch.last_offset:
-                open_now.add(coming.popleft().producer_id)
+            while upcoming and upcoming[0].first_offset <= batch.last_offset:
+                aborting.add(upcoming.popleft().producer_id)
             if batch.is_control:
-                if batch.producer_id in open_now and _is_abort(batch):
-                    open_now.discard(batch.producer_id)
-            elif not (batch.is_transactional and batch.producer_id in open_now):
+                if batch.producer_id in aborting and _is_abort(batch):
+                    aborting.discard(batch.producer_id)
+            elif not (batch.is_transactional and batch.producer_id in aborting):
                 yield batch
 
 
 def _portions(some: list[Batch]) -> Iterator[list[Batch]]:
-    """Batches in portions of about CHUNK_SIZE_BYTES."""
+    """Consecutive batches in portions of about CHUNK_SIZE_BYTES."""
     portion: list[Batch] = []
     size_bytes = 0
     for batch in some:

@@ -1,6 +1,7 @@
-"""What a consumer reads and who decides it: the user, by `assign`; all partitions of topics; or a group.
+"""A consumer's assigned partitions, chosen by `assign`, by a subscription without a group, or by the group; commits.
 
-It is also what the consumer is to its group (`group.Member`), and commits for it.
+`Subscriptions` is also the consumer's side of its group (`group_session.Member`). `Listener` is the public callback
+class for rebalances.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.groups.group_session import Group
 from minikafka.client.groups.membership import Membership, State
-from minikafka.client.offset_queries import OffsetAndMetadata, commit_request
+from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, OffsetAndMetadata, commit_request
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
@@ -31,24 +32,23 @@ from minikafka.protocol.errors import (
 from minikafka.protocol.names import TopicPartition
 
 _logger = logging.getLogger("minikafka.client.consumer")
-_LAST_VERSION_WITH_NAMES = 9
 
 
 class Listener:
-    """Hears how partitions come and go; override what is of interest. It runs in the background, so be quick."""
+    """Callbacks for rebalances; override those you need. They run in the background task and must return quickly."""
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are read from now on; seeking is possible."""
+        """These partitions are consumed from now on; seeking is possible."""
 
     async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are about to be given up; committing is still possible."""
+        """These partitions are about to be revoked; committing is still possible."""
 
     async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Others may have these already; commits would be refused."""
+        """These partitions may belong to other members already; commits would be rejected."""
 
 
 class Subscriptions:
-    """Decides what the fetcher reads."""
+    """Assigns partitions to the fetcher, and commits offsets."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Subscriptions:
         tasks: TaskGroup,
         wake: Callable[[], None],
         fail: Callable[[KafkaError], None],
-        is_slow: Callable[[], bool],
+        is_poll_overdue: Callable[[], bool],
         seams: Seams,
     ) -> None:
         self.fail = fail
-        self.is_slow = is_slow
+        self.is_poll_overdue = is_poll_overdue
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
@@ -79,17 +79,17 @@ class Subscriptions:
         self._committed: dict[TopicPartition, int] = {}
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """The user decides. Raises RuntimeError while a subscription does."""
+        """Assign these partitions. Raises RuntimeError while subscribed."""
         if self._group is not None or self._topics or self._pattern:
-            raise RuntimeError("assign() does not go together with a subscription: unsubscribe() first")
+            raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
         self._read(partitions)
 
     async def subscribe(
         self, topics: list[str], pattern: re.Pattern[str] | None, listener: Listener | None
     ) -> None:
-        """Topics, or all whose name matches; the group decides, or without one all their partitions are read."""
+        """Subscribe to topics, or to all that match; without a group all their partitions are assigned."""
         if not topics and pattern is None:
-            raise ValueError("subscribe() needs topics or a pattern; unsubscribe() reads nothing")
+            raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
         self._topics, self._pattern = topics, pattern
         self._listener = listener or Listener()
         if self._options.group_id is None:
@@ -106,25 +106,28 @@ class Subscriptions:
             await group.run()
 
     async def unsubscribe(self) -> None:
-        """Read nothing."""
+        """Leave the group, and assign no partitions."""
         await self.close(everything=True)
         self._topics, self._pattern = [], None
         self._read([])
 
     async def close(self, *, everything: bool) -> None:
-        """Commit a last time, if that is done automatically, and leave the group."""
+        """Commit a last time (with enable_auto_commit), and leave the group.
+
+        `everything` includes records that were returned and not yet processed.
+        """
         group, self._group = self._group, None
         if self._group_scope is not None:
             self._group_scope.cancel()
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
-                await self._commit_quietly(list(self._fetcher.readings), group, processed_only=not everything)
+                await self._auto_commit(list(self._fetcher.states), group, processed_only=not everything)
         finally:
             if group is not None:
                 await group.leave()
 
     def updated(self) -> None:
-        """Metadata has changed: there may be new topics or partitions."""
+        """Handle changed metadata: there may be new topics or partitions."""
         if self._group is not None:
             if self._group.membership.state is State.STABLE and self._has_changed(self._group.membership):
                 self._group.rejoin()
@@ -133,12 +136,12 @@ class Subscriptions:
         self._wake()
 
     def _has_changed(self, membership: Membership) -> bool:
-        """Whether what the pattern matches has changed or, to the group's leader, what there is of its topics."""
+        """Whether the topics that match the pattern have changed or, for the group's leader, partition counts."""
         topics = self._cluster.metadata.topics
         if self._pattern is not None and self._matching() != self._matched:
             return True
         counts = {name: len(topics[name].partitions) for name in membership.group_topics if name in topics}
-        return membership.leads and counts != self._seen
+        return membership.is_leader and counts != self._seen
 
     def _matching(self) -> list[str]:
         assert self._pattern is not None
@@ -161,14 +164,14 @@ class Subscriptions:
         for tp in partitions:
             if self._cluster.topics is not None:
                 self._cluster.topics[tp.topic] = None
-        if list(self._fetcher.readings) != list(partitions):
+        if list(self._fetcher.states) != list(partitions):
             self._fetcher.assign(partitions)
         self._wake()
 
-    # What the group asks of its member.
+    # The `Member` interface.
 
     async def subscribed_topics(self) -> Sequence[str]:
-        """See `group.Member`. Raises the error of a topic that cannot exist or may not be read."""
+        """See `Member`. Raises the KafkaError of a topic that cannot exist or may not be read."""
         if self._pattern is not None:
             self._cluster.topics = None
         elif self._cluster.topics is not None:
@@ -183,7 +186,7 @@ class Subscriptions:
         return self._matched if self._pattern else self._topics
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """See `group.Member`."""
+        """See `Member`."""
         if self._cluster.topics is not None and any(name not in self._cluster.topics for name in topics):
             self._cluster.topics |= dict.fromkeys(topics)
             await self._cluster.refresh()
@@ -191,20 +194,20 @@ class Subscriptions:
         self._seen = {name: len(known[name].partitions) for name in topics if name in known}
         return self._seen
 
-    async def give_up(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
-        """See `group.Member`."""
+    async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        """See `Member`."""
         if lost:
             await self._listener.on_partitions_lost(partitions)
         else:
             await self._listener.on_partitions_revoked(partitions)
             if self._options.enable_auto_commit:
-                await self._commit_quietly(partitions, self._group, processed_only=True)
+                await self._auto_commit(partitions, self._group, processed_only=True)
         for tp in partitions:
             self._committed.pop(tp, None)
-        self._fetcher.assign([tp for tp in self._fetcher.readings if tp not in partitions])
+        self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
 
-    async def take(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
-        """See `group.Member`."""
+    async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
+        """See `Member`."""
         self._read(everything)
         await self._listener.on_partitions_assigned(added)
         self._wake()
@@ -212,7 +215,7 @@ class Subscriptions:
     # Commits.
 
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
-        """Commit for the group. Raises the KafkaError of the first partition that has one."""
+        """Commit for the group. Raises the KafkaError of the first partition that failed."""
         places = {
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
@@ -229,34 +232,34 @@ class Subscriptions:
             request.group_instance_id = self._options.group_instance_id
         node_id = await self._cluster.coordinator(group_id)
         try:
-            response = await self._cluster.request(request, node_id, highest=_LAST_VERSION_WITH_NAMES)
+            response = await self._cluster.request(request, node_id, highest=OFFSET_COMMIT_VERSION_MAX)
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
                         place = f"{topic.name}-{one.partition_index}"
                         raise error_for(
-                            one.error_code, f"committing for group {group_id!r}, {place}: {error_for(one.error_code)}"
+                            one.error_code, f"commit failed: group {group_id!r}, {place}: {error_for(one.error_code)}"
                         )
         except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
             self._cluster.forget_coordinator(group_id)
             raise
         self._committed |= {tp: place.offset for tp, place in places.items()}
 
-    async def commit_now_and_then(self) -> None:
-        """Every auto_commit_interval_ms, commit what was processed."""
+    async def commit_periodically(self) -> None:
+        """Commit processed records every auto_commit_interval_ms, until cancelled."""
         while True:
             await anyio.sleep(max(self._options.auto_commit_interval_ms, 1) / 1000)
-            await self._commit_quietly(list(self._fetcher.readings), self._group, processed_only=True)
+            await self._auto_commit(list(self._fetcher.states), self._group, processed_only=True)
 
-    async def _commit_quietly(
+    async def _auto_commit(
         self, partitions: Sequence[TopicPartition], group: Group | None, *, processed_only: bool
     ) -> None:
-        """What has changed since the last commit; an error is logged, as the next commit makes up for it."""
+        """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them."""
         places = self._fetcher.positions(processed_only=processed_only)
-        news = {tp: places[tp] for tp in partitions if tp in places and self._committed.get(tp) != places[tp]}
-        if not news or (group is not None and group.membership.generation < 0):
+        changed = {tp: places[tp] for tp in partitions if tp in places and self._committed.get(tp) != places[tp]}
+        if not changed or (group is not None and group.membership.generation < 0):
             return
         try:
-            await self.commit(news, group)
+            await self.commit(changed, group)
         except KafkaError as error:
-            _logger.warning("automatic commit of group %r failed: %s", self._options.group_id, error)
+            _logger.warning("auto-commit failed: group %r: %s", self._options.group_id, error)

@@ -1,7 +1,8 @@
-"""Who of a group reads which partitions: range, roundrobin and cooperative-sticky, as the JVM client has them. Pure.
+"""The partition assignors range, roundrobin and cooperative-sticky, as in the JVM client, and their wire format.
 
-A group's leader runs one of them over what the members say. Names, metadata and order of members are those of
-Kafka's own assignors, so that Python and Java members can share a group, whoever leads it.
+A group's leader runs one of them on the members' subscriptions. Names, metadata and the order of members are those of
+Kafka's assignors, so that Python and Java members can share a group with a leader of either kind. The interface is in
+`client/assignor.py`. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _GENERATION = struct.Struct(">i")
 
 
 class RangeAssignor:
-    """Topic by topic, each member a run of neighbouring partitions (Kafka's `RangeAssignor`)."""
+    """Per topic, a range of consecutive partitions for each member (Kafka's `RangeAssignor`)."""
 
     name = "range"
     cooperative = False
@@ -49,7 +50,7 @@ class RangeAssignor:
 
 
 class RoundRobinAssignor:
-    """All partitions of all topics dealt out in turn (Kafka's `RoundRobinAssignor`)."""
+    """All partitions of all topics in turn (Kafka's `RoundRobinAssignor`)."""
 
     name = "roundrobin"
     cooperative = False
@@ -72,10 +73,10 @@ class RoundRobinAssignor:
 
 
 class CooperativeStickyAssignor:
-    """Balanced, and as few partitions as possible change hands, in two steps: first given up, then given.
+    """Balanced, with as few moves as possible, in two steps: first revoked, then assigned.
 
-    Kafka's `CooperativeStickyAssignor` (KIP-429): a partition that some member still owns is given to nobody in
-    this generation if it shall move; its owner notices, gives it up and joins again.
+    Kafka's `CooperativeStickyAssignor` (KIP-429): a partition that is to move and still has an owner is assigned to
+    no member in this generation; its owner revokes it and joins again.
     """
 
     name = "cooperative-sticky"
@@ -95,7 +96,7 @@ class CooperativeStickyAssignor:
     def _owners(
         partition_counts: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> dict[TopicPartition, str]:
-        """Who owns what, by the word of the newest generation; what two of it claim belongs to nobody."""
+        """The owner of each partition in the newest generation; none if two of its members claim it."""
         claims: dict[TopicPartition, tuple[int, str | None]] = {}
         for member in in_order(members):
             subscription = members[member]
@@ -151,7 +152,7 @@ ASSIGNORS: dict[str, Assignor] = {
 
 
 def in_order(members: Mapping[str, Subscription]) -> list[str]:
-    """Members as Kafka sorts them: static ones by their instance id, then the others by member id."""
+    """Members in Kafka's order: static members by instance id, then the others by member id."""
 
     def key(member: str) -> tuple[bool, str]:
         instance_id = members[member].instance_id
@@ -169,7 +170,7 @@ def _all_partitions(partition_counts: Mapping[str, int]) -> list[TopicPartition]
 
 
 def _generation_of(subscription: Subscription) -> int:
-    """From the subscription itself, or from the assignor's data, where older Java members have it."""
+    """The generation of the subscription, or of the assignor's user data, where older Java members put it."""
     if subscription.generation >= 0 or not subscription.user_data:
         return subscription.generation
     if len(subscription.user_data) < _GENERATION.size:
@@ -178,7 +179,7 @@ def _generation_of(subscription: Subscription) -> int:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """As it travels in a JoinGroup request."""
+    """A subscription as JoinGroup's protocol metadata."""
     owned = [
         SubscriptionTopicPartition(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(subscription.owned).items()
@@ -194,7 +195,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscription:
-    """What another member sent, of whatever version. Raises MalformedMessage."""
+    """A subscription of any version. Raises MalformedMessage."""
     version = min(_version_of(data), _SUBSCRIPTION_VERSION)
     message = decode(ConsumerProtocolSubscription, version, data, 2)
     return Subscription(
@@ -208,7 +209,7 @@ def decode_subscription(data: bytes, instance_id: str | None = None) -> Subscrip
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    """As it travels in a SyncGroup request."""
+    """An assignment as SyncGroup carries it."""
     topics = [
         AssignmentTopicPartition(topic=topic, partitions=numbers)
         for topic, numbers in _by_topic(partitions).items()
@@ -218,7 +219,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """What the leader decided for this member; nothing at all means no partitions. Raises MalformedMessage."""
+    """An assignment of any version; empty data means no partitions. Raises MalformedMessage."""
     if not data:
         return []
     version = min(_version_of(data), _ASSIGNMENT_VERSION)

@@ -1,7 +1,7 @@
-"""Drives a `Membership`: joins, keeps the heart beating, joins again when the group changes, leaves at the end.
+"""The background task of a consumer in a group: sends `Membership`'s requests, heartbeats, rejoins and leaves.
 
-It runs as a task of its own, on a connection of its own, as the coordinator makes a JoinGroup wait. What a new
-generation means for the consumer goes through its `Member` interface.
+The task uses a separate connection, as the coordinator delays JoinGroup responses. It notifies the consumer of
+assignments through the `Member` interface.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import anyio
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.groups.membership import Membership, Next, State
+from minikafka.client.groups.membership import ErrorAction, Membership, State
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest
@@ -25,38 +25,39 @@ _logger = logging.getLogger("minikafka.client.consumer")
 _PURPOSE = "group"
 _LEAVE_TIMEOUT_MS = 3_000
 _GRACE_MS = 5_000
+"""Added to the rebalance timeout when waiting for JoinGroup and SyncGroup responses."""
 
 
 class Member(Protocol):
-    """The consumer, as its group sees it."""
+    """The interface through which a group notifies its consumer."""
 
     async def subscribed_topics(self) -> Sequence[str]:
-        """Names of existing or expected topics, fresh."""
+        """The names of subscribed topics, from refreshed metadata."""
         ...
 
     async def partition_counts(self, topics: Sequence[str]) -> Mapping[str, int]:
-        """Of those that exist."""
+        """The number of partitions of each topic that exists."""
         ...
 
-    async def give_up(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
-        """These are read no more; `lost`: somebody else may have them already, commits would be refused."""
+    async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        """Stop consuming these. `lost`: other members may have them already, and commits would be rejected."""
         ...
 
-    async def take(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
-        """These are new; `everything` is what this member has now."""
+    async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
+        """Consume `added`; `everything` is the whole assignment."""
         ...
 
-    def is_slow(self) -> bool:
-        """Whether the user has not asked for records for longer than max_poll_interval_ms."""
+    def is_poll_overdue(self) -> bool:
+        """Whether the user has not requested records for longer than max_poll_interval_ms."""
         ...
 
     def fail(self, error: KafkaError) -> None:
-        """The membership has ended with an error that only the user can do something about."""
+        """Report a fatal error, with which the membership has ended, to the user."""
         ...
 
 
 class Group:
-    """A consumer's membership at work."""
+    """Runs a consumer's membership of a group."""
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
         self.membership = Membership(options)
@@ -69,92 +70,92 @@ class Group:
         self._known: list[TopicPartition] = []
 
     def rejoin(self) -> None:
-        """The subscription, or the topics behind it, have changed."""
+        """Join again: the subscription or its topics have changed."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled, or until an error that the user has to see."""
+        """Run until cancelled or until a fatal error, which is reported to the member."""
         while True:
             try:
-                await (self._beat() if self.membership.state is State.STABLE else self._join())
+                await (self._heartbeat() if self.membership.state is State.STABLE else self._join())
                 self._failures = 0
             except KafkaError as error:
-                what = self.membership.failed(error)
-                if what is Next.FAIL and not error.retriable:
-                    await self._lose()
+                action = self.membership.failed(error)
+                if action is ErrorAction.FAIL and not error.retriable:
+                    await self._lose_partitions()
                     self._member.fail(error)
                     return
-                await self._react(what, error)
+                await self._react(action, error)
 
-    async def _react(self, what: Next, error: KafkaError) -> None:
-        if what is Next.JOIN_ANEW:
-            await self._lose()
-        elif what is not Next.JOIN_AGAIN:
+    async def _react(self, action: ErrorAction, error: KafkaError) -> None:
+        if action is ErrorAction.REJOIN_AS_NEW:
+            await self._lose_partitions()
+        elif action is not ErrorAction.REJOIN:
             self._cluster.forget_coordinator(self.membership.group_id)
-            _logger.info("group %r: %s", self.membership.group_id, error)
+            _logger.info("group request failed, retrying: group %r: %s", self.membership.group_id, error)
             await anyio.sleep(self._backoff.delay_ms(self._failures) / 1000)
             self._failures += 1
 
-    async def _lose(self) -> None:
+    async def _lose_partitions(self) -> None:
         lost, self.membership.owned = self._known, []
         self._known = []
         if lost:
-            await self._member.give_up(lost, lost=True)
+            await self._member.partitions_revoked(lost, lost=True)
 
     async def _join(self) -> None:
         membership = self.membership
         self._changed = anyio.Event()
         if not membership.cooperative and self._known:
             gone, self._known, membership.owned = self._known, [], []
-            await self._member.give_up(gone, lost=False)
+            await self._member.partitions_revoked(gone, lost=False)
         topics = await self._member.subscribed_topics()
         wait_ms = self._options.max_poll_interval_ms + _GRACE_MS
-        membership.joined(await self._ask(membership.join_request(topics), wait_ms))
+        membership.joined(await self._request(membership.join_request(topics), wait_ms))
         counts: Mapping[str, int] = {}
-        if membership.leads:
+        if membership.is_leader:
             counts = await self._member.partition_counts(membership.group_topics)
-        share = membership.synced(await self._ask(membership.sync_request(counts), wait_ms))
-        await self._apply(share)
+        assigned = membership.synced(await self._request(membership.sync_request(counts), wait_ms))
+        await self._apply(assigned)
 
-    async def _apply(self, share: list[TopicPartition]) -> None:
-        """The new generation's share; what has to be given up under a cooperative protocol needs another round."""
+    async def _apply(self, assigned: list[TopicPartition]) -> None:
+        """Apply the new generation's assignment; partitions revoked under a cooperative protocol require a rejoin."""
         membership, before = self.membership, self._known
-        removed = [tp for tp in before if tp not in share]
-        self._known = membership.owned = share
+        removed = [tp for tp in before if tp not in assigned]
+        self._known = membership.owned = assigned
         if removed:
-            await self._member.give_up(removed, lost=False)
-        await self._member.take([tp for tp in share if tp not in before], share)
+            await self._member.partitions_revoked(removed, lost=False)
+        await self._member.partitions_assigned([tp for tp in assigned if tp not in before], assigned)
         if removed:
             membership.state = State.UNJOINED
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         membership = self.membership
         with anyio.move_on_after(self._options.heartbeat_interval_ms / 1000):
             await self._changed.wait()
             membership.state = State.UNJOINED
             return
-        if self._member.is_slow():
+        if self._member.is_poll_overdue():
             _logger.warning(
-                "group %r: no records were asked for within max_poll_interval_ms (%d ms); leaving the group until"
-                " they are: process faster, take less at a time, or raise it",
+                "poll interval exceeded, leaving the group until the next poll: group %r, max_poll_interval_ms %d;"
+                " process records faster, reduce max_poll_records or raise max_poll_interval_ms",
                 membership.group_id,
                 self._options.max_poll_interval_ms,
             )
             await self.leave()
-            await self._lose()
-            while self._member.is_slow():
+            await self._lose_partitions()
+            while self._member.is_poll_overdue():
                 await anyio.sleep(self._options.heartbeat_interval_ms / 1000)
             return
-        response = await self._ask(membership.heartbeat_request(), self._options.session_timeout_ms)
+        response = await self._request(membership.heartbeat_request(), self._options.session_timeout_ms)
         if response.error_code:
             raise error_for(response.error_code, f"group {membership.group_id!r}: {error_for(response.error_code)}")
 
-    async def _ask(self, request: Any, timeout_ms: float) -> Any:
+    async def _request(self, request: Any, timeout_ms: float) -> Any:
         node_id = await self._cluster.coordinator(self.membership.group_id)
         return await self._cluster.request(request, node_id, purpose=_PURPOSE, timeout_ms=timeout_ms)
 
     async def leave(self) -> None:
-        """Leave the group, so that the others need not wait for this member's session to end."""
+        """Leave the group, so that its partitions are reassigned before this member's session times out."""
         try:
             node_id = await self._cluster.coordinator(self.membership.group_id)
             connection = await self._cluster.connection(node_id)
@@ -162,5 +163,5 @@ class Group:
             if request is not None:
                 await connection.request(request, timeout_ms=_LEAVE_TIMEOUT_MS)
         except KafkaError as error:
-            _logger.info("group %r: leaving failed: %s", self.membership.group_id, error)
+            _logger.info("leaving the group failed: group %r: %s", self.membership.group_id, error)
         self.membership.reset()

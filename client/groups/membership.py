@@ -1,5 +1,6 @@
-"""A consumer's membership of a group by the classic protocol (KIP-62, 345, 394, 429). Pure: it builds requests and
-reads answers; `group.py` sends them.
+"""A consumer's membership of a group under the classic protocol (KIP-62, 345, 394, 429): a state machine. Pure.
+
+It builds requests and handles responses; `group_session.py` sends them.
 
     UNJOINED ──join──► JOINING ──ok──► SYNCING ──ok──► STABLE
         ▲                 │ error         │ error        │ REBALANCE_IN_PROGRESS, subscription changed
@@ -48,26 +49,26 @@ class State(Enum):
     STABLE = "stable"
 
 
-class Next(Enum):
-    """What an error asks for."""
+class ErrorAction(Enum):
+    """The reaction to an error."""
 
-    JOIN_AGAIN = "join again"
-    JOIN_ANEW = "join as a new member: the partitions are lost"
-    FIND_COORDINATOR = "find the coordinator, then go on"
-    FAIL = "tell the user"
+    REJOIN = "join again"
+    REJOIN_AS_NEW = "join as a new member; the partitions are lost"
+    FIND_COORDINATOR = "find the coordinator and retry"
+    FAIL = "report the error to the user"
 
 
-_NEXT = {
-    ErrorCode.REBALANCE_IN_PROGRESS: Next.JOIN_AGAIN,
-    ErrorCode.MEMBER_ID_REQUIRED: Next.JOIN_AGAIN,
-    ErrorCode.UNKNOWN_MEMBER_ID: Next.JOIN_ANEW,
-    ErrorCode.ILLEGAL_GENERATION: Next.JOIN_ANEW,
-    ErrorCode.NOT_COORDINATOR: Next.FIND_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Next.FIND_COORDINATOR,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Next.FIND_COORDINATOR,
-    ErrorCode.NETWORK_EXCEPTION: Next.FIND_COORDINATOR,
-    ErrorCode.REQUEST_TIMED_OUT: Next.FIND_COORDINATOR,
-    ErrorCode.BROKER_NOT_AVAILABLE: Next.FIND_COORDINATOR,
+_ERROR_ACTIONS = {
+    ErrorCode.REBALANCE_IN_PROGRESS: ErrorAction.REJOIN,
+    ErrorCode.MEMBER_ID_REQUIRED: ErrorAction.REJOIN,
+    ErrorCode.UNKNOWN_MEMBER_ID: ErrorAction.REJOIN_AS_NEW,
+    ErrorCode.ILLEGAL_GENERATION: ErrorAction.REJOIN_AS_NEW,
+    ErrorCode.NOT_COORDINATOR: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorAction.FIND_COORDINATOR,
+    ErrorCode.BROKER_NOT_AVAILABLE: ErrorAction.FIND_COORDINATOR,
 }
 
 
@@ -75,8 +76,8 @@ class Membership:
     """One member.
 
     Attributes:
-        owned: the partitions that this member has, as the group knows it.
-        leads: whether this member's assignor decides in this generation.
+        owned: the partitions assigned to this member, as reported in JoinGroup.
+        is_leader: whether this member computes the assignment of the current generation.
     """
 
     def __init__(self, options: ConsumerOptions) -> None:
@@ -86,7 +87,7 @@ class Membership:
         self.member_id = ""
         self.generation = -1
         self.owned: list[TopicPartition] = []
-        self.leads = False
+        self.is_leader = False
         self.protocol = ""
         self.members: dict[str, Subscription] = {}
         self._options = options
@@ -99,11 +100,11 @@ class Membership:
 
     @property
     def cooperative(self) -> bool:
-        """Whether partitions are kept while joining: only if all assignors can do that, as in Kafka."""
+        """Whether partitions are kept while joining: only if all assignors are cooperative, as in Kafka."""
         return all(assignor.cooperative for assignor in self._assignors.values())
 
     def join_request(self, topics: Sequence[str]) -> JoinGroupRequest:
-        """Ask for a place in the next generation."""
+        """The request to join the next generation."""
         self.state = State.JOINING
         protocols = [
             JoinGroupRequestProtocol(
@@ -130,7 +131,7 @@ class Membership:
         )
 
     def joined(self, response: JoinGroupResponse) -> None:
-        """Take in the answer; `sync_request` comes next. Raises the KafkaError that it is."""
+        """Handle the response; `sync_request` comes next. Raises the response's KafkaError."""
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
         if response.error_code:
@@ -139,7 +140,7 @@ class Membership:
         self.member_id = response.member_id
         self.generation = response.generation_id
         self.protocol = response.protocol_name or ""
-        self.leads = response.leader == response.member_id
+        self.is_leader = response.leader == response.member_id
         self.members = {
             one.member_id: _subscription(bytes(one.metadata), one.group_instance_id)
             for one in response.members
@@ -147,18 +148,18 @@ class Membership:
 
     @property
     def group_topics(self) -> list[str]:
-        """What the leader has to know the partition counts of."""
+        """All topics of the members, whose partition counts the leader needs."""
         return sorted({topic for member in self.members.values() for topic in member.topics})
 
     def sync_request(self, partition_counts: Mapping[str, int]) -> SyncGroupRequest:
-        """Ask for this member's share; the leader sends everyone's along."""
+        """The request for this member's assignment; the leader's contains the assignments of all members."""
         assignments: list[SyncGroupRequestAssignment] = []
-        if self.leads and self.members:
+        if self.is_leader and self.members:
             known = {name: partition_counts[name] for name in self.group_topics if name in partition_counts}
-            shares = self._assignors[self.protocol].assign(known, self.members)
+            assigned = self._assignors[self.protocol].assign(known, self.members)
             assignments = [
-                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(share))
-                for member, share in shares.items()
+                SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
+                for member, partitions in assigned.items()
             ]
         return SyncGroupRequest(
             group_id=self.group_id,
@@ -171,16 +172,16 @@ class Membership:
         )
 
     def synced(self, response: SyncGroupResponse) -> list[TopicPartition]:
-        """This member's partitions in the new generation. Raises the KafkaError that the answer is."""
+        """Handle the response: this member's partitions in the new generation. Raises the response's KafkaError."""
         if response.error_code:
             raise self._error(response.error_code)
         try:
-            share = decode_assignment(bytes(response.assignment))
+            assigned = decode_assignment(bytes(response.assignment))
         except MalformedMessage as error:
-            text = f"group {self.group_id!r}: the leader sent what is no assignment: {error}"
+            text = f"group {self.group_id!r}: malformed assignment from the group leader: {error}"
             raise InconsistentGroupProtocolError(text) from error
         self.state = State.STABLE
-        return share
+        return assigned
 
     def heartbeat_request(self) -> HeartbeatRequest:
         return HeartbeatRequest(
@@ -191,7 +192,7 @@ class Membership:
         )
 
     def leave_request(self, version: int) -> LeaveGroupRequest | None:
-        """Say good-bye; None for a static member, whose place is kept (KIP-345), and for who is no member."""
+        """The request to leave; None for a static member, which keeps its place (KIP-345), and for a non-member."""
         if not self.member_id or self._options.group_instance_id is not None:
             return None
         if version < _FIRST_VERSION_WITH_MEMBERS:
@@ -202,17 +203,17 @@ class Membership:
     def _error(self, code: int) -> KafkaError:
         return error_for(code, f"group {self.group_id!r}: {error_for(code)}")
 
-    def failed(self, error: KafkaError) -> Next:
-        """What to do after an error in any answer."""
-        what = _NEXT.get(error.code, Next.FAIL)
-        if what is Next.JOIN_ANEW:
+    def failed(self, error: KafkaError) -> ErrorAction:
+        """Update the state after an error in a response; return what to do."""
+        action = _ERROR_ACTIONS.get(error.code, ErrorAction.FAIL)
+        if action is ErrorAction.REJOIN_AS_NEW:
             self.reset(keep_id=error.code == ErrorCode.ILLEGAL_GENERATION)
-        elif what is Next.JOIN_AGAIN or self.state in (State.JOINING, State.SYNCING):
+        elif action is ErrorAction.REJOIN or self.state in (State.JOINING, State.SYNCING):
             self.state = State.UNJOINED
-        return what
+        return action
 
     def reset(self, *, keep_id: bool = False) -> None:
-        """Nothing of the last generation holds any more."""
+        """Forget the last generation and its assignment."""
         self.state = State.UNJOINED
         self.generation = -1
         self.owned = []
@@ -221,7 +222,7 @@ class Membership:
 
 
 def _subscription(metadata: bytes, instance_id: str | None) -> Subscription:
-    """What a member said; who talks nonsense gets nothing, and the others their share."""
+    """A member's subscription; a member with a malformed one gets no partitions, the others get theirs."""
     try:
         return decode_subscription(metadata, instance_id)
     except MalformedMessage:

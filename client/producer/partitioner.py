@@ -1,6 +1,7 @@
-"""Which partition a record goes to: murmur2 of its key as the JVM client computes it, or a sticky choice without.
+"""Chooses partitions for records: by the key's murmur2 hash as in the JVM client, or sticky for records without a key.
 
-A custom partitioner is any callable `(topic, key, value, partition_count) -> partition`.
+murmur2 exists twice, for one key and, with numpy, for many at once; a test holds the two equal. A custom partitioner is
+a callable `(topic, key, value, partition_count) -> partition`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition that Kafka's default partitioner gives a key."""
+    """The partition that Kafka's default partitioner chooses for a key."""
     if len(key) <= _CACHED_KEY_SIZE_MAX:
         return _positive_murmur2(key) % partition_count
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
@@ -40,12 +41,12 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _positive_murmur2(key: bytes) -> int:
-    """Keys come again and again, and the hash is slow in Python."""
+    """Cached, as keys recur and the hash is slow in Python."""
     return murmur2(key) & 0x7FFFFFFF
 
 
 def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int]:
-    """`partition_for_key` of each, by numpy where that is installed."""
+    """`partition_for_key` of each key, computed with numpy if it is installed."""
     try:
         import numpy as np
     except ImportError:
@@ -60,7 +61,7 @@ def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int
 
 
 def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> Any:
-    """The hashes of `count` keys of `size` bytes that stand one behind another."""
+    """The `murmur2` hashes of `count` concatenated keys of `size` bytes each."""
     import numpy as np
 
     table = np.frombuffer(joined, np.uint8).reshape(count, size)
@@ -81,11 +82,11 @@ def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> Any:
 
 
 class StickyChoice:
-    """The partition for records without a key: the same until a batch's worth of bytes went there (KIP-794).
+    """The partition for records without a key: the same one until it has received `batch_size` bytes (KIP-794).
 
     Attributes:
-        partition: where the next record goes, while `left` is above 0; else ask `renew` first.
-        left: the bytes that may still go there; whoever sends takes theirs off.
+        partition: the current choice; valid while `left` is positive, else call `renew` first.
+        left: the bytes that may still be sent to it; the caller subtracts the size of each record.
     """
 
     __slots__ = ("_random", "_size", "left", "partition")
@@ -97,12 +98,12 @@ class StickyChoice:
         self._random = random
 
     def renew(self, available: Sequence[int]) -> None:
-        """Choose another partition among those that have a leader, none being empty."""
+        """Choose another partition among `available`, which must not be empty."""
         others = [one for one in available if one != self.partition] or available
         self.partition = self._random.choice(others)
         self.left = self._size
 
     def leaders_changed(self, available: Sequence[int]) -> None:
-        """Leave a partition that has no leader now."""
+        """Abandon the current choice if it has no leader any more."""
         if self.partition not in available:
             self.left = 0

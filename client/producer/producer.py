@@ -1,11 +1,12 @@
-"""The producer: records go into batches at once, batches go to leaders in the background.
+"""The producer's public class: appends records to batches, which a background task sends to leaders.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         delivery = await producer.send("flights", b"…", key=b"N14228")
         where = await delivery              # RecordMetadata(topic, partition, offset, timestamp)
 
-`send` only waits when `buffer_memory` is full; the record is on its way when it returns, and the `Delivery` tells,
-to whoever asks, what became of it. Leaving the block normally waits until everything is delivered.
+`send` only waits for a topic's metadata and while `buffer_memory` is full. It returns a `Delivery`: await it for the
+result. Leaving the block normally waits until all records are delivered. Batches are kept in
+`record_accumulator.py` and sent by `sender.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TIMESTAMP_MAX = (1 << 63) - 1
 
 
 class _Target:
-    """A topic as `send` needs it."""
+    """A topic's lanes and sticky partition, for `send`."""
 
     __slots__ = ("available", "lanes", "partition_count", "sticky", "topic")
 
@@ -50,20 +51,21 @@ class _Target:
 
 
 class Producer(ClusterClient):
-    """Sends records.
+    """Produces records to Kafka.
 
     Args:
-        options: Kafka's producer settings with underscores, see `ProducerOptions`: bootstrap_servers, client_id, acks
-            ("all"), linger_ms (5), batch_size (262,144: of uncompressed bytes), compression_type ("none"),
-            buffer_memory, max_request_size, enable_idempotence (True), delivery_timeout_ms, request_timeout_ms,
-            max_block_ms, retries, partitioner, key_serializer, value_serializer …
+        bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
+        options: Kafka's producer settings with underscores, see `ProducerOptions`: client_id, acks, linger_ms,
+            batch_size (of uncompressed bytes), compression_type, buffer_memory, max_request_size,
+            enable_idempotence, delivery_timeout_ms, request_timeout_ms, max_block_ms, retries, partitioner,
+            key_serializer, value_serializer …
         seams: clock, randomness and network, for tests.
 
-    Raises InvalidOption, and on entering NetworkError where no broker can be reached.
+    Raises InvalidOption, and on entering NetworkError if no broker can be reached.
 
-    Cancellation. A cancelled `send` has either queued the record or not touched it; records that are queued stay
-    queued. When the block is left by an exception or cancelled, what is not yet delivered is given up:
-    deliveries raise NetworkError, and only the broker knows which of them it has.
+    Cancellation. A cancelled `send` has either queued the record or not; queued records stay queued. If the block
+    is left by an exception or by cancellation, undelivered records are dropped: their deliveries raise
+    NetworkError, although the broker may have appended some of them.
     """
 
     def __init__(
@@ -96,10 +98,10 @@ class Producer(ClusterClient):
         """Queue a record.
 
         Args:
-            value, key: bytes or None, or what the serializers take.
-            partition: by default the partitioner's choice: murmur2 of the key as in the JVM client, or a sticky
-                one without.
-            timestamp_ms: the record's time, by default now.
+            value, key: bytes or None, or objects that the serializers accept.
+            partition: by default chosen by the partitioner: by the key's murmur2 hash as in the JVM client, or
+                sticky without a key.
+            timestamp_ms: the record's timestamp, by default the current time.
             on_delivery: called with (RecordMetadata, None) or (None, KafkaError).
 
         Raises:
@@ -149,7 +151,7 @@ class Producer(ClusterClient):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> list[Delivery]:
-        """Queue many records of one topic, in order; quicker than as many times `send`, which it is otherwise."""
+        """Queue many records of one topic, in order; as `send` for each, but faster."""
         deliveries: list[Delivery] = []
         hashed = keys and partition is None and self._options.partitioner is None and None not in keys
         for start in range(0, len(values), _SENDS_PER_CHECKPOINT):
@@ -168,23 +170,23 @@ class Producer(ClusterClient):
         return deliveries
 
     def value_bytes(self, value: Any) -> bytes | None:
-        """A value as it is sent. Raises TypeError."""
+        """A value, serialized. Raises TypeError."""
         return value if type(value) is bytes else _blob(value, self._options.value_serializer, "value")
 
     def key_bytes(self, key: Any) -> bytes | None:
-        """A key as it is sent. Raises TypeError."""
+        """A key, serialized. Raises TypeError."""
         return key if type(key) is bytes or key is None else _blob(key, self._options.key_serializer, "key")
 
     async def flush(self) -> None:
-        """Send what is queued without lingering, and wait until the fate of all of it is known.
+        """Send all queued records without lingering, and wait until each is delivered or has failed.
 
-        What failed says so in its delivery. Cancellation ends the wait and nothing else.
+        Failures are raised by the records' deliveries. Cancellation only ends the wait.
         """
         sender = self._running()
-        with sender.hurry():
+        with sender.flushing():
             for batch in list(self._accumulator.unfinished()):
                 await batch.wait()
-        await sender.see_off()
+        await sender.confirm_unanswered()
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
@@ -242,7 +244,7 @@ class Producer(ClusterClient):
         return Delivery(batch, index)
 
     def _choose(self, target: _Target, key: bytes | None, value: bytes | None, partition: int | None) -> int:
-        """The sender's own choice, that of the partitioner, or the key's. Raises ValueError."""
+        """The partition requested, that of the partitioner, or that of the key. Raises ValueError."""
         if partition is None:
             if self._options.partitioner is None:
                 return partition_for_key(key or b"", target.partition_count)
@@ -252,7 +254,7 @@ class Producer(ClusterClient):
         return partition
 
     async def _prepare(self, topic: str) -> _Target:
-        """The topic's target, when there is room for a record. Raises RequestTimedOutError."""
+        """The topic's target, once memory is available for a record. Raises RequestTimedOutError."""
         sender = self._running()
         if self._closed:
             raise RuntimeError("this Producer is closed")
@@ -262,13 +264,13 @@ class Producer(ClusterClient):
             known = await self.cluster.topic(topic, self._options.max_block_ms)
             target = self._targets[topic] = self._target(known, None)
         left_s = start + self._options.max_block_ms / 1000 - anyio.current_time()
-        with anyio.move_on_after(left_s), sender.hurry():
+        with anyio.move_on_after(left_s), sender.flushing():
             while self._accumulator.used_bytes >= self._options.buffer_memory:
-                await sender.room()
+                await sender.memory_freed()
             return target
         raise RequestTimedOutError(
-            f"no room for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
-            f" {self._options.buffer_memory} bytes is full, brokers take less than is sent"
+            f"no memory for a record within {self._options.max_block_ms} ms (max_block_ms): buffer_memory of"
+            f" {self._options.buffer_memory} bytes is full, as records are sent faster than brokers accept them"
         )
 
     def _target(self, topic: Topic, before: _Target | None) -> _Target:
@@ -279,7 +281,7 @@ class Producer(ClusterClient):
         return target
 
     def _update_targets(self) -> None:
-        """Metadata has changed."""
+        """Handle changed metadata."""
         for name, before in list(self._targets.items()):
             topic = self.cluster.metadata.topics.get(name)
             if topic is None or topic is before.topic:
@@ -306,13 +308,13 @@ class Producer(ClusterClient):
         finally:
             left = sum(len(batch.values) for batch in self._accumulator.unfinished())
             if left:
-                _logger.warning("closed with %d records not delivered", left)
+                _logger.warning("producer closed with undelivered records: %d", left)
             closed: KafkaError = NetworkError("the producer was closed before the record was delivered")
             self._accumulator.fail_all(closed)
 
 
 def _blob(value: Any, serializer: Any, what: str) -> bytes | None:
-    """What is not bytes yet."""
+    """A key or value as bytes, serialized if there is a serializer. Raises TypeError."""
     if serializer is not None:
         value = serializer(value)
     if value is None or type(value) is bytes:
@@ -326,7 +328,7 @@ def _blob(value: Any, serializer: Any, what: str) -> bytes | None:
 
 
 def _checked(headers: Headers) -> Headers:
-    """Headers as they are sent. Raises TypeError."""
+    """Headers as a tuple. Raises TypeError."""
     for name, value in headers:
         if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
             raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")

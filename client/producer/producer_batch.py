@@ -1,4 +1,4 @@
-"""A producer's batch on its way, and the handle by which the sender of a record learns what became of it."""
+"""A batch of records from the first `send` until it is delivered (`PendingBatch`), and the `Delivery` of one record."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from minikafka.protocol.records.record import Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 BATCH_OVERHEAD_BYTES = 61
-"""A batch's header."""
-
-
+"""The size of a batch's header."""
 SEQUENCE_COUNT = 1 << 31
-"""Sequence numbers follow 2^31-1 with 0."""
+"""Sequence numbers wrap from 2^31-1 to 0."""
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record lies now; `offset` is -1 where the broker did not say (acks=0, or a repeated delivery)."""
+    """The position of a delivered record; `offset` is -1 if it is unknown (acks=0, or a duplicate delivery)."""
 
     topic: str
     partition: int
@@ -32,11 +30,11 @@ class RecordMetadata(NamedTuple):
 
 
 OnDelivery = Callable[["RecordMetadata | None", "KafkaError | None"], None]
-"""Called with one of the two once the fate of a record is known."""
+"""Called with one of the two when the record was delivered or has failed."""
 
 
 class PendingBatch:
-    """Records for one partition, by column, from the first `append` until all is known about them."""
+    """Records for one partition, by column, from the first record until delivery or failure."""
 
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
@@ -67,7 +65,7 @@ class PendingBatch:
         self.base_offset = self.append_time = -1
 
     def encode(self, codec: Codec, level: int | None) -> bytes:
-        """The bytes to send."""
+        """The batch as it is sent."""
         count = len(self.values)
         return encode_columns(
             self.keys if self.keys.count(None) < count else None,
@@ -82,13 +80,13 @@ class PendingBatch:
         )
 
     def succeed(self, base_offset: int, append_time: int) -> None:
-        """The broker has it; `append_time` (ms) is -1 where records keep their own times."""
+        """Complete the batch; `append_time` (ms) is -1 if records keep their own timestamps (CreateTime)."""
         self.base_offset = base_offset
         self.append_time = append_time
         self._finish()
 
     def fail(self, error: KafkaError) -> None:
-        """It will not be delivered, or nobody can tell."""
+        """Complete the batch with an error; the broker may have appended it all the same."""
         self.error = error
         self._finish()
 
@@ -97,14 +95,14 @@ class PendingBatch:
         for index, callback in self.callbacks:
             try:
                 callback(None if self.error else self.metadata(index), self.error)
-            except Exception:  # The user's code must not stop the delivery of other records.
-                _logger.exception("on_delivery of a record for %s-%d failed", self.topic, self.partition)
+            except Exception:  # An error of the user's code must not affect other records.
+                _logger.exception("on_delivery callback failed: record for %s-%d", self.topic, self.partition)
         for waiter in self.waiters:
             waiter()
         self.waiters.clear()
 
     def metadata(self, index: int) -> RecordMetadata:
-        """Where the record that was appended as number `index` lies. Raises the error that it met."""
+        """The metadata of record number `index`. Raises the batch's KafkaError."""
         for half in self.halves:
             if index < len(half.values):
                 return half.metadata(index)
@@ -116,7 +114,7 @@ class PendingBatch:
         return RecordMetadata(self.topic, self.partition, offset, timestamp)
 
     def split(self) -> list[PendingBatch]:
-        """Two batches with the same records and sequence numbers; this one is done when both are."""
+        """Two batches with the same records and sequence numbers; this batch is done when both are."""
         middle = len(self.values) // 2
         body_bytes = self.size_bytes - BATCH_OVERHEAD_BYTES
         first_bytes = body_bytes * middle // len(self.values)
@@ -145,7 +143,7 @@ class PendingBatch:
             self._finish()
 
     async def wait(self) -> None:
-        """Until its fate is known. Cancellation leaves it on its way."""
+        """Wait until the batch is delivered or has failed. Cancellation does not withdraw it."""
         if not self.done:
             event = anyio.Event()
             self.waiters.append(event.set)
@@ -153,9 +151,9 @@ class PendingBatch:
 
 
 class Delivery:
-    """What `Producer.send` returns: `await` it for the record's `RecordMetadata`, or leave it.
+    """The result of `Producer.send`: `await` it for the record's `RecordMetadata`, or ignore it.
 
-    Awaiting raises the KafkaError that the record met. Cancelling the wait does not take the record back.
+    Awaiting raises the delivery's KafkaError. Cancelling the wait does not withdraw the record.
     """
 
     __slots__ = ("_batch", "_index")
@@ -166,17 +164,17 @@ class Delivery:
 
     @property
     def done(self) -> bool:
-        """Whether the record's fate is known."""
+        """Whether the record was delivered or has failed."""
         return self._batch.done
 
     def result(self) -> RecordMetadata:
-        """As awaiting, once `done`. Raises RuntimeError before."""
+        """The same result as awaiting, without waiting. Raises RuntimeError if not `done`."""
         if not self._batch.done:
-            raise RuntimeError("the record is still on its way: await the delivery, or flush the producer")
+            raise RuntimeError("the record is not delivered yet: await the delivery, or flush the producer")
         return self._batch.metadata(self._index)
 
     async def wait(self) -> None:
-        """Until the record's fate is known, good or bad."""
+        """Wait until the record is delivered or has failed; does not raise its error."""
         await self._batch.wait()
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:

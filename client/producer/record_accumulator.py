@@ -1,15 +1,15 @@
-"""Where a producer's records wait: batches per partition, their order, their sequence numbers. Pure.
+"""Buffers a producer's records in batches per partition, keeps the batches' order and assigns sequence numbers. Pure.
 
-The life of a batch: *open* (takes records) → *queued* (full, or `linger_ms` has passed) → *in flight* → done, or
-back to *queued* for another try. A `Lane` is one partition's row of batches. Whatever happens, batches of a lane are
-sent in the order in which they were opened; times are seconds on the caller's clock.
+The states of a batch: *open* (accepts records) → *queued* (full, or `linger_ms` has passed) → *in flight* → done, or
+back to *queued* for a retry. A `Lane` is the queue of one partition's batches. Batches of a lane are always sent in the
+order in which they were opened. Times are seconds on the caller's clock.
 
-Idempotence. A batch gets its sequence numbers when it is first sent and keeps them in every retry. While a batch is
-being retried nothing else of its lane is in flight. When the broker finds that numbers are missing before the oldest
-batch of a lane, or has forgotten the producer, the lane waits until nothing is in flight, takes a raised producer epoch
-and numbers everything that waits from 0 again (KIP-360). Only then: a batch whose fate is unknown may well be in the
-log, and under new numbers the broker would not know it again. The first batch of an epoch goes alone, as a broker that
-knows nothing of a producer takes any number for its first: the second batch, should the first be refused.
+Idempotence. A batch gets its sequence numbers when it is first sent, and keeps them in every retry. While a batch is
+being retried nothing else of its lane is in flight. If the broker reports a gap before the oldest batch of a lane, or
+has lost the producer's state, the lane waits until nothing is in flight, bumps the producer epoch and renumbers all
+waiting batches from 0 (KIP-360). It must wait because a batch whose result is unknown may have been appended, and the
+broker could not detect the duplicate under new numbers. The first batch of an epoch is sent alone: a broker without
+state for the producer accepts any first sequence number, and would accept the second batch if the first one failed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from minikafka.protocol.errors import (
 )
 
 RECORD_OVERHEAD_BYTES = 21
-"""What a record's lengths, time and offset take at most (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
+"""The maximum size of a record's lengths, timestamp and offset (Kafka's `DefaultRecord.MAX_RECORD_OVERHEAD`)."""
 _EPOCH_MAX = (1 << 15) - 1
 _LOST_STATE = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 
 
 @dataclass(slots=True)
 class ProducerIdentity:
-    """What a broker knows an idempotent producer by."""
+    """The producer id and epoch of an idempotent producer."""
 
     producer_id: int
     epoch: int
@@ -61,7 +61,7 @@ class Lane:
         self.open: PendingBatch | None = None
         self.queue: deque[PendingBatch] = deque()
         self.in_flight: list[PendingBatch] = []
-        self.leader = -1  # to which those in flight were sent
+        self.leader = -1  # The broker that the batches in flight were sent to.
         self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
         self.reset_wanted = False
@@ -72,13 +72,13 @@ class Lane:
         return self.open is None and not self.queue and not self.in_flight
 
     def close_open(self) -> None:
-        """The open batch takes no more."""
+        """Queue the open batch, which accepts no more records."""
         if self.open is not None:
             self.queue.append(self.open)
             self.open = None
 
     def put_back(self, batch: PendingBatch) -> None:
-        """Queue a batch again, at its old place."""
+        """Queue a batch again, in its original position."""
         place = bisect.bisect([one.number for one in self.queue], batch.number)
         self.queue.insert(place, batch)
 
@@ -88,18 +88,18 @@ class Lane:
 
 
 class Accumulator:
-    """All lanes of a producer.
+    """The lanes of all partitions (Kafka's `RecordAccumulator`).
 
     Attributes:
-        used_bytes: what all batches that are not done take of `buffer_memory`.
-        identity: set it before the first `collect` of an idempotent producer; None: one must be asked for.
-        hurried: send open batches without lingering, as memory is short or someone flushes.
+        used_bytes: the part of `buffer_memory` used by batches that are not done.
+        identity: to be set before the first `collect` of an idempotent producer; None: must be requested.
+        flushing: send open batches without lingering, for a flush or because memory is short.
     """
 
     def __init__(self, options: ProducerOptions, backoff: Backoff) -> None:
         self.used_bytes = 0
         self.identity: ProducerIdentity | None = None
-        self.hurried = False
+        self.flushing = False
         self.lanes: dict[tuple[str, int], Lane] = {}
         self._options = options
         self._batch_size = options.batch_size
@@ -109,14 +109,14 @@ class Accumulator:
         self._opened = 0
 
     def lane(self, topic: str, partition: int) -> Lane:
-        """The lane of a partition."""
+        """The lane of a partition, created on first use."""
         lane = self.lanes.get((topic, partition))
         if lane is None:
             lane = self.lanes[topic, partition] = Lane(topic, partition)
         return lane
 
     def open_batch(self, lane: Lane, now: float) -> PendingBatch:
-        """A new batch for a lane that has none open."""
+        """Open a batch for a lane that has no open one."""
         self._opened += 1
         batch = PendingBatch(lane.topic, lane.partition, (self._opened,), now)
         batch.deadline = now + self._options.delivery_timeout_ms / 1000
@@ -126,7 +126,7 @@ class Accumulator:
         return batch
 
     def batch_for(self, lane: Lane, size_bytes: int, now: float) -> PendingBatch:
-        """The open batch for one more record of `size_bytes`, which is counted as added."""
+        """The open batch for one more record of `size_bytes`, whose size is added to the batch."""
         batch = lane.open
         if batch is not None and batch.size_bytes + size_bytes > self._batch_size:
             lane.close_open()
@@ -140,9 +140,9 @@ class Accumulator:
     def collect(
         self, now: float, leader_of: Callable[[str, int], int], can_send: Callable[[int], bool]
     ) -> dict[int, list[PendingBatch]]:
-        """Batches to send now, by leader: one per lane at most, `max_request_size` per leader (or one batch).
+        """Batches to send now, by leader: at most one per lane, and `max_request_size` per leader (or one batch).
 
-        They count as in flight afterwards and have their sequence numbers.
+        They get their sequence numbers and count as in flight from now on.
         """
         requests: dict[int, list[PendingBatch]] = {}
         sizes: dict[int, int] = {}
@@ -152,7 +152,7 @@ class Accumulator:
                 continue
             leader = leader_of(lane.topic, lane.partition)
             if lane.in_flight and leader != lane.leader:
-                continue  # A new leader must not get these before what the old one may have taken.
+                continue  # Keep the order: the old leader may still append the batches in flight.
             size = sizes.get(leader, 0) + batch.size_bytes
             if leader < 0 or not can_send(leader) or (sizes.get(leader) and size > self._options.max_request_size):
                 continue
@@ -163,7 +163,7 @@ class Accumulator:
         return requests
 
     def _next(self, lane: Lane, now: float) -> PendingBatch | None:
-        """The batch that a lane has to send, if any."""
+        """The batch that a lane can send now, or None."""
         if not lane.queue and lane.open is not None and lane.open.values and self._is_due(lane.open, now):
             lane.close_open()
         if lane.reset_wanted and not lane.in_flight:
@@ -178,13 +178,13 @@ class Accumulator:
         return batch
 
     def _is_due(self, batch: PendingBatch, now: float) -> bool:
-        return self.hurried or now - batch.opened_at >= self._linger_s
+        return self.flushing or now - batch.opened_at >= self._linger_s
 
     def _send(self, lane: Lane, batch: PendingBatch) -> None:
         lane.queue.popleft()
         lane.in_flight.append(batch)
         del self._active[lane]
-        self._active[lane] = None  # The others have their turn first.
+        self._active[lane] = None  # Move the lane to the end, so that others are served first.
         batch.attempts += 1
         if self._options.enable_idempotence and batch.base_sequence < 0:
             lane.identity = lane.identity or self.identity
@@ -194,13 +194,13 @@ class Accumulator:
             lane.next_sequence = (lane.next_sequence + len(batch.values)) % SEQUENCE_COUNT
 
     def _restart(self, lane: Lane) -> None:
-        """Number everything that waits from 0, in a new epoch (KIP-360)."""
+        """Renumber all waiting batches from 0 in a new epoch (KIP-360)."""
         lane.reset_wanted = False
         if self.identity is not None:
             if self.identity.epoch < _EPOCH_MAX:
                 self.identity = ProducerIdentity(self.identity.producer_id, self.identity.epoch + 1)
             else:
-                self.identity = None  # The producer asks for a new id.
+                self.identity = None  # The sender requests a new producer id.
         lane.identity = None
         lane.established = False
         lane.next_sequence = 0
@@ -208,19 +208,19 @@ class Accumulator:
             batch.base_sequence = -1
 
     def succeeded(self, batch: PendingBatch, base_offset: int, append_time: int = -1) -> None:
-        """The broker has appended the batch."""
-        lane = self._landed(batch)
+        """Handle a batch that the broker has appended."""
+        lane = self._remove_in_flight(batch)
         lane.established = lane.identity is not None and batch.producer_epoch == lane.identity.epoch
         if not batch.done:
             self._finish(batch)
             batch.succeed(base_offset, append_time)
 
     def failed(self, batch: PendingBatch, error: KafkaError, now: float, *, pause: bool = True) -> None:
-        """The broker refused the batch, or nobody knows whether it has it: try again or give up.
+        """Handle a batch that the broker rejected, or whose result is unknown: retry it or fail it.
 
-        `pause` before the next try, unless it is known that another broker will take it.
+        `pause`: back off before the retry; not needed if the response named a new leader.
         """
-        lane = self._landed(batch)
+        lane = self._remove_in_flight(batch)
         if batch.done:
             return
         if isinstance(error, DuplicateSequenceNumberError):
@@ -233,7 +233,7 @@ class Accumulator:
             batch.not_before = now + self._backoff.delay_ms(batch.attempts - 1) / 1000 if pause else now
             lane.put_back(batch)
         else:
-            self._give_up(batch, error)
+            self._fail_batch(batch, error)
 
     def _may_retry(self, lane: Lane, batch: PendingBatch, error: KafkaError) -> bool:
         if self._options.enable_idempotence and isinstance(error, _LOST_STATE):
@@ -245,18 +245,18 @@ class Accumulator:
             return True
         return error.retriable
 
-    def _give_up(self, batch: PendingBatch, error: KafkaError) -> None:
-        """If the broker misses its sequence numbers, it says so of the next batch; if it has them, all is well."""
+    def _fail_batch(self, batch: PendingBatch, error: KafkaError) -> None:
+        """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane."""
         self._finish(batch)
         batch.fail(error)
 
     def _split(self, lane: Lane, batch: PendingBatch) -> None:
-        """Two halves in place of a batch that the broker finds too large."""
+        """Queue two halves in place of a batch that is too large for the broker."""
         for half in reversed(batch.split()):
             lane.put_back(half)
         self.used_bytes += BATCH_OVERHEAD_BYTES
 
-    def _landed(self, batch: PendingBatch) -> Lane:
+    def _remove_in_flight(self, batch: PendingBatch) -> Lane:
         lane = self.lanes[batch.topic, batch.partition]
         lane.in_flight.remove(batch)
         return lane
@@ -268,33 +268,33 @@ class Accumulator:
             self._active.pop(lane, None)
 
     def expire(self, now: float) -> list[PendingBatch]:
-        """Give up batches that are older than `delivery_timeout_ms`; those in flight keep their place there.
+        """Fail batches that are older than `delivery_timeout_ms`; those in flight remain so until their response.
 
-        Returns those that were given up.
+        Returns the failed batches.
         """
-        given_up: list[PendingBatch] = []
+        expired: list[PendingBatch] = []
         for lane in list(self._active):
             if lane.open is not None and lane.open.deadline <= now:
                 lane.close_open()
             for batch in [one for one in lane.queue if one.deadline <= now]:
                 lane.queue.remove(batch)
-                self._give_up(batch, self._too_late(batch))
-                given_up.append(batch)
+                self._fail_batch(batch, self._timed_out(batch))
+                expired.append(batch)
             for batch in lane.in_flight:
                 if batch.deadline <= now and not batch.done:
-                    self._give_up(batch, self._too_late(batch))
-                    given_up.append(batch)
-        return given_up
+                    self._fail_batch(batch, self._timed_out(batch))
+                    expired.append(batch)
+        return expired
 
-    def _too_late(self, batch: PendingBatch) -> KafkaError:
+    def _timed_out(self, batch: PendingBatch) -> KafkaError:
         return RequestTimedOutError(
-            f"{len(batch.values)} records for {batch.topic}-{batch.partition} could not be delivered within"
-            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), {batch.attempts} attempts"
-            + (f"; the last error was: {batch.last_error}" if batch.last_error else "")
+            f"{len(batch.values)} records for {batch.topic}-{batch.partition} not delivered within"
+            f" {self._options.delivery_timeout_ms} ms (delivery_timeout_ms), after {batch.attempts} attempts"
+            + (f"; last error: {batch.last_error}" if batch.last_error else "")
         )
 
     def fail_all(self, error: KafkaError) -> None:
-        """Give up everything, for good."""
+        """Fail all batches."""
         for batch in list(self.unfinished()):
             if not batch.done:
                 self.used_bytes -= batch.size_bytes
@@ -305,7 +305,7 @@ class Accumulator:
         self._active.clear()
 
     def unfinished(self) -> Iterator[PendingBatch]:
-        """Every batch that is not done, the open ones too."""
+        """All batches that are not done, including open ones."""
         for lane in self._active:
             yield from (one for one in lane.in_flight if not one.done)
             yield from lane.queue
@@ -313,9 +313,9 @@ class Accumulator:
                 yield lane.open
 
     def next_time(self, now: float) -> float:
-        """When to call `collect` and `expire` again if nothing happens before.
+        """The time of the next call of `collect` and `expire` if no event occurs before.
 
-        What is due already waits for an answer, a leader or a connection, not for a time.
+        Batches that are due already wait for a response, a leader or a connection, not for a time.
         """
         times: list[float] = []
         for lane in self._active:

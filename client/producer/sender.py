@@ -1,8 +1,7 @@
-"""The producer's background: when batches leave, to which broker, and what the answers mean for them.
+"""The producer's background task: sends batches to leaders in Produce requests, and handles the responses.
 
-`pump` is the whole of it: hand expired batches back, collect what can go now, encode it, post it. It is
-called when a batch is full, when a time has come, when a broker has answered and when metadata has changed; it
-never waits.
+`pump` does one round without waiting: fail expired batches, collect those that can be sent now, encode and send them.
+It is called when a batch is full, when a deadline has passed, when a response has arrived or metadata has changed.
 """
 
 from __future__ import annotations
@@ -16,12 +15,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
-from minikafka.client.connections.connection import Connection
+from minikafka.client.connections.connection import Connection, api_versions_request
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
 from minikafka.protocol.errors import KafkaError, UnknownTopicIdError, error_for
-from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.compression import Codec
@@ -32,7 +30,7 @@ _VERSION_WITH_IDS = 13
 
 
 class Sender:
-    """Empties an accumulator into a cluster."""
+    """Sends the batches of an `Accumulator` to a `Cluster`."""
 
     def __init__(
         self, cluster: Cluster, accumulator: Accumulator, options: ProducerOptions, tasks: TaskGroup
@@ -48,19 +46,19 @@ class Sender:
         self._connecting: dict[int, None] = {}
         self._wake = anyio.Event()
         self._sleeps_until = 0.0
-        self._room = anyio.Event()
-        self._hurries = 0
-        self._identifying = False
+        self._memory_freed = anyio.Event()
+        self._flushes = 0
+        self._initializing = False
 
     async def start(self) -> None:
-        """Get a producer id if need be, and run. Raises the KafkaError that prevents it."""
+        """Get a producer id (with enable_idempotence), and start the background task. Raises KafkaError."""
         if self._options.enable_idempotence:
-            await self._cluster.retry(self._identify, "getting a producer id")
+            await self._cluster.retry(self._init_producer_id, "getting a producer id")
         self._cluster.on_update = self._updated
         self._tasks.start_soon(self._run)
 
     def open_batch(self, lane: Lane, size_bytes: int) -> PendingBatch:
-        """A new batch with room for one record of `size_bytes`; the one before it leaves at once if it can."""
+        """A new batch with room for one record of `size_bytes`; sends the previous batch if possible."""
         now = anyio.current_time()
         was_open = lane.open is not None
         batch = self._accumulator.batch_for(lane, size_bytes, now)
@@ -71,45 +69,47 @@ class Sender:
         return batch
 
     @contextmanager
-    def hurry(self) -> Iterator[None]:
-        """No lingering while inside."""
-        self._hurries += 1
-        self._accumulator.hurried = True
+    def flushing(self) -> Iterator[None]:
+        """Send batches without lingering inside this context."""
+        self._flushes += 1
+        self._accumulator.flushing = True
         self._wake.set()
         try:
             yield
         finally:
-            self._hurries -= 1
-            self._accumulator.hurried = self._hurries > 0
+            self._flushes -= 1
+            self._accumulator.flushing = self._flushes > 0
 
-    async def room(self) -> None:
-        """Until some batch is done."""
-        if self._room.is_set():
-            self._room = anyio.Event()
-        await self._room.wait()
+    async def memory_freed(self) -> None:
+        """Wait until a batch is done."""
+        if self._memory_freed.is_set():
+            self._memory_freed = anyio.Event()
+        await self._memory_freed.wait()
 
-    async def see_off(self) -> None:
-        """Until brokers have read what they do not answer (acks=0): they take requests in order, so one more tells."""
+    async def confirm_unanswered(self) -> None:
+        """Wait until brokers have read all requests with acks=0.
+
+        A broker handles requests in order, so the response to an ApiVersions request confirms them.
+        """
         for node_id in list(self._unanswered):
             del self._unanswered[node_id]
             connection = self._cluster.connected(node_id)
             if connection is not None:
                 with suppress(KafkaError):
-                    request = ApiVersionsRequest(client_software_name="minikafka", client_software_version="0.1.0")
-                    await connection.request(request, timeout_ms=self._options.request_timeout_ms)
+                    await connection.request(api_versions_request(), timeout_ms=self._options.request_timeout_ms)
 
     def pump(self) -> None:
-        """Send what can be sent, and see to it that what has to wait for a time is looked at then."""
+        """Send all batches that can be sent now, and have the background task wake up for the next deadline."""
         now = anyio.current_time()
-        self._report(self._accumulator.expire(now))
+        self._log_failed(self._accumulator.expire(now))
         if self._options.enable_idempotence and self._accumulator.identity is None:
-            self._identify_soon()
+            self._init_producer_id_soon()
         while requests := self._accumulator.collect(now, self._leader, self._can_send):
             for node_id, batches in requests.items():
                 connection = self._cluster.connected(node_id)
-                assert connection is not None, "can_send has looked"
+                assert connection is not None, "checked by _can_send"
                 self._post(connection, node_id, batches)
-        self._room.set()
+        self._memory_freed.set()
         if self._accumulator.next_time(now) < self._sleeps_until:
             self._wake.set()
 
@@ -117,7 +117,7 @@ class Sender:
         while True:
             self._wake = anyio.Event()
             self._sleeps_until = 0.0
-            now = anyio.current_time()  # of before: what falls due while others are sent must not be passed over
+            now = anyio.current_time()  # Before `pump`, so that batches that become due meanwhile are not missed.
             self.pump()
             self._sleeps_until = self._accumulator.next_time(now)
             with anyio.move_on_at(self._sleeps_until):
@@ -148,12 +148,12 @@ class Sender:
         try:
             await self._cluster.connection(node_id)
         except KafkaError as error:
-            _logger.warning("broker %d cannot be reached: %s", node_id, error)
+            _logger.warning("broker unreachable: broker %d: %s", node_id, error)
         finally:
             del self._connecting[node_id]
         if self._cluster.connected(node_id):
             self.pump()
-        else:  # or no longer
+        else:  # The connection failed or was closed again.
             self._cluster.refresh_soon()
 
     def _post(self, connection: Connection, node_id: int, batches: list[PendingBatch]) -> None:
@@ -170,7 +170,10 @@ class Sender:
             self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
             try:
                 connection.post(
-                    request, lambda reply: self._answered(node_id, batches, reply), deadline=deadline, highest=version
+                    request,
+                    lambda reply: self._on_response(node_id, batches, reply),
+                    deadline=deadline,
+                    highest=version,
                 )
             except BaseException:
                 self._in_flight[node_id] -= 1
@@ -195,33 +198,33 @@ class Sender:
             topic_data=list(topics.values()),
         )
 
-    def _answered(self, node_id: int, batches: list[PendingBatch], reply: Any) -> None:
+    def _on_response(self, node_id: int, batches: list[PendingBatch], reply: Any) -> None:
         self._in_flight[node_id] -= 1
         if isinstance(reply, KafkaError):
             self._cluster.refresh_soon()
             self._fail(batches, reply)
         else:
-            self._sort_out(batches, reply)
+            self._handle_response(batches, reply)
         self.pump()
 
-    def _sort_out(self, batches: list[PendingBatch], reply: Any) -> None:
-        answers: dict[tuple[str, int], Any] = {}
+    def _handle_response(self, batches: list[PendingBatch], reply: Any) -> None:
+        results: dict[tuple[str, int], Any] = {}
         for topic in reply.responses:
             name = topic.name or self._name_of(topic.topic_id, batches)
-            answers |= {(name, one.index): one for one in topic.partition_responses}
+            results |= {(name, one.index): one for one in topic.partition_responses}
         for batch in batches:
-            answer = answers.get((batch.topic, batch.partition))
-            if answer is None:
-                text = f"the broker said nothing about {batch.topic}-{batch.partition}"
+            result = results.get((batch.topic, batch.partition))
+            if result is None:
+                text = f"the Produce response lacks {batch.topic}-{batch.partition}"
                 self._fail([batch], UnknownTopicIdError(text))
-            elif answer.error_code:
-                error = error_for(answer.error_code, self._text(batch, answer))
+            elif result.error_code:
+                error = error_for(result.error_code, self._error_text(batch, result))
                 moved = self._cluster.metadata.learn(
-                    batch.topic, batch.partition, answer.current_leader, reply.node_endpoints
+                    batch.topic, batch.partition, result.current_leader, reply.node_endpoints
                 )
                 self._fail([batch], error, pause=not moved)
             else:
-                self._accumulator.succeeded(batch, answer.base_offset, answer.log_append_time_ms)
+                self._accumulator.succeeded(batch, result.base_offset, result.log_append_time_ms)
 
     def _name_of(self, topic_id: bytes, batches: list[PendingBatch]) -> str:
         metadata = self._cluster.metadata
@@ -229,10 +232,10 @@ class Sender:
         return names.get(topic_id) or metadata.name_of(topic_id) or ""
 
     @staticmethod
-    def _text(batch: PendingBatch, answer: Any) -> str:
-        said = answer.error_message or error_for(answer.error_code).message
-        faults = [one.batch_index_error_message for one in answer.record_errors if one.batch_index_error_message]
-        return f"{batch.topic}-{batch.partition}: {said}" + (f" ({faults[0]})" if faults else "")
+    def _error_text(batch: PendingBatch, result: Any) -> str:
+        message = result.error_message or error_for(result.error_code).message
+        record_errors = [one.batch_index_error_message for one in result.record_errors if one.batch_index_error_message]
+        return f"{batch.topic}-{batch.partition}: {message}" + (f" ({record_errors[0]})" if record_errors else "")
 
     def _fail(self, batches: list[PendingBatch], error: KafkaError, *, pause: bool = True) -> None:
         now = anyio.current_time()
@@ -240,33 +243,33 @@ class Sender:
             self._cluster.refresh_soon()
         for batch in batches:
             self._accumulator.failed(batch, error, now, pause=pause)
-        self._report([batch for batch in batches if batch.done and batch.error is not None])
+        self._log_failed([batch for batch in batches if batch.done and batch.error is not None])
         self._wake.set()
 
     @staticmethod
-    def _report(lost: list[PendingBatch]) -> None:
-        """Say once what failed: nobody may ever look at the deliveries."""
-        for batch in lost:
+    def _log_failed(failed: list[PendingBatch]) -> None:
+        """Log each failed batch once, as the user may ignore deliveries."""
+        for batch in failed:
             count, place = len(batch.values), f"{batch.topic}-{batch.partition}"
-            _logger.warning("%d records for %s were not delivered: %s", count, place, batch.error)
+            _logger.warning("delivery failed: %d records for %s: %s", count, place, batch.error)
 
-    def _identify_soon(self) -> None:
-        if not self._identifying:
-            self._identifying = True
-            self._tasks.start_soon(self._identify_again)
+    def _init_producer_id_soon(self) -> None:
+        if not self._initializing:
+            self._initializing = True
+            self._tasks.start_soon(self._init_producer_id_again)
 
-    async def _identify_again(self) -> None:
+    async def _init_producer_id_again(self) -> None:
         try:
-            await self._cluster.retry(self._identify, "getting a new producer id", timeout_ms=float("inf"))
+            await self._cluster.retry(self._init_producer_id, "getting a new producer id", timeout_ms=float("inf"))
         except KafkaError as error:
             self._accumulator.fail_all(error)
         finally:
-            self._identifying = False
+            self._initializing = False
         self.pump()
 
-    async def _identify(self) -> None:
+    async def _init_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=(1 << 31) - 1)
         response = await self._cluster.request(request)
         if response.error_code:
-            raise error_for(response.error_code, "no producer id was given out")
+            raise error_for(response.error_code, "InitProducerId failed")
         self._accumulator.identity = ProducerIdentity(response.producer_id, response.producer_epoch)

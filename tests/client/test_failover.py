@@ -12,7 +12,7 @@ from support.fake_network import FakeBroker, FakeNetwork
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Metadata
-from minikafka.client.connections.stalled_requests import LOOKS, LOOKS_WHERE_BROKERS_WAIT, Stalls
+from minikafka.client.connections.stalled_requests import CHECKS, CHECKS_WHERE_BROKERS_WAIT, StalledRequests
 from minikafka.client.options import AdminOptions, make
 from minikafka.client.producer.producer_batch import Delivery
 from minikafka.client.producer.sender import Sender
@@ -328,22 +328,22 @@ class Waiting:
 
 
 def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> None:
-    stalls, idle, busy, stuck = Stalls(), Waiting(0), Waiting(1), Waiting(1)
+    stalls, idle, busy, stuck = StalledRequests(), Waiting(0), Waiting(1), Waiting(1)
     reasons = []
-    for _ in range(LOOKS + 1):
-        reasons.append(stalls.look([("", idle), ("", busy), ("", stuck)]))  # type: ignore[list-item]
+    for _ in range(CHECKS + 1):
+        reasons.append(stalls.check([("", idle), ("", busy), ("", stuck)]))  # type: ignore[list-item]
         busy.oldest += 1
-    assert reasons == [False] * LOOKS + [True]
+    assert reasons == [False] * CHECKS + [True]
     assert [one in stalls for one in (idle, busy, stuck)] == [False, False, True]  # type: ignore[operator]
     stuck.oldest += 1
-    assert not stalls.look([("", stuck)])  # type: ignore[list-item]
+    assert not stalls.check([("", stuck)])  # type: ignore[list-item]
     assert stuck not in stalls  # type: ignore[operator]
 
 
 def test_where_brokers_hold_requests_back_others_are_asked_more_and_more_seldom() -> None:
-    stalls, waiting = Stalls(), Waiting(1)
-    looks = [n for n in range(10 * LOOKS_WHERE_BROKERS_WAIT) if stalls.look([("fetch", waiting)])]  # type: ignore[list-item]
-    assert looks == [LOOKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
+    stalls, waiting = StalledRequests(), Waiting(1)
+    looks = [n for n in range(10 * CHECKS_WHERE_BROKERS_WAIT) if stalls.check([("fetch", waiting)])]  # type: ignore[list-item]
+    assert looks == [CHECKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
 
 
 async def test_what_a_busy_broker_has_begun_is_waited_for_while_others_are_asked() -> None:
@@ -353,7 +353,7 @@ async def test_what_a_busy_broker_has_begun_is_waited_for_while_others_are_asked
     async with Admin("a:1", seams=brokers.network.seams(), **QUICK) as admin, anyio.create_task_group() as tasks:
         tasks.start_soon(admin.create_topic, "new")
         with anyio.fail_after(20):
-            while not any(one in admin.cluster._stalls for _, one in admin.cluster._open()):
+            while not any(one in admin.cluster._stalled for _, one in admin.cluster._open()):
                 await anyio.sleep(0.01)
         await admin.cluster.refresh()  # asks others
         [stream] = [one for one in brokers.network.brokers[0].streams if one.open]

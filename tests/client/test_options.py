@@ -1,4 +1,4 @@
-"""Arguments: what is wrong is said, with the name, the value and what is allowed."""
+"""Options: errors name the argument, its value and the allowed values; type checkers see the same options."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from minikafka.client.options import (
         (Producer, {"linger_ms": True}, "a whole number"),
         (Producer, {"compression_type": "zip"}, "'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
         (Producer, {"delivery_timeout_ms": 1000}, "linger_ms . request_timeout_ms, that is 30005"),
-        (Producer, {"acks": 1, "enable_idempotence": True}, "acks=1.*impossible with enable_idempotence"),
+        (Producer, {"acks": 1, "enable_idempotence": True}, "acks=1.*not allowed with enable_idempotence"),
         (Producer, {"retries": 0, "enable_idempotence": True}, "retries=0"),
-        (Producer, {"partitioner": "murmur2"}, "something that can be called, or None"),
+        (Producer, {"partitioner": "murmur2"}, "a callable, or None"),
         (Producer, {"security_protocol": "SSL"}, "one of 'PLAINTEXT'"),
         (Consumer, {"auto_offset_reset": "first"}, "'earliest', 'latest', 'none'"),
         (Consumer, {"group_instance_id": "a"}, "needs a group_id"),
-        (Consumer, {"group_id": ""}, "a string that is not empty"),
+        (Consumer, {"group_id": ""}, "a non-empty string"),
         (Consumer, {"heartbeat_interval_ms": 60_000}, "less than session_timeout_ms"),
         (Consumer, {"partition_assignment_strategy": ["fair"]}, "'range', 'roundrobin', 'cooperative-sticky'"),
         (Admin, {"bootstrap_servers": "localhost"}, "'localhost' is not HOST:PORT"),
@@ -80,7 +80,7 @@ def test_type_checkers_see_the_declared_options(arguments: Any, options: type[Cl
 
 
 @pytest.mark.anyio
-async def test_a_client_that_was_not_entered_says_so() -> None:
+async def test_a_client_that_is_not_open_raises_an_error() -> None:
     with pytest.raises(RuntimeError, match="use it inside `async with Producer"):
         await Producer().send("t", b"")
     with pytest.raises(RuntimeError, match="use it inside `async with Consumer"):

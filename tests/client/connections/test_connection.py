@@ -63,7 +63,7 @@ async def test_whoever_hangs_up_ends_all_requests() -> None:
 
 async def test_silence_ends_in_time() -> None:
     connection = await connect(answers(groups=lambda request, version: None))
-    with pytest.raises(NetworkError, match="no answer to ListGroupsRequest within 20 ms"):
+    with pytest.raises(NetworkError, match="no response to ListGroupsRequest within 20 ms"):
         await connection.request(ListGroupsRequest(), timeout_ms=20)
     assert connection.closed
 
@@ -86,12 +86,12 @@ async def test_nonsense_is_no_answer(frame: bytes) -> None:
     connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
     with pytest.raises(MalformedMessage):
         connection.on_frame(bytearray(frame))
-    assert "no Kafka response" in str(replies[0])
+    assert "malformed response" in str(replies[0])
 
 
 async def test_answers_that_nobody_asked_for() -> None:
     connection = await connect(answers(groups=lambda request, version: None))
-    with pytest.raises(MalformedMessage, match="nobody asked"):
+    with pytest.raises(MalformedMessage, match="no request is in flight"):
         connection.on_frame(bytearray(8))
 
 

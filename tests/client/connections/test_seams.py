@@ -1,4 +1,4 @@
-"""The outside world enters the client through `seams.py`, the shells and `blocking.py`, and nowhere else."""
+"""The outside world enters the client through `seams.py`, the two socket files and `blocking/`, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's socket under trio: all that is written arrives, whatever the kernel takes at once."""
+"""The client's socket under trio: all written bytes arrive, however few the kernel accepts at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from minikafka.client.connections.stream import Stream
 from minikafka.protocol.frame import FrameReader
 
 MANY_BYTES = 24 << 20
-"""More than the kernel keeps for both sides of a connection."""
+"""More than the kernel's buffers of both sides of a connection."""
 
 
-class Heard:
-    """Notes what comes."""
+class RecordingReceiver:
+    """Records frames and the loss of the connection."""
 
     def __init__(self) -> None:
         self.frames = FrameReader(1 << 30)
@@ -34,22 +34,22 @@ class Heard:
         self.news.set()
 
 
-def talk(story: Callable[[Stream, Heard, trio.SocketStream], Awaitable[None]]) -> Heard:
-    """Run a story with a connection, its listener and the other end."""
+def run(scenario: Callable[[Stream, RecordingReceiver, trio.SocketStream], Awaitable[None]]) -> RecordingReceiver:
+    """Run a scenario with a stream, its receiver and the peer's socket."""
 
-    async def main() -> Heard:
-        heard = Heard()
+    async def main() -> RecordingReceiver:
+        receiver = RecordingReceiver()
         async with trio.open_nursery() as nursery:
             (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
             port = listener.socket.getsockname()[1]
-            stream = await trio_socket.open_stream("127.0.0.1", port, heard, nursery)
+            stream = await trio_socket.open_stream("127.0.0.1", port, receiver, nursery)
             peer = await listener.accept()
             with trio.fail_after(30):
-                await story(stream, heard, peer)
+                await scenario(stream, receiver, peer)
                 stream.close()
             await peer.aclose()
             await listener.aclose()
-        return heard
+        return receiver
 
     return trio.run(main)
 
@@ -61,10 +61,10 @@ async def received(peer: trio.SocketStream, count: int) -> bytes:
     return bytes(data)
 
 
-def test_what_the_kernel_does_not_take_at_once_follows_in_order() -> None:
+def test_bytes_beyond_the_send_buffer_are_sent_in_order() -> None:
     parts = [bytes([number]) * (MANY_BYTES // 8) for number in range(8)]
 
-    async def story(stream: Stream, _: Heard, peer: trio.SocketStream) -> None:
+    async def scenario(stream: Stream, _: RecordingReceiver, peer: trio.SocketStream) -> None:
         for part in parts:
             stream.write(part)
         await trio.testing.wait_all_tasks_blocked()
@@ -72,38 +72,38 @@ def test_what_the_kernel_does_not_take_at_once_follows_in_order() -> None:
         stream.write(b"after")
         assert await received(peer, 5) == b"after"
 
-    talk(story)
+    run(scenario)
 
 
-def test_frames_come_whole_however_they_are_cut() -> None:
+def test_frames_are_complete_however_the_bytes_are_split() -> None:
     frames = [b"small", b"x" * (3 << 20), b"y", b"z" * 300_000]
     data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
 
-    async def story(_: Stream, heard: Heard, peer: trio.SocketStream) -> None:
+    async def scenario(_: Stream, receiver: RecordingReceiver, peer: trio.SocketStream) -> None:
         for start, end in ((0, 2), (2, 11), (11, 5000), (5000, len(data))):
             await peer.send_all(data[start:end])
             await trio.testing.wait_all_tasks_blocked()
-        while len(heard.got) < len(frames):
-            heard.news = trio.Event()
-            await heard.news.wait()
+        while len(receiver.got) < len(frames):
+            receiver.news = trio.Event()
+            await receiver.news.wait()
 
-    assert talk(story).got == frames
+    assert run(scenario).got == frames
 
 
-def test_whoever_listens_is_told_once_that_the_other_end_hung_up() -> None:
-    async def story(stream: Stream, heard: Heard, peer: trio.SocketStream) -> None:
+def test_the_receiver_is_notified_once_when_the_peer_closes() -> None:
+    async def scenario(stream: Stream, receiver: RecordingReceiver, peer: trio.SocketStream) -> None:
         await peer.aclose()
-        await heard.news.wait()
-        stream.write(b"nobody hears this")
+        await receiver.news.wait()
+        stream.write(b"after the end")
 
-    assert talk(story).lost == ["it hung up"]
+    assert run(scenario).lost == ["the broker closed the connection"]
 
 
-def test_a_reset_is_told_with_its_reason() -> None:
-    async def story(_: Stream, heard: Heard, peer: trio.SocketStream) -> None:
+def test_a_reset_is_reported_with_its_reason() -> None:
+    async def scenario(_: Stream, receiver: RecordingReceiver, peer: trio.SocketStream) -> None:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         await peer.aclose()
-        await heard.news.wait()
+        await receiver.news.wait()
 
-    (why,) = talk(story).lost
+    (why,) = run(scenario).lost
     assert "reset" in why

@@ -54,13 +54,13 @@ def test_what_decompresses_to_more_than_expected_comes_in_halves(taken: int, mon
 def test_what_holds_no_records_for_the_user_is_passed_over() -> None:
     made = fetcher((TP, 3))
     answer(made, ask(made), records=batch(0, 2, last_offset_delta=6))
-    assert (offsets(made), made.positions(), made.readings[TP].buffered) == (None, {TP: 7}, 0)
+    assert (offsets(made), made.positions(), made.states[TP].buffered) == (None, {TP: 7}, 0)
 
 
 def test_damage_is_said_with_its_place() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 2)[:-1] + b"x")
-    with pytest.raises(CorruptMessageError, match="t-0: the records from offset 0 on are damaged"):
+    with pytest.raises(CorruptMessageError, match="t-0: corrupt records at offset 0"):
         made.take_arrow(COLUMNS)
     made.skip()
     assert asked(ask(made)) == {0: 0}
@@ -79,7 +79,7 @@ async def test_all_of_a_topic_in_columns(bootstrap: str, topic: str) -> None:
         assert [(row["offset"], row["value"]) for row in found] == [(n, b"%d" % n) for n in range(100)]
         assert [found[7][name] for name in ("topic", "partition", "key", "headers")] == [topic, 0, None, None]
         assert found[7]["timestamp"].timestamp() == NOW / 1000 + 7
-        with pytest.raises(ValueError, match="there is no column 'vlaue'; there are key, value, topic"):
+        with pytest.raises(ValueError, match="unknown column 'vlaue'; the columns are key, value, topic"):
             await anext(consumer.arrow_batches(["vlaue"]))
     with BlockingConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as blocking:
         assert next(blocking.arrow_batches(["value"])).schema.names == ["value"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minikafka.client.consumer import fetch_state as fetcher_module
-from minikafka.client.consumer.fetch_state import Fetcher, Plan, Problem
+from minikafka.client.consumer.fetch_state import Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
 from minikafka.protocol.messages.fetch import AbortedTransaction, PartitionData
@@ -30,7 +30,7 @@ def fetcher(*places: tuple[TopicPartition, int], **options: Any) -> Fetcher:
     return made
 
 
-def ask(made: Fetcher, now: float = 1.0) -> Plan:
+def ask(made: Fetcher, now: float = 1.0) -> PendingFetch:
     asks = made.plan(now, lambda topic, partition: 1, lambda topic, partition: 5)
     return made.request(asks.get(1, []), None)
 
@@ -40,8 +40,10 @@ def batch(first: int, count: int, **more: Any) -> bytes:
     return encode_batch(records, base_offset=first, **more)
 
 
-def answer(made: Fetcher, plan: Plan, tp: TopicPartition = TP, records: bytes = b"", **more: Any) -> Problem | None:
-    made.landed(plan)
+def answer(
+    made: Fetcher, plan: PendingFetch, tp: TopicPartition = TP, records: bytes = b"", **more: Any
+) -> PartitionFailure | None:
+    made.completed(plan)
     known = {"high_watermark": 100, "last_stable_offset": 90, "aborted_transactions": None, **more}
     return made.accept(plan, tp, PartitionData(partition_index=tp.partition, records=memoryview(records), **known))
 
@@ -50,7 +52,7 @@ def offsets(made: Fetcher, limit: int = 1000) -> list[int]:
     return [record.offset for record in made.take(limit)]
 
 
-def asked(plan: Plan) -> dict[int, int]:
+def asked(plan: PendingFetch) -> dict[int, int]:
     return {one.partition: one.fetch_offset for topic in plan.request.topics for one in topic.partitions}
 
 
@@ -76,7 +78,7 @@ def test_a_large_answer_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) 
     assert asked(ask(made)) == {0: 50}  # one answer ahead, however many portions it has
     assert [offset for _ in range(12) for offset in offsets(made)] == list(range(50))
     assert made.positions() == {TP: 50}
-    assert made.readings[TP].buffered == 0
+    assert made.states[TP].buffered == 0
 
 
 def test_what_decompresses_to_more_than_expected_is_decoded_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +86,7 @@ def test_what_decompresses_to_more_than_expected_is_decoded_in_halves(monkeypatc
     made = fetcher((TP, 7))
     answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
     assert [offset for _ in range(6) for offset in offsets(made)] == list(range(7, 600))
-    assert (made.positions(), made.readings[TP].buffered) == ({TP: 600}, 0)
+    assert (made.positions(), made.states[TP].buffered) == ({TP: 600}, 0)
 
 
 def test_one_batch_that_decompresses_to_more_than_it_may_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,14 +120,14 @@ def test_a_cut_batch_at_the_end_is_fetched_again() -> None:
 def test_positions_and_what_is_processed() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 5))
-    chunk = made.at_hand()
+    chunk = made.readable_chunk()
     assert chunk is not None
     chunk.taken = 3
     assert made.positions() == {TP: 3}
     assert made.positions(processed_only=True) == {TP: 2}
     assert offsets(made) == [3, 4]
     assert made.positions() == {TP: 5}
-    made.settle()
+    made.mark_processed()
     assert made.positions(processed_only=True) == {TP: 5}
 
 
@@ -164,7 +166,7 @@ def test_pausing_keeps_what_is_there() -> None:
     assert made.positions() == {TP: 2, OTHER: 0}
     assert [record.partition for record in made.take(10)] == [1, 1]
     assert asked(ask(made)) == {1: 2}
-    made.readings[TP].paused = False
+    made.states[TP].paused = False
     assert offsets(made) == [2, 3, 4]
 
 
@@ -184,7 +186,7 @@ def test_partitions_take_turns_at_being_first() -> None:
     for _ in range(2):
         plan = ask(made)
         firsts.add(next(iter(asked(plan))))
-        made.landed(plan)
+        made.completed(plan)
     assert firsts == {0, 1}
 
 
@@ -199,12 +201,12 @@ def test_a_fetch_does_not_wait_long_while_others_are_full() -> None:
 
 def test_problems_are_told() -> None:
     made = fetcher((TP, 7))
-    problem = answer(made, ask(made), error_code=1)
-    assert problem is not None
-    assert isinstance(problem.error, OffsetOutOfRangeError)
-    problem = answer(made, ask(made), records=b"\0" * 8 + b"\xff" * 80)
-    assert problem is not None
-    assert "t-0: offset 7" in str(problem.error)
+    failure = answer(made, ask(made), error_code=1)
+    assert failure is not None
+    assert isinstance(failure.error, OffsetOutOfRangeError)
+    failure = answer(made, ask(made), records=b"\0" * 8 + b"\xff" * 80)
+    assert failure is not None
+    assert "t-0: offset 7" in str(failure.error)
 
 
 def test_damage_is_told_with_the_way_around_it() -> None:
@@ -212,8 +214,8 @@ def test_damage_is_told_with_the_way_around_it() -> None:
     data = bytearray(batch(0, 5))
     data[-3] ^= 1
     answer(made, ask(made), records=bytes(data))
-    with pytest.raises(CorruptMessageError, match=r"t-0: the records from offset 0 on are damaged.*seek to 5"):
-        made.at_hand()
+    with pytest.raises(CorruptMessageError, match=r"t-0: corrupt records at offset 0.*seek to 5"):
+        made.readable_chunk()
     made.skip()
     assert asked(ask(made)) == {0: 0}
 

@@ -1,4 +1,4 @@
-"""Python and Java members in one group, whoever leads it: the words they exchange are the same."""
+"""Python and Java members in one group, whoever is_leader it: the words they exchange are the same."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minikafka.client.groups.assignors import decode_assignment, decode_subscription, encode_assignment
-from minikafka.client.groups.membership import Membership, Next, State
+from minikafka.client.groups.membership import ErrorAction, Membership, State
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
@@ -31,7 +31,7 @@ def membership(**options: Any) -> Membership:
 
 
 def stable(**options: Any) -> Membership:
-    """A member that leads a group of its own in generation 1."""
+    """A member that is_leader a group of its own in generation 1."""
     made = membership(**options)
     request = made.join_request(["t"])
     members = [JoinGroupResponseMember(member_id="m", metadata=request.protocols[0].metadata)]
@@ -49,7 +49,7 @@ def stable(**options: Any) -> Membership:
 
 def test_a_leader_shares_out() -> None:
     made = stable()
-    assert (made.state, made.leads, made.generation, made.member_id) == (State.STABLE, True, 1, "m")
+    assert (made.state, made.is_leader, made.generation, made.member_id) == (State.STABLE, True, 1, "m")
     assert made.heartbeat_request().generation_id == 1
 
 
@@ -60,7 +60,7 @@ def test_a_member_id_is_asked_for_first() -> None:
         made.joined(
             JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="given", protocol_name=None)
         )
-    assert made.failed(caught.value) is Next.JOIN_AGAIN
+    assert made.failed(caught.value) is ErrorAction.REJOIN
     assert made.join_request(["t"]).member_id == "given"
 
 
@@ -68,22 +68,22 @@ def test_a_follower_sends_no_assignments() -> None:
     made = membership()
     made.join_request(["t"])
     made.joined(JoinGroupResponse(generation_id=4, member_id="m", leader="other", protocol_name="range"))
-    assert (made.leads, made.sync_request({"t": 5}).assignments) == (False, [])
+    assert (made.is_leader, made.sync_request({"t": 5}).assignments) == (False, [])
     assert made.synced(SyncGroupResponse(assignment=encode_assignment([]))) == []
 
 
 @pytest.mark.parametrize(
     ("error", "what", "state", "member_id"),
     [
-        (RebalanceInProgressError(), Next.JOIN_AGAIN, State.UNJOINED, "m"),
-        (IllegalGenerationError(), Next.JOIN_ANEW, State.UNJOINED, "m"),
-        (UnknownMemberIdError(), Next.JOIN_ANEW, State.UNJOINED, ""),
-        (NotCoordinatorError(), Next.FIND_COORDINATOR, State.STABLE, "m"),
-        (NetworkError(), Next.FIND_COORDINATOR, State.STABLE, "m"),
-        (GroupAuthorizationFailedError(), Next.FAIL, State.STABLE, "m"),
+        (RebalanceInProgressError(), ErrorAction.REJOIN, State.UNJOINED, "m"),
+        (IllegalGenerationError(), ErrorAction.REJOIN_AS_NEW, State.UNJOINED, "m"),
+        (UnknownMemberIdError(), ErrorAction.REJOIN_AS_NEW, State.UNJOINED, ""),
+        (NotCoordinatorError(), ErrorAction.FIND_COORDINATOR, State.STABLE, "m"),
+        (NetworkError(), ErrorAction.FIND_COORDINATOR, State.STABLE, "m"),
+        (GroupAuthorizationFailedError(), ErrorAction.FAIL, State.STABLE, "m"),
     ],
 )
-def test_what_errors_lead_to(error: KafkaError, what: Next, state: State, member_id: str) -> None:
+def test_what_errors_lead_to(error: KafkaError, what: ErrorAction, state: State, member_id: str) -> None:
     made = stable()
     assert (made.failed(error), made.state, made.member_id) == (what, state, member_id)
 
@@ -91,7 +91,7 @@ def test_what_errors_lead_to(error: KafkaError, what: Next, state: State, member
 def test_a_join_that_breaks_off_starts_over() -> None:
     made = membership()
     made.join_request(["t"])
-    assert made.failed(NetworkError()) is Next.FIND_COORDINATOR
+    assert made.failed(NetworkError()) is ErrorAction.FIND_COORDINATOR
     assert made.state is State.UNJOINED
 
 
@@ -141,6 +141,6 @@ def test_a_leader_that_talks_nonsense_is_told_to_the_user() -> None:
     made = membership()
     made.join_request(["t"])
     made.joined(JoinGroupResponse(generation_id=4, member_id="m", leader="other", protocol_name="range"))
-    with pytest.raises(InconsistentGroupProtocolError, match="no assignment") as caught:
+    with pytest.raises(InconsistentGroupProtocolError, match="malformed assignment") as caught:
         made.synced(SyncGroupResponse(assignment=b"\xff\xff"))
-    assert made.failed(caught.value) is Next.FAIL
+    assert made.failed(caught.value) is ErrorAction.FAIL

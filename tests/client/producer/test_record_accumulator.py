@@ -68,7 +68,7 @@ def test_a_batch_lingers_until_it_is_full_or_old() -> None:
 
 def test_hurry_ends_lingering_but_sends_nothing_empty() -> None:
     made = accumulator(linger_ms=1000)
-    made.hurried = True
+    made.flushing = True
     made.open_batch(made.lane("t", 0), 0.0)
     assert collect(made, 0.0) == []
     add(made, b"x")
@@ -104,7 +104,7 @@ def test_a_new_leader_gets_nothing_while_the_old_one_has_not_answered() -> None:
     [first] = [add(made, b"1")]
     assert collect(made, 1.0) == [first]
     second = add(made, b"2", 1.0)
-    made.hurried = True
+    made.flushing = True
     assert made.collect(1.0, lambda topic, partition: 2, lambda node_id: True) == {}
     made.failed(first, NetworkError("lost"), 1.0, pause=False)
     assert made.collect(1.0, lambda topic, partition: 2, lambda node_id: True) == {2: [first]}
