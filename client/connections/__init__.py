@@ -4,9 +4,9 @@ Clients and their background tasks send requests through `Cluster`, which knows 
 each. Fetch and group requests, which brokers may delay, use separate connections (`purpose`).
 
 The path of a request: `Cluster.request` picks or opens the `Connection`; `post` encodes the request and writes it to
-the stream, whose socket sends it at once. The socket passes each received frame to `Connection.on_frame`, which decodes it
-and calls the callback of the oldest request in flight. `Cluster.retry` repeats an attempt after retriable errors, with
-back-off; a background task closes connections whose requests have timed out and refreshes metadata.
+the stream, whose socket sends it at once. The socket passes each received frame to `Connection.on_frame`, which decodes
+it and calls the callback of the oldest request in flight. `Cluster.retry` repeats an attempt after retriable errors,
+with back-off; a background task closes connections whose requests have timed out and refreshes metadata.
 
     cluster_client.py      `Cluster`; `ClusterClient`, the base class of Producer, Consumer and Admin
     cluster_metadata.py    the cached brokers, topics, partitions and leaders
