@@ -1,32 +1,52 @@
 """The `minikafka` command.
 
-One module for each subcommand, found by name in `main.COMMANDS` and imported when it is called, so that
-`minikafka server` does not wait for what only `minikafka produce` needs.
+One module for each subcommand, listed in `main.COMMANDS` and imported when the subcommand is called, so that
+`minikafka server` does not load what only `minikafka produce` needs.
 
-    minikafka server                  a node in the foreground
-    minikafka cluster --brokers 3     a local cluster, each node a process
-    minikafka topics list             what there is
-    echo hello | minikafka produce t  lines to records
-    minikafka consume t               records to lines
-    minikafka dump-log FILE           what is in a file of a log
-    minikafka perf produce t          how fast
+    minikafka server                  run a node in the foreground
+    minikafka cluster --brokers 3     run a local cluster, one process per node
+    minikafka topics list             list topics
+    echo hello | minikafka produce t  send lines as records
+    minikafka consume t               print records as lines
+    minikafka dump-log FILE           print the contents of a log file
+    minikafka perf produce t          measure throughput
 
-    main.py            the table of commands, errors, exit codes
-    server.py cluster.py topics.py produce.py consume.py quorum.py elect_leaders.py reassign.py perf.py dump_log.py
-                       a command each
-    local_cluster.py   the class LocalCluster, also for tests, benchmarks and chaos; cluster_layout.py: its nodes,
-                       ports and settings (pure); cluster_view.py: the table on a terminal
-    options.py         what commands share; running.py: Ctrl-C
-    lines.py template.py times.py tables.py statistics.py progress.py  what can be tested without a broker
+A command line takes this path: `main.main` picks the subcommand, click parses the options, the command's function
+builds a client from them (`options.py`) and runs its async part (`running.py`), and `main.main` turns exceptions into
+one line on standard error and an exit code.
 
-Everything goes to standard output except logs, progress and errors. What a user gets wrong is answered in one line
-that says what to do; a traceback is a bug of ours. Exit codes: 0 it worked, 1 it did not, 2 it was used wrongly,
-130 Ctrl-C (143 SIGTERM). `consume` ends with 0 when whoever reads its output has closed it.
+    main.py             the table of subcommands, error messages, exit codes
+    server.py           `server`: a node
+    cluster.py          `cluster`: a local cluster until a signal
+    topics.py           `topics`: create, list, describe, alter, delete
+    produce.py          `produce`: lines of a file or of standard input
+    consume.py          `consume`: records from a start position, as lines
+    quorum.py           `quorum`: the controller quorum
+    elect_leaders.py    `elect-leaders`: preferred and unclean elections
+    reassign.py         `reassign`: partition reassignments from JSON plans
+    dump_log.py         `dump-log`: segments, indexes, snapshots, checkpoints
+    perf.py             `perf`: throughput and latency
+    local_cluster.py    the class LocalCluster, also for tests, benchmarks and fault injection
+    cluster_layout.py   nodes, ports and settings of a local cluster (pure)
+    cluster_view.py     the status table of `cluster` on a terminal
+    options.py          options and checks that commands share
+    running.py          runs async code until it ends or a signal arrives
+    lines.py            input lines as keys and values
+    template.py         records as lines: --format and --json (pure)
+    times.py            points in time in options (pure)
+    tables.py           aligned tables (pure)
+    statistics.py       latencies and rates in the format of Kafka's producer-perf-test (pure)
+    progress.py         progress on a terminal
+    reference_page.py   the page `docs/cli.md`, from the declarations of all commands
+
+Results go to standard output; logs, progress and errors to standard error. User errors are one line that says what to
+do; a traceback is a bug. Exit codes: 0 success, 1 failure, 2 usage error, 130 Ctrl-C, 143 SIGTERM. `consume` exits
+with 0 when the reader of its output closes the pipe.
 
 Caveats:
     * No shell completion is installed; `click` can generate it.
-    * `produce` makes text lines to records: for values with newlines in them use the client.
-    * `cluster` is for one machine: its nodes listen on 127.0.0.1, without security. Nodes that a `kill -9` of the
-      command itself leaves behind go on; the next `cluster` in that directory says so and does not start.
-    * `consume --partition` keeps to those partitions, and commits for no group.
+    * `produce` makes records of text lines; for values with newlines use the client.
+    * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
+      leaves its nodes running; the next `cluster` in that directory reports them and does not start.
+    * `consume --partition` assigns these partitions without a group, and commits nothing.
 """

@@ -1,4 +1,4 @@
-"""`minikafka cluster`: a local cluster of real processes in the foreground."""
+"""`minikafka cluster`: runs a local cluster, one process per node, in the foreground."""
 
 from __future__ import annotations
 
@@ -17,23 +17,31 @@ if TYPE_CHECKING:
     from minikafka.cli.cluster_view import View
     from minikafka.cli.local_cluster import LocalCluster
 
-LOOK_INTERVAL_S = 0.2
+POLL_INTERVAL_S = 0.2
 DEFAULT_PORT = 9092
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(1), help="How many; 3 in a new directory.")
-@click.option("--controllers", type=click.IntRange(1), help="How many nodes are controllers too: the first three.")
-@click.option("--isolated", is_flag=True, help="Controllers are processes of their own; ids follow the brokers'.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Of the first broker, 9092; 0 takes free ports.")
+@click.option("--brokers", type=click.IntRange(1), help="Number of brokers; 3 in a new directory.")
+@click.option(
+    "--controllers",
+    type=click.IntRange(1),
+    help="Number of controllers; by default the first three brokers are controllers too.",
+)
+@click.option("--isolated", is_flag=True, help="Run controllers as nodes of their own, with ids after the brokers'.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help=f"Port of the first broker; 0 picks free ports.  [default: {DEFAULT_PORT}]",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("minikafka-cluster"),
     show_default=True,
-    help="Where all is kept; a cluster that is there is continued, with its ports.",
+    help="Directory of the cluster; an existing cluster is restarted, on its ports.",
 )
-@click.option("--set", "settings", multiple=True, type=NameValue(), help="A setting of every node; repeatable.")
+@click.option("--set", "settings", multiple=True, type=NameValue(), help="Setting for every node; repeatable.")
 def cluster(
     brokers: int | None,
     controllers: int | None,
@@ -42,10 +50,11 @@ def cluster(
     data_dir: Path,
     settings: tuple[tuple[str, str], ...],
 ) -> None:
-    """Run a local cluster; prints `ready HOST:PORT,HOST:PORT,…` when clients can be served.
+    """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients.
 
-    Each node is a process of its own, with DIR/node-ID/server.properties, pid, server.log and data. Kill one, and the
-    others go on; `minikafka server --config DIR/node-ID/server.properties` starts it again. SIGTERM and Ctrl-C end all.
+    Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
+    was killed, `minikafka server --config DIR/node-ID/server.properties` restarts it. SIGTERM and Ctrl-C stop all
+    nodes.
 
     \b
     Examples:
@@ -74,14 +83,14 @@ def cluster(
 
 
 class Stopping:
-    """Whether someone wants an end; `wait` returns as soon as that is so."""
+    """Records the first SIGTERM or SIGINT; `wait` returns as soon as it arrives."""
 
     def __init__(self) -> None:
         self.signal = 0
         self._event = threading.Event()
 
-    def heard(self, number: int, _frame: object) -> None:
-        """A signal has come; the second is not waited for with patience."""
+    def on_signal(self, number: int, _frame: object) -> None:
+        """Record a signal. Raises KeyboardInterrupt for a second one."""
         if self.signal:
             raise KeyboardInterrupt
         self.signal = number
@@ -93,9 +102,9 @@ class Stopping:
 
 @contextmanager
 def signals() -> Iterator[Stopping]:
-    """SIGTERM and SIGINT are heard, not suffered, inside."""
+    """Handle SIGTERM and SIGINT inside the block."""
     stopping = Stopping()
-    before = {number: signal.signal(number, stopping.heard) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, stopping.on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stopping
     finally:
@@ -104,7 +113,7 @@ def signals() -> Iterator[Stopping]:
 
 
 def run(nodes: LocalCluster, stopping: Stopping) -> int:
-    """Until a signal comes, which is returned. No node outlives this, whatever happens once they are started.
+    """Run nodes until a signal arrives, and return its number. On return or error all nodes have ended.
 
     Raises ClusterError.
     """
@@ -126,23 +135,23 @@ def run(nodes: LocalCluster, stopping: Stopping) -> int:
 
 
 def watch(nodes: LocalCluster, stopping: Stopping, table: View) -> None:
-    """Say which node ends, and how to have it back; keep the table fresh."""
-    known = set(nodes.node_ids)
-    while not stopping.wait(LOOK_INTERVAL_S):
+    """Report nodes that end, with the command that restarts them, and refresh the table."""
+    running_before = set(nodes.node_ids)
+    while not stopping.wait(POLL_INTERVAL_S):
         running = {node_id for node_id in nodes.node_ids if nodes.running(node_id)}
-        for node_id in sorted(known - running):
+        for node_id in sorted(running_before - running):
             again = f"minikafka server --config {nodes.config(node_id)}"
-            table.say(f"node {node_id} {how_it_ended(nodes.exit_code(node_id))}; start it again with: {again}")
-        for node_id in sorted(running - known):
-            table.say(f"node {node_id} runs again, as process {nodes.pid(node_id)}")
-        known = running
+            table.message(f"node {node_id} {exit_reason(nodes.exit_code(node_id))}; restart it with: {again}")
+        for node_id in sorted(running - running_before):
+            table.message(f"node {node_id} restarted (pid {nodes.pid(node_id)})")
+        running_before = running
         table.update()
 
 
-def how_it_ended(exit_code: int | None) -> str:
-    """`was killed (SIGKILL)`, `has ended with status 1`."""
+def exit_reason(exit_code: int | None) -> str:
+    """`killed (SIGKILL)` or `exited with status 1`."""
     if exit_code is None or exit_code == 0:
-        return "has ended"
+        return "exited"
     if exit_code < 0:
-        return f"was killed ({signal.Signals(-exit_code).name})"
-    return f"has ended with status {exit_code}"
+        return f"killed ({signal.Signals(-exit_code).name})"
+    return f"exited with status {exit_code}"

@@ -1,14 +1,14 @@
-"""What a local cluster looks like on disk and on the network: nodes, ports, settings. Pure.
+"""The layout of a local cluster on disk and on the network: nodes, ports, settings. Pure.
 
-    DIR/node-1/server.properties    written once; what is changed by hand is kept
-    DIR/node-1/pid                  of the process that runs it, or ran it last
-    DIR/node-1/server.log           what it says, over all its starts
+    DIR/node-1/server.properties    written once; later changes by hand are kept
+    DIR/node-1/pid                  pid of the current or last process of the node
+    DIR/node-1/server.log           output of the node, of all its runs
     DIR/node-1/data/                its logs
 
-Of N brokers from port P on, node i serves clients at P + i - 1; a controller listens at P + 99 + i. The first three
-nodes are broker and controller both (Kafka's *combined* mode), unless the number of controllers says otherwise: fewer
-make the others mere brokers, more are added as mere controllers. *Isolated* controllers are never brokers; their
-numbers follow the brokers'.
+With N brokers from port P on, node i serves clients at port P + i - 1, and a controller listens at P + 99 + i. By
+default the first three nodes are broker and controller (Kafka's *combined* mode). With fewer controllers the other
+nodes are broker-only; with more, controller-only nodes are added. *Isolated* controllers are controller-only nodes
+with ids after those of the brokers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 HOST = "127.0.0.1"
 CONTROLLER_PORT_OFFSET = 100
 USUAL_CONTROLLERS_MAX = 3
-"""A quorum of three survives one loss; more make every decision slower."""
+"""A quorum of three tolerates the loss of one controller; with more voters commits take longer."""
 
 FAST_FAILOVER = {
     "broker.heartbeat.interval.ms": "250",
@@ -28,11 +28,11 @@ FAST_FAILOVER = {
     "controller.quorum.election.timeout.ms": "400",
     "controller.quorum.fetch.timeout.ms": "800",
 }
-"""Nodes on one machine hear of each other at once: what is silent for a second is gone (Kafka's default: nine)."""
+"""Short timeouts, as nodes on one machine have no network latency: session timeout 1 s (Kafka's default: 9 s)."""
 
 
 class ClusterError(Exception):
-    """In words for whoever wanted the cluster: what is wrong, and where."""
+    """A cluster that cannot be created, started or stopped; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class NodeLayout:
     """One node.
 
     Attributes:
-        port: where clients are served; 0 for a mere controller.
-        controller_port: where the quorum meets; 0 for a mere broker.
+        port: port of the client listener; 0 for a controller-only node.
+        controller_port: port of the controller listener; 0 for a broker-only node.
     """
 
     node_id: int
@@ -57,13 +57,13 @@ class NodeLayout:
 def layout(*, brokers: int, controllers: int | None = None, isolated: bool = False, port: int) -> list[NodeLayout]:
     """The nodes of a new cluster, by id from 1.
 
-    Raises ClusterError for numbers of which no cluster can be made.
+    Raises ClusterError for impossible numbers of brokers or controllers.
     """
     wanted = min(brokers, USUAL_CONTROLLERS_MAX) if controllers is None else controllers
     if brokers < 1 or wanted < 1:
-        raise ClusterError("a cluster has at least one broker and one controller")
+        raise ClusterError("a cluster needs at least one broker and one controller")
     if brokers >= CONTROLLER_PORT_OFFSET:
-        raise ClusterError(f"at most {CONTROLLER_PORT_OFFSET - 1} brokers: the controllers' ports come next")
+        raise ClusterError(f"at most {CONTROLLER_PORT_OFFSET - 1} brokers: the ports after these are the controllers'")
     first = brokers + 1 if isolated else 1
     nodes = []
     for node_id in range(1, max(brokers, first + wanted - 1) + 1):
@@ -79,7 +79,7 @@ def layout(*, brokers: int, controllers: int | None = None, isolated: bool = Fal
 
 
 def ports(nodes: Iterable[NodeLayout]) -> list[int]:
-    """Every port that the nodes listen on."""
+    """All ports that the nodes listen on."""
     return [port for node in nodes for port in (node.port, node.controller_port) if port]
 
 
@@ -91,7 +91,7 @@ def voters(nodes: Iterable[NodeLayout]) -> str:
 def properties(
     node: NodeLayout, nodes: Iterable[NodeLayout], folder: Path, settings: Mapping[str, str]
 ) -> dict[str, str]:
-    """The settings of one node; `settings` count most."""
+    """The settings of one node; `settings` take precedence over defaults."""
     nodes = list(nodes)
     brokers = sum(1 for one in nodes if one.port)
     replicas = min(3, brokers)
@@ -119,12 +119,12 @@ def properties(
 
 
 def properties_text(given: Mapping[str, str]) -> str:
-    """A new `server.properties`."""
+    """The text of a new `server.properties`."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in given.items())
 
 
 def with_settings(text: str, settings: Mapping[str, str]) -> str:
-    """A `server.properties` with some settings changed, added where they are missing; all else as it was."""
+    """The text of a `server.properties` with settings changed or added, and all other lines kept."""
     left = dict(settings)
     lines = []
     for line in text.splitlines():
@@ -134,7 +134,7 @@ def with_settings(text: str, settings: Mapping[str, str]) -> str:
 
 
 def layout_of(given: Mapping[str, str]) -> NodeLayout:
-    """The node of an existing `server.properties`. Raises ClusterError where it is not one of ours."""
+    """The node of an existing `server.properties`. Raises ClusterError if it is not of a local cluster."""
     try:
         addresses = [listener.partition("://") for listener in given["listeners"].split(",")]
         found = {name.strip().upper(): int(address.rpartition(":")[2]) for name, _, address in addresses}
@@ -146,5 +146,5 @@ def layout_of(given: Mapping[str, str]) -> NodeLayout:
 
 
 def _escaped(value: str) -> str:
-    """As `.properties` files want it: `\\` is their escape character."""
+    """A value for a `.properties` file, in which `\\` is the escape character."""
     return value.replace("\\", "\\\\")

@@ -1,7 +1,7 @@
-"""What `minikafka cluster` shows on a terminal: nodes, leaders, partitions that lack replicas, renewed each second.
+"""The status table of `minikafka cluster`: nodes, leaders and under-replicated partitions, refreshed every second.
 
-Written over and over on standard error with the two escape sequences that every terminal knows (cursor up, clear to
-the end), so that nothing need be installed. Where standard error is no terminal only sentences come.
+It is redrawn on standard error with the two escape sequences that all terminals support (cursor up, clear to end of
+screen), without further packages. If standard error is not a terminal, only messages are printed.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ if TYPE_CHECKING:
     from minikafka.client.blocking import Admin
     from minikafka.client.connections.cluster_metadata import Topic
 
-RENEW_INTERVAL_S = 1.0
-NAMED_PARTITIONS_MAX = 5
-ANSWER_TIMEOUT_MS = 2_000
+REFRESH_INTERVAL_S = 1.0
+LISTED_PARTITIONS_MAX = 5
+API_TIMEOUT_MS = 2_000
 
 
 class View:
-    """Sentences only, for a standard error that is no terminal."""
+    """Prints messages only, for a standard error that is not a terminal."""
 
     def __init__(self, out: TextIO) -> None:
         self.out = out
 
-    def say(self, sentence: str) -> None:
-        """A sentence that stays."""
-        print(sentence, file=self.out, flush=True)
+    def message(self, text: str) -> None:
+        """Print a line that stays on the screen."""
+        print(text, file=self.out, flush=True)
 
     def update(self) -> None:
-        """Time has passed."""
+        """Refresh the table if it is older than REFRESH_INTERVAL_S."""
 
 
 class TerminalView(View):
-    """A table below the sentences."""
+    """Shows a table below the messages."""
 
     def __init__(self, out: TextIO, nodes: LocalCluster, admin: Admin) -> None:
         super().__init__(out)
         self._nodes = nodes
         self._admin = admin
         self._lines_shown = 0
-        self._renewed_at = 0.0
+        self._refreshed_at = 0.0
 
-    def say(self, sentence: str) -> None:
+    def message(self, text: str) -> None:
         self._show([])
-        super().say(sentence)
-        self._renewed_at = 0.0
+        super().message(text)
+        self._refreshed_at = 0.0
 
     def update(self) -> None:
         now = time.monotonic()
-        if now - self._renewed_at >= RENEW_INTERVAL_S:
-            self._show(self._look())
-            self._renewed_at = time.monotonic()
+        if now - self._refreshed_at >= REFRESH_INTERVAL_S:
+            self._show(self._status())
+            self._refreshed_at = time.monotonic()
 
-    def _look(self) -> list[str]:
-        """The lines of the moment; what cannot be had is left out."""
+    def _status(self) -> list[str]:
+        """The table's lines; without quorum and partitions if no broker responds."""
         from minikafka.protocol.errors import KafkaError
 
         pids = {node_id: self._nodes.pid(node_id) for node_id in self._nodes.node_ids}
@@ -69,7 +69,7 @@ class TerminalView(View):
             quorum = self._admin.describe_quorum()
             topics = [one for one in self._admin.describe_topics(None).values() if not isinstance(one, KafkaError)]
         except KafkaError as error:
-            return [*nodes_table(self._nodes, pids, None, []), "", f"no broker answers: {error}"]
+            return [*nodes_table(self._nodes, pids, None, []), "", f"no broker responds: {error}"]
         return [*nodes_table(self._nodes, pids, quorum, topics), "", *partitions_summary(topics)]
 
     def _show(self, lines: Sequence[str]) -> None:
@@ -81,20 +81,20 @@ class TerminalView(View):
 
 @contextmanager
 def view(nodes: LocalCluster) -> Iterator[View]:
-    """The table on a terminal, sentences elsewhere."""
+    """A table if standard error is a terminal, else messages only."""
     if not sys.stderr.isatty():
         yield View(sys.stderr)
         return
     from minikafka.client.blocking import Admin
 
-    with Admin(nodes.bootstrap, default_api_timeout_ms=ANSWER_TIMEOUT_MS) as admin:
+    with Admin(nodes.bootstrap, default_api_timeout_ms=API_TIMEOUT_MS) as admin:
         yield TerminalView(sys.stderr, nodes, admin)
 
 
 def nodes_table(
     nodes: LocalCluster, pids: dict[int, int], quorum: QuorumDescription | None, topics: Iterable[Topic]
 ) -> list[str]:
-    """A row for each node: what it is, whether it runs, what it leads."""
+    """A row for each node: roles, pid, quorum state, partitions led and in sync."""
     partitions = [one for topic in topics for one in topic.partitions]
     rows: list[list[object]] = []
     for node_id, node in nodes.nodes.items():
@@ -108,17 +108,17 @@ def nodes_table(
 
 
 def partitions_summary(topics: Iterable[Topic]) -> list[str]:
-    """How many partitions there are, and which lack something."""
+    """Counts of all, under-replicated and leaderless partitions, with some of their names."""
     partitions = [(f"{topic.name}-{one.index}", one) for topic in topics for one in topic.partitions]
     leaderless = [name for name, one in partitions if one.leader < 0]
-    lacking = [name for name, one in partitions if len(one.in_sync_replicas) < len(one.replicas)]
+    under_replicated = [name for name, one in partitions if len(one.in_sync_replicas) < len(one.replicas)]
     return [
         counted(len(partitions), "partition"),
-        f"{len(lacking):,} under-replicated{_named(lacking)}",
-        f"{len(leaderless):,} without leader{_named(leaderless)}",
+        f"{len(under_replicated):,} under-replicated{_listed(under_replicated)}",
+        f"{len(leaderless):,} without leader{_listed(leaderless)}",
     ]
 
 
-def _named(names: Sequence[str]) -> str:
-    more = " …" if len(names) > NAMED_PARTITIONS_MAX else ""
-    return f" ({' '.join(names[:NAMED_PARTITIONS_MAX])}{more})" if names else ""
+def _listed(names: Sequence[str]) -> str:
+    more = " …" if len(names) > LISTED_PARTITIONS_MAX else ""
+    return f" ({' '.join(names[:LISTED_PARTITIONS_MAX])}{more})" if names else ""

@@ -1,8 +1,8 @@
-"""`minikafka consume`: records become lines.
+"""`minikafka consume`: prints records as lines.
 
-Records are taken in polls of up to POLL_RECORDS, each poll is written at once, and only what was written is committed:
-a run that ends because nobody reads its output any more (`| head`), or by Ctrl-C while that is stuck, leaves the rest
-to the group. Writing happens in a worker thread, so that heartbeats go on while a pager waits for its reader.
+Each poll takes up to POLL_RECORDS records and writes them at once. Only written records are committed: if the reader
+of the output closes the pipe (`| head`), or Ctrl-C interrupts a blocked write, the rest is left to the group. A worker
+thread writes, so that heartbeats continue while a pager blocks.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ else:  # Before click 8.4 the class takes no argument.
     OffsetType = TimeType = click.ParamType
 
 POLL_RECORDS = 5_000
-LOOK_INTERVAL_MS = 250
-"""How often, while nothing comes, it is looked whether anybody still reads the output."""
+PIPE_CHECK_INTERVAL_MS = 250
+"""How often a closed output pipe is looked for while no records arrive."""
 
 
 class Offset(OffsetType):
-    """`earliest`, `latest`, a number, or minus a number: so many before the end."""
+    """`earliest`, `latest`, an offset, or -N for N records before the end."""
 
     name = "offset"
 
@@ -51,12 +51,12 @@ class Offset(OffsetType):
         if isinstance(value, int) or value in ("earliest", "latest"):
             return value
         if not value.removeprefix("-").isdecimal():
-            self.fail(f"{value!r} is no offset: give a number, earliest, latest, or -N for the last N", param, ctx)
+            self.fail(f"{value!r} is not an offset: give a number, -N for the last N, earliest or latest", param, ctx)
         return int(value)
 
 
 class Time(TimeType):
-    """A point in time, as ms since 1970."""
+    """A point in time, in ms since 1970."""
 
     name = "time"
 
@@ -70,29 +70,53 @@ class Time(TimeType):
 
 
 @click.command(
-    epilog="\b\nLetters of --format (kcat's where they fit):\n"
+    epilog="\b\nFields of --format (letters as in kcat where it has them):\n"
     + "\n".join(f"  %{letter}  {words}" for letter, (words, _) in FIELDS.items())
-    + "\n  %%  a percent sign\nand \\n \\t \\r \\0 \\\\ \\xHH as usual."
+    + "\n  %%  a percent sign\nand the escapes \\n \\t \\r \\0 \\\\ \\xHH."
 )
 @client_options
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--from-beginning", is_flag=True, help="All records; for a group, where it has committed nothing.")
-@click.option("--offset", type=Offset(), help="A number or -N, the last N (with --partition); earliest, latest.")
-@click.option("--partition", "partitions", multiple=True, type=click.IntRange(0), help="Only this one; repeatable.")
-@click.option("--since", type=Time(), metavar="TIME", help=f"Records from then on: {KNOWN}.")
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="End after so many.")
-@click.option("--group", help="Read as a member of this group, and commit.")
-@click.option("--timeout-ms", type=click.IntRange(0), help="End when nothing has come for so long.")
+@click.option(
+    "--from-beginning",
+    is_flag=True,
+    help="Start at the earliest offset; with --group, in partitions without a committed offset.",
+)
+@click.option(
+    "--offset",
+    type=Offset(),
+    help="Start at this offset, or -N for the last N records (both need --partition), or at earliest or latest.",
+)
+@click.option(
+    "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Read only this partition; repeatable."
+)
+@click.option("--since", type=Time(), metavar="TIME", help=f"Start at this time, {KNOWN}.")
+@click.option("--max-messages", "-n", metavar="N", type=click.IntRange(1), help="Exit after N records.")
+@click.option("--group", help="Join this consumer group and commit offsets.")
+@click.option("--timeout-ms", type=click.IntRange(0), help="Exit when no record arrives for this long.")
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
-    help="read_committed leaves out records of aborted transactions.",
+    help="read_committed skips records of aborted and open transactions.",
 )
-@click.option("--format", "-f", "template_text", help="A template such as '%k\\t%v'; its letters are listed below.")
-@click.option("--json", "as_json", is_flag=True, help='One object a line; bytes that are no text as {"base64": …}.')
-@click.option("--null", type=Escaped(), default="null", show_default=True, help="What stands for null.")
-@click.option("--delimiter", type=Escaped(), help=r"What comes after each record.  [default: \n]")
-@click.option("--option", "--property", "options", multiple=True, type=NameValue(), help="Of the consumer.")
+@click.option(
+    "--format", "-f", "template_text", help="Template for each record, such as '%k\\t%v'; its fields are listed below."
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='Print one JSON object per record; bytes that are not UTF-8 as {"base64": …}.',
+)
+@click.option("--null", type=Escaped(), default="null", show_default=True, help="Text printed for null.")
+@click.option("--delimiter", type=Escaped(), help=r"Text printed after each record.  [default: \n]")
+@click.option(
+    "--option",
+    "--property",
+    "options",
+    multiple=True,
+    type=NameValue(),
+    help="Consumer option, such as fetch.max.bytes=1048576; repeatable.",
+)
 def consume(
     bootstrap_server: str,
     topics: tuple[str, ...],
@@ -110,9 +134,9 @@ def consume(
     delimiter: bytes | None,
     options: tuple[tuple[str, str], ...],
 ) -> None:
-    """Print the records of one or more TOPICs as they come, one a line, until Ctrl-C.
+    """Print the records of one or more TOPICs, one per line, until Ctrl-C.
 
-    Begins with what is written from now on, or where --from-beginning, --offset or --since say.
+    Starts with new records, unless --from-beginning, --offset or --since gives another position.
 
     \b
     Examples:
@@ -146,11 +170,11 @@ def consume(
 
 
 def renderer(template_text: str | None, *, as_json: bool, null: bytes) -> Render:
-    """How records are printed. Raises click.UsageError."""
+    """The function that formats a record. Raises click.UsageError."""
     if template_text is None:
         return json_line if as_json else value_line(null)
     if as_json:
-        raise click.UsageError("--format and --json exclude each other")
+        raise click.UsageError("--format and --json are mutually exclusive")
     try:
         return template(template_text, null=null)
     except ValueError as error:
@@ -159,7 +183,7 @@ def renderer(template_text: str | None, *, as_json: bool, null: bytes) -> Render
 
 @dataclass(frozen=True)
 class Start:
-    """What is read, and from where."""
+    """The topics or partitions to read, and the start position."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] = ()
@@ -169,25 +193,27 @@ class Start:
     from_beginning: bool = False
 
     def check(self) -> None:
-        """Raise click.UsageError for what does not go together."""
-        places = {
+        """Raise click.UsageError for options that exclude each other."""
+        positions = {
             "--from-beginning": self.from_beginning,
             "--offset": self.offset is not None,
             "--since": self.since is not None,
         }
-        given = [name for name, there in places.items() if there]
-        if len(given) > 1:
-            raise click.UsageError(f"{' and '.join(given)} exclude each other")
+        chosen = [name for name, given in positions.items() if given]
+        if len(chosen) > 1:
+            raise click.UsageError(f"{' and '.join(chosen)} are mutually exclusive")
         if isinstance(self.offset, int) and not self.partitions:
-            raise click.UsageError(f"--offset {self.offset} needs --partition: each partition counts for itself")
+            raise click.UsageError(f"--offset {self.offset} needs --partition: offsets are per partition")
         if self.group is not None:
-            for name, there in {**places, "--from-beginning": False, "--partition": bool(self.partitions)}.items():
-                if there:
-                    raise click.UsageError(f"{name} goes without --group: a group shares partitions and keeps offsets")
+            for name, given in {**positions, "--from-beginning": False, "--partition": bool(self.partitions)}.items():
+                if given:
+                    raise click.UsageError(
+                        f"{name} cannot be used with --group: the group assigns partitions and stores offsets"
+                    )
 
     @property
     def reset(self) -> str:
-        """auto.offset.reset."""
+        """The value of auto.offset.reset."""
         if isinstance(self.offset, str):
             return self.offset
         if isinstance(self.offset, int):
@@ -195,7 +221,10 @@ class Start:
         return "earliest" if self.from_beginning else "latest"
 
     async def apply(self, consumer: Consumer, bootstrap_server: str) -> None:
-        """Make a consumer begin there. Raises click.ClickException for what is not there, KafkaError."""
+        """Subscribe or assign, and seek.
+
+        Raises click.ClickException for a missing topic, partition or offset, KafkaError for other errors.
+        """
         from minikafka.client import TopicPartition
 
         chosen: list[TopicPartition] = []
@@ -204,18 +233,18 @@ class Start:
             for partition in self.partitions:
                 check_partition(topic, count, partition)
             chosen += [TopicPartition(topic, one) for one in self.partitions]
-        places = await self._places(consumer, chosen)
+        offsets = await self._offsets(consumer, chosen)
         if chosen:
             consumer.assign(chosen)
         else:
             await consumer.subscribe(self.topics)
-        for tp, place in places.items():
-            consumer.seek(tp, place)
+        for tp, offset in offsets.items():
+            consumer.seek(tp, offset)
         if self.since is not None:
             await consumer.seek_to_time(self.since)
 
-    async def _places(self, consumer: Consumer, chosen: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin by --offset with a number; known before anything is assigned, as reading begins then."""
+    async def _offsets(self, consumer: Consumer, chosen: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Start offsets for a numeric --offset. Looked up before the assignment, which starts fetching."""
         offset = self.offset
         if not isinstance(offset, int):
             return {}
@@ -224,17 +253,17 @@ class Start:
             if offset > end[tp] or 0 <= offset < first[tp]:
                 raise click.ClickException(
                     f"partition {tp.partition} of topic {tp.topic!r} has no offset {offset}: "
-                    f"it has those from {first[tp]} on, and {end[tp]} comes next"
+                    f"its offsets start at {first[tp]}, and the next one is {end[tp]}"
                 )
         return {tp: offset if offset >= 0 else max(first[tp], end[tp] + offset) for tp in chosen}
 
 
-class NobodyReads(Exception):
-    """What was printed to has been closed, or a signal came before all of it was taken."""
+class OutputClosed(Exception):
+    """The output pipe was closed, or a signal interrupted a write."""
 
 
 class Printing:
-    """One run: from the first record to the last."""
+    """One run of the command."""
 
     def __init__(self, render: Render, delimiter: bytes, max_messages: int | None, timeout_ms: int | None) -> None:
         self._render = render
@@ -244,7 +273,7 @@ class Printing:
         self._descriptor = sys.stdout.fileno()
 
     async def run(self, arguments: dict[str, Any], start: Start, bootstrap_server: str, stop: Stop) -> None:
-        """Print until the end that was asked for. Raises click.ClickException and KafkaError."""
+        """Print records until a limit, the timeout or a signal. Raises click.ClickException and KafkaError."""
         from minikafka.client import Consumer
 
         try:
@@ -253,7 +282,7 @@ class Printing:
                     await start.apply(consumer, bootstrap_server)
                 if not stop.signal:
                     await self._print_all(consumer, stop)
-        except NobodyReads:
+        except OutputClosed:
             pass
 
     async def _print_all(self, consumer: Consumer, stop: Stop) -> None:
@@ -265,16 +294,16 @@ class Printing:
             if records:
                 await self._write(records, stop)
                 idle_since = time.monotonic()
-            elif nobody_reads(self._descriptor):
-                raise NobodyReads
+            elif output_closed(self._descriptor):
+                raise OutputClosed
             elif self._timeout_ms is not None and self._wait_ms(idle_since) == 0:
                 return
 
     def _wait_ms(self, idle_since: float) -> float:
         if self._timeout_ms is None:
-            return LOOK_INTERVAL_MS
+            return PIPE_CHECK_INTERVAL_MS
         left_ms = self._timeout_ms - (time.monotonic() - idle_since) * 1000
-        return max(0.0, min(LOOK_INTERVAL_MS, left_ms))
+        return max(0.0, min(PIPE_CHECK_INTERVAL_MS, left_ms))
 
     async def _write(self, records: list[ConsumerRecord], stop: Stop) -> None:
         from anyio.to_thread import run_sync
@@ -286,21 +315,21 @@ class Printing:
         with stop.interruptible() as scope:
             await run_sync(write_all, self._descriptor, data, abandon_on_cancel=True)
         if scope.cancelled_caught:
-            raise NobodyReads
+            raise OutputClosed
 
 
 def write_all(descriptor: int, data: bytes, write: Callable[[int, memoryview], int] = os.write) -> None:
-    """All of it, however long that takes. Raises NobodyReads where the pipe was closed."""
+    """Write all bytes, blocking as long as needed. Raises OutputClosed if the pipe is closed."""
     rest = memoryview(data)
     try:
         while rest:
             rest = rest[write(descriptor, rest) :]
     except BrokenPipeError:
-        raise NobodyReads from None
+        raise OutputClosed from None
 
 
-def nobody_reads(descriptor: int) -> bool:
-    """Whether the other end of a pipe is closed."""
+def output_closed(descriptor: int) -> bool:
+    """Whether the reading end of a pipe is closed."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -1,8 +1,8 @@
-"""`minikafka dump-log`: what is in a file of a data directory, in words.
+"""`minikafka dump-log`: prints the contents of files of a data directory.
 
-Reads the files of Apache Kafka as well as ours, since they are the same, and never writes. Each kind of file has a
-function below that yields lines; what is damaged is said on the line where it is found, and reading goes on behind
-it where that makes sense.
+It reads files of Apache Kafka as well, since the formats are the same, and never writes. Each kind of file has a
+function below that yields lines. Damage is reported on the line where it is found, and reading continues after it
+where possible.
 """
 
 import json
@@ -24,11 +24,11 @@ TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 
 @click.command("dump-log")
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--headers-only", is_flag=True, help="Batches without their records.")
-@click.option("--json", "as_json", is_flag=True, help="Records as JSON, one a line, and nothing else (.log only).")
-@click.option("--max-bytes", type=click.IntRange(1), help="Read only so much of each file.")
+@click.option("--headers-only", is_flag=True, help="Print batch headers without records.")
+@click.option("--json", "as_json", is_flag=True, help="Print only records, one JSON object per line (.log files only).")
+@click.option("--max-bytes", metavar="N", type=click.IntRange(1), help="Read at most N bytes of each file.")
 def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_bytes: int | None) -> None:
-    """Show segments (.log), their indexes, producer snapshots and checkpoints in words.
+    """Print the contents of segments (.log), indexes, producer snapshots and checkpoints.
 
     \b
     Examples:
@@ -45,10 +45,10 @@ def dump_log(files: tuple[Path, ...], headers_only: bool, as_json: bool, max_byt
 
 
 def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterator[str]:
-    """A file in words.
+    """The lines to print for a file.
 
     Raises:
-        click.ClickException: It is no kind of file that a log has.
+        click.ClickException: Not a file of a log.
     """
     if file.suffix == ".log":
         return json_lines(data) if as_json else batch_lines(data, records=records)
@@ -58,17 +58,17 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
     if file.name.endswith("checkpoint") or file.suffix in (".properties", ".metadata"):
         return iter(data.decode(errors="replace").splitlines())
     raise click.ClickException(
-        f"{file.name} is no file of a log; known are .log, {', '.join(READERS)}, checkpoints and .properties"
+        f"{file.name} is not a log file: expected .log, {', '.join(READERS)}, a checkpoint or .properties"
     )
 
 
 def base_offset_of(file: Path) -> int:
-    """The offset in a segment file's name, 0 for any other."""
+    """The offset in a segment file's name; 0 for other files."""
     return int(file.stem) if file.stem.isdigit() else 0
 
 
 def batch_lines(data: bytes, *, records: bool) -> Iterator[str]:
-    """Each batch with its position, and its records below it."""
+    """A line for each batch, followed by its records."""
     position = 0
     try:
         for batch in batches(data):
@@ -80,11 +80,11 @@ def batch_lines(data: bytes, *, records: bool) -> Iterator[str]:
         yield f"at position {position}: {error}"
         return
     if position < len(data):
-        yield f"at position {position}: {len(data) - position} bytes that are no whole batch"
+        yield f"at position {position}: {len(data) - position} bytes of an incomplete batch"
 
 
 def batch_line(batch: Batch, position: int) -> str:
-    """A batch's header."""
+    """The line of a batch header, as Kafka's DumpLogSegments prints it."""
     try:
         batch.check_crc()
         valid = "true"
@@ -103,11 +103,11 @@ def batch_line(batch: Batch, position: int) -> str:
 
 
 def record_lines(batch: Batch) -> Iterator[str]:
-    """Each record of a batch, indented."""
+    """A line for each record of a batch."""
     try:
         found = batch.records()
     except CorruptRecords as error:
-        yield f"| the records of this batch cannot be read: {error}"
+        yield f"| cannot read the records of this batch: {error}"
         return
     for record in found:
         if batch.is_control:
@@ -121,7 +121,7 @@ def record_lines(batch: Batch) -> Iterator[str]:
 
 
 def shown(value: bytes | None) -> str:
-    """Bytes as text where they are text, else in hex; null as null."""
+    """Bytes as text if they are UTF-8, else in hex; `null` for None."""
     if value is None:
         return "null"
     try:
@@ -132,7 +132,7 @@ def shown(value: bytes | None) -> str:
 
 
 def json_lines(data: bytes) -> Iterator[str]:
-    """Each record of a user as one JSON object."""
+    """Each record as a JSON object, without control records."""
     for batch in batches(data):
         if not batch.is_control:
             for record in batch.records():
@@ -140,7 +140,7 @@ def json_lines(data: bytes) -> Iterator[str]:
 
 
 def record_object(record: Record) -> dict[str, object]:
-    """A record as JSON has it; bytes that are no text in hex."""
+    """A record for JSON; bytes that are not UTF-8 in hex."""
     return {
         "offset": record.offset,
         "timestamp": record.timestamp,
@@ -151,7 +151,7 @@ def record_object(record: Record) -> dict[str, object]:
 
 
 def offset_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
-    """Entries of an offset index; the zeros behind the last are room for more."""
+    """Entries of an offset index, without the zeros preallocated after the last one."""
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
         if relative == 0 and position == 0:
             return
@@ -167,7 +167,7 @@ def time_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
 
 
 def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
-    """Aborted transactions."""
+    """Entries of a transaction index: aborted transactions."""
     size = TRANSACTION_ENTRY.size
     for version, producer, first, last, stable in TRANSACTION_ENTRY.iter_unpack(data[: len(data) // size * size]):
         yield (
@@ -177,12 +177,12 @@ def transaction_index_lines(base_offset: int, data: bytes) -> Iterator[str]:
 
 
 def snapshot_lines(base_offset: int, data: bytes) -> Iterator[str]:
-    """Producers as they were at an offset."""
+    """Producer states of a snapshot."""
     producers = ProducerStates(TopicPartition("", 0), expiration_ms=2**62)
     try:
         producers.load_snapshot(data, base_offset, 0)
     except CorruptSnapshot as error:
-        yield f"the snapshot cannot be read: {error}"
+        yield f"cannot read the snapshot: {error}"
         return
     for producer in producers:
         yield (

@@ -1,4 +1,4 @@
-"""`minikafka elect-leaders`: have partitions led by their preferred replicas, or by any that lives."""
+"""`minikafka elect-leaders`: preferred and unclean leader elections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where nobody in sync lives, let any replica lead: what only the others have is lost.",
+    help="Where no in-sync replica is live, elect any live replica; records that it lacks are lost.",
 )
 def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) -> None:
-    """Have the first replica of each partition lead again, where it is in sync.
+    """Elect the preferred (first) replica of each partition as leader, if it is in sync.
 
-    Without a name all partitions that need it.
+    Without arguments, all partitions that are not led by their preferred replica.
 
     \b
     Examples:
@@ -39,26 +39,26 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) 
     async def work(admin: Admin) -> None:
         chosen = await partitions_of(admin, names) if names else None
         results = await admin.elect_leaders(chosen, unclean=unclean)
-        faults: list[str] = []
+        errors: list[str] = []
         elected = 0
         for tp, error in sorted(results.items()):
             if error is None:
                 elected += 1
                 click.echo(f"Elected a leader for {tp.topic}-{tp.partition}.")
             elif not isinstance(error, ElectionNotNeededError):
-                faults.append(str(error))
-        if not elected and not faults:
+                errors.append(str(error))
+        if not elected and not errors:
             click.echo(f"No election was needed ({counted(len(results), 'partition')}).")
-        if faults:
-            raise click.ClickException("\n".join(faults))
+        if errors:
+            raise click.ClickException("\n".join(errors))
 
     with_admin(bootstrap_server, work)
 
 
 async def partitions_of(admin: Admin, names: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that `TOPIC` or `TOPIC:PARTITION` stand for.
+    """The partitions of `TOPIC` or `TOPIC:PARTITION` arguments.
 
-    Raises click.UsageError for what is neither, KafkaError for a topic that is not there.
+    Raises click.UsageError for another format, KafkaError for a missing topic.
     """
     from minikafka.client import TopicPartition
 

@@ -1,4 +1,4 @@
-"""Bytes that come in pieces, as whole lines; and lines as keys and values. Pure but for `LineReader`."""
+"""Splits input into lines, and lines into keys and values. Pure except `LineReader`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BadLine(Exception):
 
 
 class LineSplitter:
-    """Cuts at every newline; what stands behind the last one waits for more, up to `line_size_max` bytes."""
+    """Splits chunks of bytes at newlines and buffers an incomplete line, up to `line_size_max` bytes."""
 
     def __init__(self, line_size_max: int) -> None:
         self._line_size_max = line_size_max
@@ -23,7 +23,7 @@ class LineSplitter:
         self._size_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole now, without their newlines. Raises BadLine for one that grows too long."""
+        """The lines completed by `data`, without newlines. Raises BadLine for a line that is too long."""
         *ended, rest = data.split(b"\n")
         if ended:
             ended[0] = b"".join([*self._pieces, ended[0]])
@@ -36,15 +36,15 @@ class LineSplitter:
         return ended
 
     def end(self) -> list[bytes]:
-        """The last line where it has no newline."""
+        """The last line, if it has no newline."""
         rest, self._pieces = b"".join(self._pieces), []
         return [rest] if rest else []
 
 
 class LineReader:
-    """Lines of a file, a pipe or a terminal as they come.
+    """Reads lines of a file, a pipe or a terminal as they arrive.
 
-    It reads the bare descriptor: nothing is held back in a buffer, and no lock is held while it waits.
+    It reads the bare descriptor, without a buffer or a lock of Python's file objects.
     """
 
     def __init__(self, descriptor: int, line_size_max: int) -> None:
@@ -53,13 +53,13 @@ class LineReader:
         self.at_end = False
 
     def wait(self) -> None:
-        """Until something has come. Nothing is taken yet, so whoever gives up the wait loses nothing."""
+        """Block until input is available. Reads nothing, so that an abandoned wait loses no data."""
         waiting = select.poll()  # select itself takes no descriptor above 1,023
         waiting.register(self._descriptor, select.POLLIN)
         waiting.poll()
 
     def read(self) -> list[bytes]:
-        """What has come; the lines in it, if it makes any whole. Raises BadLine, OSError."""
+        """Read available input, and return the lines completed by it. Raises BadLine, OSError."""
         data = os.read(self._descriptor, READ_SIZE_BYTES)
         if data:
             return self._splitter.feed(data)
@@ -69,23 +69,23 @@ class LineReader:
 
 @dataclass
 class Columns:
-    """Records to be: values, keys where there is a separator, and why it ended before the last line, if it did."""
+    """Keys and values of records; `keys` is None without a separator, `error` describes the first line in error."""
 
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] | None = None
-    fault: str = ""
+    error: str = ""
 
 
 def columns_of(
     lines: Sequence[bytes], first_number: int, *, separator: bytes | None, null: bytes | None, size_max: int
 ) -> Columns:
-    """Lines as records, up to the first that cannot be one.
+    """Keys and values of lines, up to the first line in error.
 
     Args:
-        first_number: the number of the first line, for the sentence that says which one is wrong.
-        separator: stands between key and value; None: lines are values.
-        null: what stands for null.
-        size_max: of key and value together.
+        first_number: the number of the first line, for error messages.
+        separator: separates key and value; None if lines are values.
+        null: text of a null key or value.
+        size_max: of key and value together, in bytes.
     """
     if separator is None and null is None and len(max(lines, key=len, default=b"")) <= size_max:
         return Columns(list(lines))
@@ -93,12 +93,12 @@ def columns_of(
     for number, line in enumerate(lines, first_number):
         key, found, value = line.partition(separator) if separator else (b"", b"", line)
         if separator and not found:
-            columns.fault = f"line {number} has no key: {separator!r} is not in {shortened(line)}"
+            columns.error = f"line {number} has no key: no separator {separator!r} in {shortened(line)}"
             break
         if len(key) + len(value) > size_max:
-            columns.fault = (
-                f"line {number} is too long for a record: {len(line)} bytes, at most {size_max} fit; "
-                "--option max_request_size=… allows more, if the topic's max.message.bytes does"
+            columns.error = (
+                f"line {number} is too long: {len(line)} bytes, at most {size_max} fit into a record; "
+                "raise it with --option max_request_size=… (and the topic's max.message.bytes)"
             )
             break
         columns.values.append(None if value == null else value)
@@ -108,6 +108,6 @@ def columns_of(
 
 
 def shortened(line: bytes) -> str:
-    """A line for an error message."""
+    """A line, shortened for an error message."""
     text = line.decode(errors="replace")
     return repr(text if len(text) <= 60 else text[:59] + "…")

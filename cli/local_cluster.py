@@ -1,4 +1,4 @@
-"""A cluster of real processes on this machine, for the command line, tests, benchmarks and chaos alike.
+"""A cluster of processes on this machine, for the command line, tests, benchmarks and fault injection.
 
     with LocalCluster(Path("/tmp/three"), brokers=3) as cluster:
         connect(cluster.bootstrap)
@@ -8,8 +8,8 @@
         cluster.resume(2)
         cluster.rolling_restart()
 
-Blocking, without an event loop. Nothing stays behind: leaving the `with` block, losing the last reference or ending
-the interpreter ends every node. What is where, and with which ports, says `cluster_layout`.
+All methods block; no event loop is needed. No process is left behind: all nodes end when the `with` block is left,
+when the last reference is dropped, or when the interpreter exits. `cluster_layout` defines folders and ports.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ _PORTS = (15_000, 32_000)
 
 
 class LocalCluster:
-    """Nodes by id, from 1. Methods that take node ids mean all nodes where none is given.
+    """Nodes by id, from 1. Methods that take node ids act on all nodes if none is given.
 
     Args:
-        directory: made when missing; an existing cluster is continued, with its ports.
-        brokers: how many; None: as many as there are, three in a new directory.
-        controllers: how many nodes are controllers; None: as many as there are, at most three in a new directory.
-        isolated: controllers are processes of their own instead of brokers too.
-        port: of the first broker; 0 takes free ones. An existing cluster keeps its own.
-        settings: node settings in Kafka's names, for every node; of an existing cluster they are changed.
-        node_settings: the same for single nodes, by id; count more.
+        directory: created if missing; an existing cluster is restarted, on its ports.
+        brokers: number of brokers; None keeps the existing number, three in a new directory.
+        controllers: number of controllers; None keeps the existing number, at most three in a new directory.
+        isolated: run controllers as nodes of their own instead of combined nodes.
+        port: port of the first broker; 0 picks free ports. An existing cluster keeps its ports.
+        settings: node settings by Kafka's names, for every node; in an existing cluster they are changed.
+        node_settings: settings of single nodes, by id; they take precedence.
 
-    Raises ClusterError where such a cluster cannot be.
+    Raises ClusterError for an impossible layout.
     """
 
     READY = re.compile(rb"^ready ", re.MULTILINE)
-    """What a node that serves has said in its log."""
+    """The line that a node logs once it accepts clients."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LocalCluster:
         self._write(_texts(settings or {}), {n: _texts(some) for n, some in (node_settings or {}).items()})
         weakref.finalize(self, _kill_all, self._processes)
 
-    # -- what it is -----------------------------------------------------------------------------------------------
+    # -- Description ----------------------------------------------------------------------------------------------
 
     @property
     def node_ids(self) -> list[int]:
@@ -120,15 +120,15 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """All brokers, as clients want them."""
+        """The `bootstrap.servers` of all brokers."""
         return ",".join(self.address(node_id) for node_id in self.broker_ids)
 
     def address(self, node_id: int) -> str:
-        """`host:port` of one broker."""
+        """`host:port` of a broker."""
         return f"{HOST}:{self.nodes[node_id].port}"
 
     def folder(self, node_id: int) -> Path:
-        """Where all of a node is."""
+        """The folder of a node."""
         return self.directory / f"node-{node_id}"
 
     def config(self, node_id: int) -> Path:
@@ -136,48 +136,48 @@ class LocalCluster:
         return self.folder(node_id) / "server.properties"
 
     def data(self, node_id: int) -> Path:
-        """Where a node's logs lie."""
+        """A node's log.dirs."""
         return self.folder(node_id) / "data"
 
     def pid(self, node_id: int) -> int:
-        """The process of a node, also of one that was started by hand; 0 where none runs."""
+        """The pid of a node, also if it was started by hand; 0 if it does not run."""
         process = self._processes.get(node_id)
         if process is not None and process.poll() is None:
             return process.pid
         return _running(self.folder(node_id) / "pid", self.config(node_id))
 
     def running(self, node_id: int) -> bool:
-        """Whether a node's process is there, paused or not."""
+        """Whether a node's process exists, paused or not."""
         return self.pid(node_id) > 0
 
     def exit_code(self, node_id: int) -> int | None:
-        """How the process that was started here ended (minus the signal); None while it runs, or if none was."""
+        """Exit code of the process started by this object (-N for signal N); None while it runs or if there is none."""
         process = self._processes.get(node_id)
         return None if process is None else process.poll()
 
     def log_tail(self, node_id: int, lines: int = LOG_TAIL_LINES) -> str:
-        """The last lines that a node logged."""
+        """The last lines of a node's server.log."""
         path = self.folder(node_id) / "server.log"
         text = path.read_text(errors="replace") if path.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
-    # -- what can be done with it ---------------------------------------------------------------------------------
+    # -- Actions --------------------------------------------------------------------------------------------------
 
     def command(self, node_id: int) -> list[str]:
         """The command line that runs a node."""
         return [sys.executable, "-m", "minikafka.cli.main", "server", "--config", str(self.config(node_id))]
 
     def start(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> Self:
-        """Start nodes and wait until they serve. Raises ClusterError, with the end of a log, where one does not."""
+        """Start nodes and wait until they are ready. Raises ClusterError, with the end of the log, if one is not."""
         self.launch(*node_ids)
         self.wait_ready(*node_ids, timeout_s=timeout_s)
         return self
 
     def launch(self, *node_ids: int) -> None:
-        """Start nodes without waiting. Raises ClusterError, before any is started, where one runs already."""
+        """Start nodes without waiting. Raises ClusterError, before any is started, if one runs already."""
         for node_id in node_ids or self.node_ids:
             if self.running(node_id):
-                raise ClusterError(f"node {node_id} of {self.directory} runs already, as process {self.pid(node_id)}")
+                raise ClusterError(f"node {node_id} of {self.directory} is already running (pid {self.pid(node_id)})")
         for node_id in node_ids or self.node_ids:
             log = self.folder(node_id) / "server.log"
             self._log_starts[node_id] = log.stat().st_size if log.exists() else 0
@@ -187,12 +187,12 @@ class LocalCluster:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
-                    start_new_session=True,  # a Ctrl-C on the terminal is for whoever runs the cluster
+                    start_new_session=True,  # Ctrl-C on the terminal must only reach this process
                 )
             (self.folder(node_id) / "pid").write_text(f"{self._processes[node_id].pid}\n")
 
     def wait_ready(self, *node_ids: int, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Until nodes that were launched here serve. Raises ClusterError, with the end of a log, where one does not."""
+        """Wait until launched nodes are ready. Raises ClusterError, with the end of the log, if one is not."""
         deadline = time.monotonic() + timeout_s
         while waiting := self.not_ready(*node_ids):
             if time.monotonic() > deadline:
@@ -200,17 +200,17 @@ class LocalCluster:
             time.sleep(POLL_S)
 
     def not_ready(self, *node_ids: int) -> list[int]:
-        """Nodes that were launched here and do not serve yet. Raises ClusterError where one has ended."""
+        """The launched nodes that are not ready yet. Raises ClusterError if one has ended."""
         waiting = [node_id for node_id in node_ids or self.node_ids if not self._is_ready(node_id)]
         for node_id in waiting:
             if self.exit_code(node_id) is not None:
-                raise self._failure(node_id, "ended")
+                raise self._failure(node_id, "exited")
         return waiting
 
     def stop(self, *node_ids: int, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """SIGTERM, and wait for a clean end; mere brokers first, as they take their leave of the controllers.
+        """Send SIGTERM and wait; broker-only nodes first, as their controlled shutdown needs the controllers.
 
-        Raises ClusterError for nodes that take longer; those are killed.
+        Raises ClusterError for nodes that take longer than `timeout_s`, after killing them.
         """
         chosen = node_ids or self.node_ids
         late = []
@@ -224,40 +224,40 @@ class LocalCluster:
             raise ClusterError(f"node {late[0]} did not stop within {timeout_s:.0f} s:\n{self.log_tail(late[0])}")
 
     def kill(self, *node_ids: int) -> None:
-        """SIGKILL, what a crash leaves, and wait until the processes are gone."""
+        """Send SIGKILL, which has the effect of a crash, and wait until the processes have ended."""
         chosen = node_ids or self.node_ids
         self._signal(signal.SIGKILL, chosen)
         self._wait_ended(chosen, STOP_TIMEOUT_S)
 
     def pause(self, *node_ids: int) -> None:
-        """SIGSTOP: alive for the kernel, dead for everyone else."""
+        """Send SIGSTOP: connections stay open, but nothing is answered."""
         self._signal(signal.SIGSTOP, node_ids or self.node_ids)
 
     def resume(self, *node_ids: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT, node_ids or self.node_ids)
 
     def restart(self, *node_ids: int) -> Self:
-        """Stop nodes and start them again, all at once."""
+        """Stop nodes, then start them, all at the same time."""
         self.stop(*node_ids)
         return self.start(*node_ids)
 
     def rolling_restart(self) -> None:
-        """Restart node by node, each when all replicas are in sync again. Raises ClusterError."""
+        """Restart one node after the other, waiting for all replicas to be in sync. Raises ClusterError."""
         for node_id in self.node_ids:
             self.restart(node_id)
             self.wait_in_sync()
 
     def wait_in_sync(self, timeout_s: float = IN_SYNC_TIMEOUT_S) -> None:
-        """Until every partition has a leader and all its replicas in sync. Raises ClusterError that names one."""
+        """Wait until every partition has a leader and all replicas in sync. Raises ClusterError."""
         from minikafka.client.blocking import Admin
 
         deadline = time.monotonic() + timeout_s
         with Admin(self.bootstrap) as admin:
             while behind := under_replicated(admin):
                 if time.monotonic() > deadline:
-                    many = f"{behind[0]} and {len(behind) - 1} more" if len(behind) > 1 else behind[0]
-                    raise ClusterError(f"not in sync after {timeout_s:.0f} s: {many}")
+                    names = f"{behind[0]} and {len(behind) - 1} more" if len(behind) > 1 else behind[0]
+                    raise ClusterError(f"not in sync after {timeout_s:.0f} s: {names}")
                 time.sleep(0.05)
 
     def __enter__(self) -> Self:
@@ -266,21 +266,23 @@ class LocalCluster:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
-    # -- how ------------------------------------------------------------------------------------------------------
+    # -- Internals ------------------------------------------------------------------------------------------------
 
     def _check(
         self, existing: Mapping[int, NodeLayout], brokers: int | None, controllers: int | None, isolated: bool
     ) -> None:
-        """That what is asked for can be made of what is there: brokers can be added, nothing else changes."""
-        there = sum(1 for node in existing.values() if node.port)
-        voting = [node for node in existing.values() if node.controller_port]
-        apart = not any(node.port for node in voting)
-        grows = brokers is not None and brokers > there
-        if brokers is not None and brokers < there:
-            raise ClusterError(f"{self.directory} holds {there} brokers; a cluster of {brokers} wants a new directory")
-        if (controllers is not None and controllers != len(voting)) or (isolated and not apart) or (grows and apart):
+        """Check the requested layout against the existing one: only adding brokers is possible. Raises ClusterError."""
+        broker_count = sum(1 for node in existing.values() if node.port)
+        existing_voters = [node for node in existing.values() if node.controller_port]
+        is_isolated = not any(node.port for node in existing_voters)
+        grows = brokers is not None and brokers > broker_count
+        if brokers is not None and brokers < broker_count:
+            raise ClusterError(f"{self.directory} holds {broker_count} brokers; use a new directory for {brokers}")
+        resized = controllers is not None and controllers != len(existing_voters)
+        if resized or (isolated and not is_isolated) or (grows and is_isolated):
             raise ClusterError(
-                f"{self.directory} holds a quorum of {len(voting)} ({voters(voting)}); another wants a new directory"
+                f"{self.directory} holds a quorum of {len(existing_voters)} ({voters(existing_voters)}); "
+                "use a new directory for another quorum"
             )
 
     def _write(self, settings: Mapping[str, str], of_nodes: Mapping[int, Mapping[str, str]]) -> None:
@@ -310,7 +312,7 @@ class LocalCluster:
                     os.kill(pid, number)
 
     def _wait_ended(self, node_ids: Sequence[int], timeout_s: float) -> list[int]:
-        """Those that still run after the time."""
+        """Wait until nodes have ended. Returns those that still run after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while running := [node_id for node_id in node_ids if self.running(node_id)]:
             if time.monotonic() > deadline:
@@ -320,7 +322,7 @@ class LocalCluster:
 
 
 def under_replicated(admin: Admin) -> list[str]:
-    """`topic-partition` of all that have no leader or lack a replica in sync."""
+    """`topic-partition` of all partitions without a leader or with replicas out of sync."""
     from minikafka.client.connections.cluster_metadata import Topic
 
     topics = admin.describe_topics(None)
@@ -334,7 +336,7 @@ def under_replicated(admin: Admin) -> list[str]:
 
 
 def _existing(directory: Path) -> dict[int, NodeLayout]:
-    """The nodes of a directory, by id. Raises ClusterError for a file that is not of a local cluster."""
+    """The nodes of a directory, by id. Raises ClusterError for a file of something else."""
     found = {}
     for path in directory.glob("node-*/server.properties"):
         try:
@@ -350,10 +352,9 @@ def _texts(settings: Mapping[str, object]) -> dict[str, str]:
 
 
 def _free_port(wanted: Callable[[int], list[int]]) -> int:
-    """A first port such that all that are `wanted` with it are free just now.
+    """A base port for which all ports that `wanted` returns are free.
 
-    A node that is down must find its port free when it comes back: those that the system gives to outgoing connections
-    are left alone.
+    The range avoids the system's ephemeral ports: the port of a stopped node must still be free at its restart.
     """
     for _ in range(_FREE_PORT_ATTEMPTS):
         with contextlib.suppress(OSError, OverflowError), contextlib.ExitStack() as held:
@@ -361,11 +362,11 @@ def _free_port(wanted: Callable[[int], list[int]]) -> int:
             for port in wanted(base):
                 held.enter_context(socket.socket()).bind((HOST, port))
             return base
-    raise ClusterError(f"found no free ports in {_FREE_PORT_ATTEMPTS} attempts")
+    raise ClusterError(f"no free ports found in {_FREE_PORT_ATTEMPTS} attempts")
 
 
 def _running(pid_file: Path, config: Path) -> int:
-    """The pid in a node's file, where that process still runs this very node; else 0."""
+    """The pid in a node's pid file if that process runs this node, else 0."""
     try:
         pid = int(pid_file.read_text())
         return pid if str(config) in _command_line(pid) else 0
@@ -374,7 +375,7 @@ def _running(pid_file: Path, config: Path) -> int:
 
 
 def _command_line(pid: int) -> str:
-    """Of a process that lives; "" of one that has ended and was not waited for yet."""
+    """The command line of a process; "" for a zombie."""
     if Path("/proc/self").exists():
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     words = ["ps", "-p", str(pid), "-o", "command="]

@@ -1,4 +1,4 @@
-"""The entry point: finds the subcommand, turns errors into one line."""
+"""The entry point: dispatches to subcommands and reports errors in one line."""
 
 import importlib
 import sys
@@ -10,28 +10,28 @@ from minikafka import __version__
 
 COMMANDS = {
     "server": ("minikafka.cli.server:server", "Run a node."),
-    "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, each node a process."),
+    "cluster": ("minikafka.cli.cluster:cluster", "Run a local cluster, one process per node."),
     "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": ("minikafka.cli.produce:produce", "Send lines as records."),
     "consume": ("minikafka.cli.consume:consume", "Print records as lines."),
-    "quorum": ("minikafka.cli.quorum:quorum", "Show the quorum of controllers."),
-    "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Have preferred replicas lead again."),
-    "reassign": ("minikafka.cli.reassign:reassign", "Move partitions to other brokers."),
-    "dump-log": ("minikafka.cli.dump_log:dump_log", "Show the files of a log in words."),
-    "perf": ("minikafka.cli.perf:perf", "Measure how fast records go in and out."),
+    "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum."),
+    "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."),
+    "reassign": ("minikafka.cli.reassign:reassign", "Reassign partitions to other brokers."),
+    "dump-log": ("minikafka.cli.dump_log:dump_log", "Print the contents of log files."),
+    "perf": ("minikafka.cli.perf:perf", "Measure throughput and latency."),
 }
-"""Where each subcommand is, and what it does in a few words: `minikafka --help` imports none of them."""
+"""Each subcommand's module and function, and its line in `minikafka --help`, which imports none of them."""
 
 
 class LazyGroup(click.Group):
-    """A group whose subcommands are imported when they are asked for."""
+    """A group that imports a subcommand when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the table."""
+        """The names of the subcommands, in the order of COMMANDS."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one; None if there is no such command."""
+        """Import a subcommand. Returns None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name][0].partition(":")
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help, from the table."""
+        """Write the list of subcommands in the help, from COMMANDS."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
 
@@ -47,14 +47,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def cli() -> None:
-    """Kafka in Python: run nodes, and use them or any other Kafka.
+    """Kafka in Python: run nodes, and work with them or with any other Kafka cluster.
 
     Example: minikafka server --port 9092
     """
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line; exits with 0, 1 (it failed), 2 (it was used wrongly) or 130 (Ctrl-C)."""
+    """Run the command line. Exits with 0, 1 (failure), 2 (usage error) or 130 (Ctrl-C)."""
     from minikafka.protocol.errors import KafkaError
 
     try:
@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def show(error: click.ClickException) -> None:
-    """One line: what was wrong, and where to read how it is done where that would help."""
+    """Print an error in one line, with a hint to the command's help for usage errors."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return

@@ -1,4 +1,4 @@
-"""What the commands that talk to brokers share: where those are, `name=value` pairs, options handed on to clients."""
+"""Options, parameter types and checks that commands share, and the arguments of the clients they create."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ else:  # Before click 8.4 the class takes no argument.
 F = TypeVar("F", bound=Callable[..., Any])
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
-"""Whoever sits before a terminal wants to hear soon that nobody listens there; clients try for 10 s."""
+"""Shorter than the clients' default of 10 s, so that a user at a terminal soon sees that no broker is reachable."""
 FIND_TOPIC_TIMEOUT_MS = 2_000
-"""How long a topic may take to be created by the broker, or to become known to it."""
+"""How long to wait for a broker to create a topic automatically or to learn of it."""
 
 
 def client_options(function: F) -> F:
-    """`--bootstrap-server`, as every client command has it."""
+    """Adds `--bootstrap-server` to a command."""
     return click.option(
         "--bootstrap-server",
         "-b",
@@ -36,7 +36,7 @@ def client_options(function: F) -> F:
         show_envvar=True,
         metavar="HOST:PORT",
         callback=_checked_addresses,
-        help="Brokers to begin with, several with commas.",
+        help="Brokers to connect to first; separate several with commas.",
     )(function)
 
 
@@ -46,12 +46,12 @@ def _checked_addresses(context: click.Context, option: click.Parameter, value: s
     try:
         parse_addresses(value)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; write it like 127.0.0.1:9092") from None
+        raise click.BadParameter(f"{error}; expected, for example, 127.0.0.1:9092") from None
     return value
 
 
 class NameValue(PairType):
-    """`name=value`, as a pair."""
+    """`name=value`, parsed to a pair."""
 
     name = "name=value"
 
@@ -65,7 +65,7 @@ class NameValue(PairType):
 
 
 class Escaped(BytesType):
-    """Text in which \\n, \\t, \\r, \\0, \\\\ and \\xHH stand for what they usually do; comes as bytes."""
+    """Text with the escapes \\n, \\t, \\r, \\0, \\\\ and \\xHH, parsed to bytes."""
 
     name = "text"
 
@@ -80,11 +80,11 @@ class Escaped(BytesType):
             self.fail(str(error), param, ctx)
 
 
-def handed_on(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Arguments for a client from `--option` pairs: names with dots or underscores, values of the option's type.
+def option_arguments(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Client arguments from `--option` pairs; names may have dots or underscores, values get the option's type.
 
-    Raises click.UsageError for an option that only code can give, such as a serializer. Names that are not known
-    stay as they are: the client itself refuses them, saying which it takes.
+    Raises click.UsageError for options that take a function, such as a serializer. Unknown names are passed on:
+    the client rejects them and lists those it accepts.
     """
     from dataclasses import fields
 
@@ -99,7 +99,7 @@ def handed_on(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]) -> di
 
 
 def _value(annotation: str, text: str) -> Any:
-    """Text as the option's type; what does not fit stays text, and the client says what is allowed."""
+    """Text converted to an option's type, or unchanged if it does not fit: the client then reports allowed values."""
     if annotation == "bool":
         return {"true": True, "false": False}.get(text.lower(), text)
     if "int" in annotation and text.removeprefix("-").isdecimal():
@@ -112,16 +112,16 @@ def _value(annotation: str, text: str) -> Any:
 def client_arguments(
     kind: type[ClientOptions], bootstrap_server: str, pairs: Sequence[tuple[str, str]] = (), **arguments: Any
 ) -> dict[str, Any]:
-    """All of a client's arguments: `pairs` of the user's win over ours; those that are None are left out."""
+    """All arguments of a client, without those that are None; the user's `pairs` take precedence."""
     given = {name: value for name, value in arguments.items() if value is not None}
     ours = {"bootstrap_servers": bootstrap_server, "socket_connection_setup_timeout_ms": CONNECT_TIMEOUT_MS}
-    return {"client_id": "minikafka-cli", **ours, **given, **handed_on(kind, pairs)}
+    return {"client_id": "minikafka-cli", **ours, **given, **option_arguments(kind, pairs)}
 
 
 async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: str) -> int:
     """A topic's number of partitions.
 
-    Raises click.ClickException that says what to do where there is no such topic, KafkaError for anything else.
+    Raises click.ClickException if the topic does not exist, KafkaError for other errors.
     """
     from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
@@ -132,15 +132,15 @@ async def find_topic(client: Producer | Consumer, name: str, bootstrap_server: s
 
 
 def no_topic(name: str, bootstrap_server: str) -> click.ClickException:
-    """A topic that is not there."""
+    """The error for a missing topic."""
     return click.ClickException(
-        f"there is no topic {name!r} at {bootstrap_server}: "
-        f"`minikafka topics list` shows what there is, `minikafka topics create {name}` makes it"
+        f"topic {name!r} does not exist at {bootstrap_server}: "
+        f"`minikafka topics list` lists all topics, `minikafka topics create {name}` creates it"
     )
 
 
 def check_partition(topic: str, count: int, partition: int) -> None:
-    """Raise click.ClickException where a topic of `count` partitions does not have this one."""
+    """Raise click.ClickException if a topic of `count` partitions does not have this partition."""
     if not 0 <= partition < count:
         has = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
         raise click.ClickException(f"topic {topic!r} has no partition {partition}: it has {has}")

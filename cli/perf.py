@@ -1,7 +1,7 @@
-"""`minikafka perf`: how fast a cluster is, seen from the bundled client.
+"""`minikafka perf`: measures throughput and latency of a cluster with the bundled client.
 
-Latency of `perf produce` is that of a sample, one record of each slice that goes to the producer, from its `send` to
-its acknowledgement. With --rate a slice is a hundredth of a second's records, and waits for its time.
+`perf produce` samples latency: for one record of each slice handed to the producer, from its `send` to its
+acknowledgement. With --rate a slice holds the records of a hundredth of a second, and is sent on time.
 """
 
 from __future__ import annotations
@@ -23,23 +23,28 @@ WINDOW_S = 5.0
 SLICE_RECORDS = 256
 SLICES_PER_S = 100
 DISTINCT_PAYLOADS = 997
-"""How many different values go round, so that compression finds about what it would in real data: not much."""
+"""Number of different values, so that batches do not compress better than real data."""
 
 records_option = click.option(
-    "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="How many."
+    "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="Number of records."
 )
 size_option = click.option(
-    "--size", type=click.IntRange(0), default=100, show_default=True, help="Bytes in the value of each."
+    "--size", type=click.IntRange(0), default=100, show_default=True, help="Size of each value in bytes."
 )
 acks_choice = click.Choice(["all", "1", "0"])
 option_option = click.option(
-    "--option", "--property", "options", multiple=True, type=NameValue(), help="Of the client, like linger.ms=50."
+    "--option",
+    "--property",
+    "options",
+    multiple=True,
+    type=NameValue(),
+    help="Client option, such as linger.ms=50; repeatable.",
 )
 
 
 @click.group()
 def perf() -> None:
-    """Measure how fast records go in and out.
+    """Measure throughput and latency.
 
     Example: minikafka perf produce flights --records 20000
     """
@@ -50,9 +55,9 @@ def perf() -> None:
 @click.argument("topic")
 @records_option
 @size_option
-@click.option("--rate", type=click.IntRange(1), help="At most so many records a second.")
-@click.option("--compression-type", type=click.Choice(CODECS), help="How batches are packed.  [default: none]")
-@click.option("--acks", type=acks_choice, help="Who has to have it.  [default: all]")
+@click.option("--rate", type=click.IntRange(1), help="Limit in records per second.")
+@click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
+@click.option("--acks", type=acks_choice, help="Required acknowledgements.  [default: all]")
 @option_option
 def produce(
     bootstrap_server: str,
@@ -64,7 +69,7 @@ def produce(
     acks: str | None,
     options: tuple[tuple[str, str], ...],
 ) -> None:
-    """Send records as fast as they go, or at a --rate.
+    """Send records as fast as possible, or at a given --rate.
 
     \b
     Examples:
@@ -90,13 +95,21 @@ def produce(
 @perf.command()
 @client_options
 @click.argument("topic")
-@click.option("--records", type=click.IntRange(1), help="End after so many; all that are there if not said.")
-@click.option("--timeout-ms", type=click.IntRange(1), default=10_000, show_default=True, help="Wait no longer for one.")
+@click.option(
+    "--records", metavar="N", type=click.IntRange(1), help="Exit after N records.  [default: all existing records]"
+)
+@click.option(
+    "--timeout-ms",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Exit when no record arrives for this long.",
+)
 @option_option
 def consume(
     bootstrap_server: str, topic: str, records: int | None, timeout_ms: int, options: tuple[tuple[str, str], ...]
 ) -> None:
-    """Read a topic from its beginning as fast as it goes.
+    """Read a topic from the beginning as fast as possible.
 
     \b
     Examples:
@@ -118,14 +131,14 @@ def consume(
 @perf.command()
 @client_options
 @click.argument("topic")
-@click.option("--records", type=click.IntRange(1), default=10_000, show_default=True, help="How many.")
+@click.option("--records", type=click.IntRange(1), default=10_000, show_default=True, help="Number of records.")
 @size_option
-@click.option("--acks", type=acks_choice, default="1", show_default=True, help="Who has to have it.")
+@click.option("--acks", type=acks_choice, default="1", show_default=True, help="Required acknowledgements.")
 @option_option
 def latency(
     bootstrap_server: str, topic: str, records: int, size: int, acks: str, options: tuple[tuple[str, str], ...]
 ) -> None:
-    """Send records one at a time, each after the one before was acknowledged.
+    """Send records one at a time, each after the acknowledgement of the previous one.
 
     \b
     Examples:
@@ -147,13 +160,13 @@ def latency(
 
 
 def payloads(size: int) -> list[bytes]:
-    """Values of capital letters, as Kafka's own tool sends; the same in every run."""
+    """Values of capital letters, as Kafka's producer-perf-test sends; the same in every run."""
     letters = bytes(Random(0).choices(range(65, 91), k=size + DISTINCT_PAYLOADS))
     return [letters[start : start + size] for start in range(DISTINCT_PAYLOADS)]
 
 
 class Load:
-    """Records that are sent, and what is known of them."""
+    """Sends records and measures rate and latency."""
 
     def __init__(self, producer: Producer, topic: str, values: list[bytes], rate: int | None) -> None:
         self._producer = producer
@@ -166,7 +179,7 @@ class Load:
         self._failure: KafkaError | None = None
 
     async def run(self, records: int, stop: Stop) -> None:
-        """Send so many and print how fast that went. Raises the first KafkaError that a record of the sample met."""
+        """Send records and print statistics. Raises the first KafkaError of a sampled record."""
         started = window_started = time.monotonic()
         sent = window_sent = 0
         size = len(self._values[0])
@@ -176,8 +189,8 @@ class Load:
             sent += count
             now = time.monotonic()
             if now - window_started >= WINDOW_S:
-                fresh = sent - window_sent
-                click.echo(window_line(fresh, fresh * size, now - window_started, self._window))
+                count = sent - window_sent
+                click.echo(window_line(count, count * size, now - window_started, self._window))
                 window_started, window_sent, self._window = now, sent, Latencies()
             await self._throttle(started, sent, stop)
         await self._producer.flush()
@@ -188,10 +201,10 @@ class Load:
     async def _send(self, number: int, count: int) -> None:
         first = number % self._distinct
         await self._producer.send_many(self._topic, self._values[first : first + count - 1])
-        asked = time.monotonic()
+        sent_at = time.monotonic()
 
-        def done(place: RecordMetadata | None, error: KafkaError | None) -> None:
-            latency_ms = (time.monotonic() - asked) * 1000
+        def done(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+            latency_ms = (time.monotonic() - sent_at) * 1000
             self._all.add(latency_ms)
             self._window.add(latency_ms)
             self._failure = self._failure or error
@@ -207,16 +220,16 @@ class Load:
 
 
 async def one_at_a_time(producer: Producer, topic: str, values: list[bytes], records: int, stop: Stop) -> None:
-    """Send each record after the one before was acknowledged; print how fast that went."""
+    """Send each record after the acknowledgement of the previous one, and print statistics."""
     latencies = Latencies()
-    await producer.send_and_wait(topic, values[0])  # Connections are made by the first.
+    await producer.send_and_wait(topic, values[0])  # The first record opens the connections.
     started = time.monotonic()
     for number in range(records):
         if stop.signal:
             break
-        asked = time.monotonic()
+        sent_at = time.monotonic()
         await producer.send_and_wait(topic, values[number % len(values)])
-        latencies.add((time.monotonic() - asked) * 1000)
+        latencies.add((time.monotonic() - sent_at) * 1000)
     elapsed_s = time.monotonic() - started
     click.echo(total_line(len(latencies), len(latencies) * len(values[0]), elapsed_s, latencies))
 
@@ -224,7 +237,7 @@ async def one_at_a_time(producer: Producer, topic: str, values: list[bytes], rec
 async def read_all(
     arguments: dict[str, Any], topic: str, bootstrap_server: str, records: int | None, timeout_ms: int, stop: Stop
 ) -> None:
-    """Read so many records (None: all that are there) and print how fast that went."""
+    """Read records (None: all existing ones) and print statistics."""
     import anyio
 
     from minikafka.client import Consumer, TopicPartition

@@ -1,9 +1,8 @@
-"""`minikafka produce`: lines become records.
+"""`minikafka produce`: sends lines as records.
 
-The life of a line: a worker thread waits for some (`lines.LineReader`), whole lines become keys and values
-(`lines.columns_of`), `Producer.send_many` takes them over and waits where its memory is full, which is the
-back-pressure on whoever writes into the pipe. Deliveries are looked at in order; the first that failed ends the
-reading.
+A worker thread waits for input (`lines.LineReader`), complete lines become keys and values (`lines.columns_of`), and
+`Producer.send_many` queues them. It blocks while its buffer is full, which applies back-pressure to the writer of the
+pipe. Deliveries are checked in order; the first failed one ends the command.
 """
 
 from __future__ import annotations
@@ -43,16 +42,21 @@ STANDARD_INPUT = 0
 @client_options
 @click.argument("topic")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--key-separator", type=Escaped(), help=r"What stands between key and value, such as : or \t.")
-@click.option("--null", type=Escaped(), help="A key or value that is exactly this becomes null.")
-@click.option("--header", "headers", multiple=True, type=NameValue(), help="For every record; repeatable.")
-@click.option("--partition", type=click.IntRange(0), help="All into this one; chosen by the key if not said.")
-@click.option("--compression-type", type=click.Choice(CODECS), help="How batches are packed.  [default: none]")
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Who has to have it.  [default: all]")
+@click.option("--key-separator", type=Escaped(), help=r"Separator of key and value, such as : or \t.")
+@click.option("--null", type=Escaped(), help="Text of a key or value to be sent as null.")
+@click.option("--header", "headers", multiple=True, type=NameValue(), help="Header of every record; repeatable.")
+@click.option("--partition", type=click.IntRange(0), help="Partition of all records.  [default: by key]")
+@click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
+@click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Required acknowledgements.  [default: all]")
 @click.option(
-    "--option", "--property", "options", multiple=True, type=NameValue(), help="Of the producer, like linger.ms=50."
+    "--option",
+    "--property",
+    "options",
+    multiple=True,
+    type=NameValue(),
+    help="Producer option, such as linger.ms=50; repeatable.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="No progress, no summary.")
+@click.option("--quiet", "-q", is_flag=True, help="Print no progress and no summary.")
 def produce(
     bootstrap_server: str,
     topic: str,
@@ -68,7 +72,7 @@ def produce(
 ) -> None:
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
-    How many records went and how fast is said on standard error. Ctrl-C delivers what was read and ends.
+    Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits.
 
     \b
     Examples:
@@ -79,7 +83,7 @@ def produce(
     from minikafka.client.options import ProducerOptions
 
     if key_separator == b"":
-        raise click.BadParameter("it is empty", param_hint="--key-separator")
+        raise click.BadParameter("must not be empty", param_hint="--key-separator")
     arguments = client_arguments(
         ProducerOptions, bootstrap_server, options, compression_type=compression_type, acks=acks
     )
@@ -89,7 +93,7 @@ def produce(
         total = (os.fstat(descriptor).st_size or None) if file else None
         shown = progress(size_bytes_total=total, wanted=not quiet and not os.isatty(descriptor))
         if os.isatty(descriptor) and not quiet:
-            click.echo("Each line becomes a record; Ctrl-D ends.", err=True)
+            click.echo("Each line is sent as a record; Ctrl-D exits.", err=True)
 
         async def work(stop: Stop) -> None:
             await Sending(job, descriptor, shown, quiet=quiet).run(arguments, stop)
@@ -99,7 +103,7 @@ def produce(
 
 @dataclass(frozen=True)
 class Job:
-    """What becomes of a line."""
+    """The destination of lines, and how they become records."""
 
     topic: str
     bootstrap_server: str
@@ -111,7 +115,7 @@ class Job:
 
 @contextlib.contextmanager
 def opened(file: Path | None) -> Iterator[int]:
-    """A descriptor to read from."""
+    """The descriptor to read from: FILE or standard input."""
     if file is None or str(file) == "-":
         yield STANDARD_INPUT
     else:
@@ -120,7 +124,7 @@ def opened(file: Path | None) -> Iterator[int]:
 
 
 class Sending:
-    """One run: from the first line to the last delivery."""
+    """One run of the command."""
 
     def __init__(self, job: Job, descriptor: int, shown: Progress, *, quiet: bool) -> None:
         self._job = job
@@ -129,10 +133,10 @@ class Sending:
         self._quiet = quiet
         self._waiting: deque[Delivery] = deque()
         self._sent = self._delivered = self._size_bytes = 0
-        self._fault = ""
+        self._error = ""
 
     async def run(self, arguments: dict[str, Any], stop: Stop) -> None:
-        """Send everything and say so. Raises click.ClickException for what went wrong, KafkaError before it began."""
+        """Send all lines and print a summary. Raises click.ClickException, and KafkaError before the first line."""
         from minikafka.client import Producer
 
         job = self._job
@@ -146,23 +150,23 @@ class Sending:
                     await self._send_all(producer, arguments, stop)
                     self._settle()
                     if stop.signal and self._waiting and not self._quiet:
-                        click.echo("Delivering what was read; Ctrl-C once more gives it up.", err=True)
+                        click.echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
                     await producer.flush()
                     self._settle()
         finally:
             if not self._quiet and self._sent:
                 click.echo(self.summary(time.monotonic() - started), err=True)
-        if self._fault:
-            raise click.ClickException(self._fault)
+        if self._error:
+            raise click.ClickException(self._error)
 
     def summary(self, elapsed_s: float) -> str:
-        """How many, how fast."""
+        """The number of records, and the rate."""
         elapsed_s = max(elapsed_s, 1e-6)
         rate, megabytes = self._delivered / elapsed_s, self._size_bytes / elapsed_s / (1 << 20)
-        many = counted(self._delivered, "record")
+        records = counted(self._delivered, "record")
         if self._delivered < self._sent:
-            many = f"{self._delivered:,} of {counted(self._sent, 'record')}"
-        return f"{many} to {self._job.topic} in {elapsed_s:.2f} s: {rate:,.0f} records/s, {megabytes:.2f} MB/s"
+            records = f"{self._delivered:,} of {counted(self._sent, 'record')}"
+        return f"{records} to {self._job.topic} in {elapsed_s:.2f} s: {rate:,.0f} records/s, {megabytes:.2f} MB/s"
 
     async def _send_all(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
         from anyio.to_thread import run_sync
@@ -172,7 +176,7 @@ class Sending:
         size_max = arguments.get("max_request_size", ProducerOptions.defaults()["max_request_size"])
         assert isinstance(size_max, int)
         reader = LineReader(self._descriptor, size_max)
-        while not (self._fault or reader.at_end or stop.signal):
+        while not (self._error or reader.at_end or stop.signal):
             with stop.interruptible() as waiting:
                 await run_sync(reader.wait, abandon_on_cancel=True)
             if waiting.cancelled_caught:
@@ -180,7 +184,7 @@ class Sending:
             try:
                 await self._send(producer, self._columns(reader.read(), size_max))
             except BadLine as error:
-                self._fault = f"line {self._sent + 1}: {error}, which --option max_request_size=… sets"
+                self._error = f"line {self._sent + 1}: {error}; raise the limit with --option max_request_size=…"
 
     def _columns(self, lines: Sequence[bytes], size_max: int) -> Columns:
         from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES
@@ -194,8 +198,8 @@ class Sending:
     async def _send(self, producer: Producer, columns: Columns) -> None:
         topic, partition = self._job.topic, self._job.partition
         if self._job.headers:
-            for place, value in enumerate(columns.values):
-                key = columns.keys[place] if columns.keys is not None else None
+            for index, value in enumerate(columns.values):
+                key = columns.keys[index] if columns.keys is not None else None
                 self._waiting.append(
                     await producer.send(topic, value, key=key, partition=partition, headers=self._job.headers)
                 )
@@ -206,12 +210,12 @@ class Sending:
             self._sent += len(columns.values)
         self._size_bytes += sum(len(value) for value in columns.values if value)
         self._size_bytes += sum(len(key) for key in columns.keys or () if key)
-        self._fault = self._fault or columns.fault
+        self._error = self._error or columns.error
         self._settle()
         self._shown.update(self._sent, self._size_bytes)
 
     def _settle(self) -> None:
-        """Take note of the deliveries that are done, from the oldest on."""
+        """Count completed deliveries, oldest first."""
         from minikafka.protocol.errors import KafkaError
 
         waiting = self._waiting
@@ -220,4 +224,4 @@ class Sending:
                 waiting.popleft().result()
                 self._delivered += 1
             except KafkaError as error:
-                self._fault = self._fault or f"a record was not delivered: {error}"
+                self._error = self._error or f"record not delivered: {error}"

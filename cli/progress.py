@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal only: rich's bar where rich is installed, a plain line elsewhere."""
+"""Progress on a terminal: a bar if rich is installed, else a plain line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ REFRESH_S = 0.1
 
 
 class Progress(Protocol):
-    """Entered before the first record, left after the last."""
+    """A progress display, entered before the first record and left after the last."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
 
     def update(self, records: int, size_bytes: int) -> None:
-        """So much in total is done."""
+        """Show the totals so far."""
 
 
 class NoProgress:
-    """Where nobody looks."""
+    """Shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +36,7 @@ class NoProgress:
 
 
 class PlainProgress(NoProgress):
-    """One line that is written over and over."""
+    """Redraws one line."""
 
     def __init__(self, out: TextIO, size_bytes_total: int | None) -> None:
         self._out = out
@@ -60,7 +60,7 @@ class PlainProgress(NoProgress):
 
 
 class RichProgress(NoProgress):
-    """A bar for a file, a counter for a pipe."""
+    """Shows a bar for a file, a counter for a pipe."""
 
     def __init__(self, rich_progress: Any, console: Any, size_bytes_total: int | None) -> None:
         share = [rich_progress.BarColumn(), rich_progress.TaskProgressColumn()] if size_bytes_total else []
@@ -81,7 +81,7 @@ class RichProgress(NoProgress):
 
 
 def progress(*, size_bytes_total: int | None = None, wanted: bool = True) -> Progress:
-    """The best there is for standard error; none at all where that is no terminal."""
+    """The best display available; none if standard error is not a terminal."""
     if not wanted or not sys.stderr.isatty():
         return NoProgress()
     try:

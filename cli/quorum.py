@@ -1,4 +1,4 @@
-"""`minikafka quorum`: the nodes that keep the metadata log."""
+"""`minikafka quorum`: describes the replicas of the metadata log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def quorum() -> None:
-    """Show the quorum of controllers.
+    """Describe the controller quorum.
 
     Example: minikafka quorum describe
     """
@@ -25,9 +25,9 @@ def quorum() -> None:
 
 @quorum.command()
 @client_options
-@click.option("--json", "as_json", is_flag=True, help="For machines: one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def describe(bootstrap_server: str, as_json: bool) -> None:
-    """Show who leads the metadata log, who votes, who follows, and how far each is.
+    """Show leader, followers and observers of the metadata log, and the lag of each.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def describe(bootstrap_server: str, as_json: bool) -> None:
 
 
 def description(found: QuorumDescription) -> list[str]:
-    """A quorum in words; the lag is in records, times are how long before the leader's."""
+    """A quorum as text; the lag is in records, times are relative to the replica that caught up last."""
     columns = ("node", "status", "log_end_offset", "lag", "caught_up_ms_ago", "addresses")
     rows = [[shown(row[column]) for column in columns] for row in rows_of(found)]
     return [
@@ -53,14 +53,14 @@ def description(found: QuorumDescription) -> list[str]:
 
 
 def shown(cell: object) -> object:
-    """As a table has it."""
+    """A cell of the table."""
     if isinstance(cell, list):
         return ",".join(cell) or "-"
     return "-" if cell is None else cell
 
 
 def details(found: QuorumDescription) -> dict[str, Any]:
-    """A quorum for machines."""
+    """A quorum for JSON."""
     return {
         "leader": found.leader_id,
         "leader_epoch": found.leader_epoch,
@@ -70,7 +70,7 @@ def details(found: QuorumDescription) -> dict[str, Any]:
 
 
 def rows_of(found: QuorumDescription) -> list[dict[str, Any]]:
-    """One for each replica, the leader first."""
+    """A row for each replica, the leader first."""
     voters = sorted(found.voters, key=lambda one: (one.node_id != found.leader_id, one.node_id))
     statuses = [("leader" if one.node_id == found.leader_id else "follower", one) for one in voters]
     statuses += [("observer", one) for one in sorted(found.observers, key=lambda one: one.node_id)]
@@ -80,7 +80,7 @@ def rows_of(found: QuorumDescription) -> list[dict[str, Any]]:
 
 
 def row_of(one: QuorumReplica, status: str, end: int, newest_ms: int) -> dict[str, Any]:
-    """One replica; what its leader does not know is None."""
+    """The row of a replica, with None for values that the leader does not know."""
     known, timed = one.log_end_offset >= 0, one.last_caught_up_time_ms >= 0
     return {
         "node": one.node_id,

@@ -1,4 +1,4 @@
-"""`minikafka reassign`: move partitions to other brokers.
+"""`minikafka reassign`: partition reassignments.
 
 Plans are the JSON of Kafka's `kafka-reassign-partitions`:
 
@@ -30,7 +30,7 @@ plan_file = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=P
 
 @click.group()
 def reassign() -> None:
-    """Move partitions to other brokers.
+    """Reassign partitions to other brokers.
 
     Example: minikafka reassign execute plan.json
     """
@@ -39,14 +39,14 @@ def reassign() -> None:
 @reassign.command()
 @client_options
 @click.argument("plan", type=plan_file)
-@click.option("--wait", is_flag=True, help="Until all is moved.")
+@click.option("--wait", is_flag=True, help="Wait until all reassignments are complete.")
 def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
-    """Begin the moves of a PLAN; the first replica of a partition is its preferred leader.
+    """Start the reassignments of a PLAN. The first replica of a partition is its preferred leader.
 
-    A PLAN is a file, or - for standard input, with what Kafka's own tool takes:
+    PLAN is a file, or - for standard input, in the JSON format of kafka-reassign-partitions:
     {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}
 
-    Standard output is a plan that would move everything back.
+    Prints a plan that restores the current assignment.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
 
         before = await replicas_of(admin, targets)
         click.echo(plan_text({tp: replicas for tp, replicas in before.items() if replicas is not None}))
-        refused(await admin.alter_partition_reassignments(targets))
-        click.echo(f"Began to move {counted(len(targets), 'partition')}.", err=True)
+        raise_errors(await admin.alter_partition_reassignments(targets))
+        click.echo(f"Started the reassignment of {counted(len(targets), 'partition')}.", err=True)
         while wait and await admin.list_partition_reassignments(targets):
             await anyio.sleep(POLL_S)
 
@@ -72,16 +72,16 @@ def execute(bootstrap_server: str, plan: Path, wait: bool) -> None:
 @client_options
 @click.argument("plan", type=plan_file)
 def verify(bootstrap_server: str, plan: Path) -> None:
-    """Show how far the moves of a PLAN are; the exit code is 1 while something is missing.
+    """Show the state of the reassignments of a PLAN. The exit code is 1 until all are complete.
 
     Example: minikafka reassign verify plan.json
     """
     targets = read_plan(plan)
 
     async def work(admin: Admin) -> None:
-        under_way = await admin.list_partition_reassignments(targets)
+        in_progress = await admin.list_partition_reassignments(targets)
         now = await replicas_of(admin, targets)
-        states = {tp: state_of(targets[tp], now[tp], under_way.get(tp)) for tp in targets}
+        states = {tp: state_of(targets[tp], now[tp], in_progress.get(tp)) for tp in targets}
         rows = [[f"{tp.topic}-{tp.partition}", numbers(now[tp] or []), state] for tp, state in states.items()]
         click.echo("\n".join(table(("partition", "replicas", "state"), rows)))
         if set(states.values()) != {"complete"}:
@@ -92,9 +92,9 @@ def verify(bootstrap_server: str, plan: Path) -> None:
 
 @reassign.command("list")
 @client_options
-@click.option("--json", "as_json", is_flag=True, help="For machines: one JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
-    """List all moves under way.
+    """List all reassignments in progress.
 
     Example: minikafka reassign list
     """
@@ -110,7 +110,7 @@ def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
             ]
             click.echo("\n".join(table(("partition", "replicas", "adding", "removing"), rows)))
         else:
-            click.echo("No partition is being moved.")
+            click.echo("No reassignments in progress.")
 
     with_admin(bootstrap_server, work)
 
@@ -118,53 +118,53 @@ def list_reassignments(bootstrap_server: str, as_json: bool) -> None:
 @reassign.command()
 @client_options
 @click.argument("plan", type=plan_file, required=False)
-@click.option("--all", "everything", is_flag=True, help="All moves under way.")
+@click.option("--all", "everything", is_flag=True, help="Cancel all reassignments in progress.")
 def cancel(bootstrap_server: str, plan: Path | None, everything: bool) -> None:
-    """Take back the moves of a PLAN that are under way, or --all.
+    """Cancel the reassignments of a PLAN that are in progress, or --all.
 
     Example: minikafka reassign cancel plan.json
     """
     if (plan is None) != everything:
-        raise click.UsageError("give a PLAN, or --all")
+        raise click.UsageError("give either a PLAN or --all")
     targets = None if plan is None else read_plan(plan)
 
     async def work(admin: Admin) -> None:
-        under_way = await admin.list_partition_reassignments(targets)
-        if under_way:
-            refused(await admin.alter_partition_reassignments(dict.fromkeys(under_way)))
-        click.echo(f"Took back the moves of {counted(len(under_way), 'partition')}.")
+        in_progress = await admin.list_partition_reassignments(targets)
+        if in_progress:
+            raise_errors(await admin.alter_partition_reassignments(dict.fromkeys(in_progress)))
+        click.echo(f"Cancelled the reassignment of {counted(len(in_progress), 'partition')}.")
 
     with_admin(bootstrap_server, work)
 
 
 def read_plan(path: Path) -> Plan:
-    """Targets by partition. Raises click.ClickException that says what is wrong with the file."""
+    """The target replicas by partition. Raises click.ClickException for a malformed file."""
     try:
         with open(0 if str(path) == "-" else path, "rb", closefd=str(path) != "-") as file:
             text = file.read()
         return parse_plan(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise click.ClickException(
-            f"{path} is no plan: {error!r}; it looks like"
+            f"{path} is not a reassignment plan: {error!r}; expected"
             ' {"partitions": [{"topic": "flights", "partition": 0, "replicas": [3, 2]}]}'
         ) from None
 
 
 def parse_plan(found: Any) -> Plan:
-    """Raises ValueError, KeyError or TypeError for JSON of another shape."""
+    """The plan in parsed JSON. Raises ValueError, KeyError or TypeError for another structure."""
     from minikafka.client import TopicPartition
 
     plan: Plan = {}
     for one in found["partitions"]:
         tp = TopicPartition(str(one["topic"]), int(one["partition"]))
         if tp in plan:
-            raise ValueError(f"{tp.topic}-{tp.partition} comes twice")
+            raise ValueError(f"{tp.topic}-{tp.partition} is listed twice")
         plan[tp] = [int(node_id) for node_id in one["replicas"]]
     return plan
 
 
 def plan_text(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """A plan as JSON."""
+    """A plan as JSON text."""
     partitions = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)} for tp, replicas in plan.items()
     ]
@@ -172,7 +172,7 @@ def plan_text(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 async def replicas_of(admin: Admin, partitions: Plan) -> dict[TopicPartition, tuple[int, ...] | None]:
-    """Who has copies now; None for a partition that is not there."""
+    """The current replicas; None for a partition that does not exist."""
     topics = await admin.describe_topics(list(dict.fromkeys(tp.topic for tp in partitions)))
     known = {
         (name, one.index): one.replicas for name, topic in topics.items() for one in getattr(topic, "partitions", ())
@@ -180,17 +180,17 @@ async def replicas_of(admin: Admin, partitions: Plan) -> dict[TopicPartition, tu
     return {tp: known.get(tp) for tp in partitions}
 
 
-def state_of(target: Sequence[int], now: Sequence[int] | None, under_way: Reassignment | None) -> str:
-    """How far a partition is on its way to `target`."""
+def state_of(target: Sequence[int], now: Sequence[int] | None, in_progress: Reassignment | None) -> str:
+    """The state of a partition's reassignment to `target`."""
     if now is None:
-        return "there is no such partition"
-    if under_way is not None:
-        return "under way"
-    return "complete" if list(now) == list(target) else "not as planned, and not under way"
+        return "partition does not exist"
+    if in_progress is not None:
+        return "in progress"
+    return "complete" if list(now) == list(target) else "not as planned, not in progress"
 
 
 def details(tp: TopicPartition, one: Reassignment) -> dict[str, Any]:
-    """A move, for machines."""
+    """A reassignment for JSON."""
     return {
         "topic": tp.topic,
         "partition": tp.partition,
@@ -200,8 +200,8 @@ def details(tp: TopicPartition, one: Reassignment) -> dict[str, Any]:
     }
 
 
-def refused(results: Mapping[TopicPartition, KafkaError | None]) -> None:
-    """Raise click.ClickException where something was."""
-    faults = [str(error) for error in results.values() if error is not None]
-    if faults:
-        raise click.ClickException("\n".join(faults))
+def raise_errors(results: Mapping[TopicPartition, KafkaError | None]) -> None:
+    """Raise click.ClickException with all errors of a result."""
+    errors = [str(error) for error in results.values() if error is not None]
+    if errors:
+        raise click.ClickException("\n".join(errors))

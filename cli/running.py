@@ -1,10 +1,10 @@
-"""Runs a command's async part, and turns Ctrl-C and SIGTERM into a wish that it can grant in order.
+"""Runs the async part of a command, and handles Ctrl-C and SIGTERM.
 
-The first signal interrupts what the command marked as interruptible (reading its input, waiting for records), so that
-it can deliver, commit and say what it did; the second ends it at once. Either way the exit code is 128 + signal.
+The first signal interrupts blocks marked as interruptible (reading input, waiting for records), so that the command
+can deliver, commit and print a summary. The second signal cancels everything. The exit code is 128 + signal.
 
-Under trio, as its worker threads do not hold up the end of the process: one of them may hang in a read of a terminal,
-or in a write to a pager that nobody scrolls.
+The event loop is trio's, because its worker threads do not delay the exit of the process: one of them may be blocked
+in a read of a terminal or in a write to a pager.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Stop:
-    """Whether the user wants an end.
+    """The stop request of the user.
 
     Attributes:
-        signal: the number of the signal that said so; 0 for none yet.
+        signal: the number of the first signal received; 0 for none.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Stop:
 
     @contextmanager
     def interruptible(self) -> Iterator[anyio.CancelScope]:
-        """A block that is left at the first signal, at once if that has come already."""
+        """A block that the first signal cancels, immediately if it was received before."""
         import anyio
 
         with anyio.CancelScope() as scope:
@@ -49,8 +49,8 @@ class Stop:
             finally:
                 self._waits.remove(scope)
 
-    def heard(self, number: int) -> None:
-        """A signal has come."""
+    def on_signal(self, number: int) -> None:
+        """Cancel interruptible blocks at the first signal, everything at the second."""
         scopes = [self._everything] if self.signal else list(self._waits)
         self.signal = self.signal or number
         for scope in scopes:
@@ -58,7 +58,7 @@ class Stop:
                 scope.cancel()
 
     async def run(self, work: Callable[[Stop], Awaitable[None]]) -> int:
-        """`work`, and signals heard meanwhile; returns the first of them, or 0. Raises what `work` raises."""
+        """Run `work` and handle signals. Returns the first signal, or 0. Raises the exception of `work`."""
         import anyio
 
         failure: Exception | None = None
@@ -67,7 +67,7 @@ class Stop:
             await tasks.start(self._listen)
             try:
                 await work(self)
-            except Exception as error:  # noqa: BLE001 (raised below, out of reach of the group that would wrap it)
+            except Exception as error:  # noqa: BLE001 (raised below: the task group would wrap it)
                 failure = error
             tasks.cancel_scope.cancel()
         if failure is not None:
@@ -80,13 +80,13 @@ class Stop:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for number in signals:
-                self.heard(number)
+                self.on_signal(number)
 
 
 def run(work: Callable[[Stop], Awaitable[None]]) -> None:
-    """`work` to its end.
+    """Run `work` to its end.
 
-    Raises what it raises, click.UsageError for options that a client refused, and click's Exit after a signal.
+    Raises its exceptions, click.UsageError for options that a client rejects, and click's Exit after a signal.
     """
     import anyio
 
@@ -101,7 +101,7 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
 
 
 def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run `work` with an administrator that is connected; raises as `run`."""
+    """Run `work` with a connected Admin. Raises as `run`."""
     from minikafka.cli.options import client_arguments
     from minikafka.client import Admin
     from minikafka.client.options import AdminOptions

@@ -1,4 +1,4 @@
-"""`minikafka server`: one node in the foreground."""
+"""`minikafka server`: runs a node in the foreground."""
 
 import gc
 import os
@@ -11,22 +11,22 @@ import click
 
 
 @click.command()
-@click.option("--node-id", type=int, help="node.id; 1 where nothing says otherwise.")
-@click.option("--host", help="The address to listen on; 127.0.0.1 where nothing says otherwise.")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one, 9092 is the default.")
-@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="log.dirs: where all is kept.")
+@click.option("--node-id", type=int, help="Sets node.id.  [default: 1]")
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one.  [default: 9092]")
+@click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Sets log.dirs, the data directory.")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A server.properties as for Apache Kafka.",
+    help="Configuration file, in the format of Kafka's server.properties.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="name=value", help="A setting by Kafka's name; repeatable.")
+@click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Setting by Kafka's name; repeatable.")
 @click.option(
     "--log-level",
     type=click.Choice(["trace", "debug", "info", "warn", "error", "fatal"]),
     default="info",
     show_default=True,
-    help="What is logged on standard error.",
+    help="Minimum level of log events on standard error.",
 )
 def server(
     node_id: int | None,
@@ -37,9 +37,10 @@ def server(
     overrides: tuple[str, ...],
     log_level: str,
 ) -> None:
-    """Run a node; prints `ready HOST:PORT` when clients can be served, stops cleanly on SIGTERM and Ctrl-C.
+    """Run a node. Prints `ready HOST:PORT` once it accepts clients; shuts down cleanly on SIGTERM and Ctrl-C.
 
-    Every setting of Apache Kafka is known: in a file, by --set, or in the environment (KAFKA_LOG_RETENTION_MS=1000).
+    All settings of Apache Kafka are accepted, in a file, with --set, or in the environment
+    (KAFKA_LOG_RETENTION_MS=1000).
 
     \b
     Examples:
@@ -49,7 +50,7 @@ def server(
     with quick_imports():
         from minikafka.broker.node.main import CannotStart, run
 
-    take_over(config)
+    update_pid_file(config)
     try:
         run(
             node_id=node_id,
@@ -64,20 +65,22 @@ def server(
         raise click.ClickException(str(error)) from error
 
 
-def take_over(config: Path | None) -> None:
-    """Where a file `pid` lies beside the configuration, as in a local cluster, it is this process's from now on."""
+def update_pid_file(config: Path | None) -> None:
+    """Write this process's pid to the file `pid` beside the configuration, if there is one (a local cluster)."""
     if config is not None and (config.parent / "pid").exists():
         (config.parent / "pid").write_text(f"{os.getpid()}\n")
 
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """A fifth of the time to `ready`: fresh modules hold no garbage worth a search, and structlog would import
-    rich, where it is installed, for tracebacks in colour."""
+    """Import without garbage collection, and without rich, which structlog imports for coloured tracebacks.
+
+    This saves a fifth of the time to `ready`.
+    """
     gc.disable()
     hidden = "rich" not in sys.modules
     if hidden:
-        sys.modules["rich"] = None  # type: ignore[assignment]  # what an ImportError is made of
+        sys.modules["rich"] = None  # type: ignore[assignment]  # makes `import rich` raise ImportError
     try:
         yield
     finally:

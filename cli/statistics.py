@@ -1,4 +1,4 @@
-"""How fast it went, in the words of Kafka's producer-perf-test. Pure: times come in as seconds of any clock."""
+"""Rates and latencies in the format of Kafka's producer-perf-test. Pure: times are seconds of any clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MEGABYTE = 1 << 20
 
 
 class Latencies:
-    """Every latency that was measured, in ms."""
+    """All measured latencies, in ms."""
 
     def __init__(self) -> None:
         self._values = array("d")
@@ -28,7 +28,7 @@ class Latencies:
         return max(self._values, default=0.0)
 
     def percentiles(self, *ranks: float) -> list[float]:
-        """For each rank (0 to 100) the smallest value that so many per cent do not exceed."""
+        """For each rank (0 to 100) the smallest value that at least this percentage of values does not exceed."""
         ordered = sorted(self._values)
         if not ordered:
             return [0.0 for _ in ranks]
@@ -42,7 +42,7 @@ def rates(count: int, size_bytes: int, elapsed_s: float) -> str:
 
 
 def window_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> str:
-    """What happened since the last line."""
+    """The line for one reporting window."""
     return (
         f"{count} records sent, {rates(count, size_bytes, elapsed_s)}, "
         f"{latencies.average:.1f} ms avg latency, {latencies.maximum:.1f} ms max latency."
@@ -50,7 +50,7 @@ def window_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latenc
 
 
 def total_line(count: int, size_bytes: int, elapsed_s: float, latencies: Latencies) -> str:
-    """The whole run."""
+    """The line for the whole run."""
     p50, p95, p99, p999 = latencies.percentiles(50, 95, 99, 99.9)
     return (
         f"{count} records sent, {rates(count, size_bytes, elapsed_s)}, "

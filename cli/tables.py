@@ -1,4 +1,4 @@
-"""Aligned tables for terminals and for `grep`. Pure."""
+"""Aligned text tables. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: str = "") -> list[str]:
-    """Lines of a table: titles in capitals, two blanks between columns, columns of numbers to the right."""
+    """The lines of a table: upper-case titles, columns two spaces apart, numeric columns right-aligned."""
     texts = [[str(cell) for cell in row] for row in rows]
     columns = list(zip(*[[title.upper() for title in titles], *texts], strict=True))
     widths = [max(map(len, column)) for column in columns]
@@ -23,7 +23,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: st
 
 
 def numbers(values: Sequence[int]) -> str:
-    """A list of node ids, `-` for an empty one."""
+    """Node ids separated by commas, `-` for none."""
     return ",".join(map(str, values)) or "-"
 
 

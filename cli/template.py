@@ -1,4 +1,4 @@
-"""How a record becomes a line: templates with kcat's letters, and JSON. Pure."""
+"""Formats records as lines: templates with kcat's letters, and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Render = Callable[["ConsumerRecord"], bytes]
 Field = Callable[["ConsumerRecord", bytes], bytes]
-"""Takes a record and what stands for null."""
+"""Formats a field of a record; the second argument is the text for null."""
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
@@ -24,7 +24,7 @@ _PART = re.compile(rb"%(.?)|([^%]+)", re.DOTALL)
 
 
 def unescape(text: str) -> bytes:
-    r"""Text with \n, \t, \r, \0, \\ and \xHH as bytes. Raises ValueError for another letter behind a backslash."""
+    r"""Text with \n, \t, \r, \0, \\ and \xHH as bytes. Raises ValueError for another escape."""
     parts: list[bytes] = []
     for code, letter, plain in _TOKEN.findall(text):
         if code:
@@ -44,7 +44,7 @@ def headers_text(headers: Headers, null: bytes) -> bytes:
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """A record's time like 2026-01-31T12:00:00.250Z; `-` where it has none that a calendar knows."""
+    """A timestamp like 2026-01-31T12:00:00.250Z; `-` if it is negative or out of range."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -77,15 +77,14 @@ FIELDS: dict[str, tuple[str, Field]] = {
     "K": ("size of the key in bytes, -1 for null", lambda record, null: _size(record.key)),
     "S": ("size of the value in bytes, -1 for null", lambda record, null: _size(record.value)),
 }
-"""What a letter behind % stands for, in the order of the help."""
+"""Description and formatter of each letter after %, in the order of the help."""
 
 
 def template(text: str, *, null: bytes = b"null") -> Render:
-    """A function that fills in a template such as ``%k\\t%v``.
+    """A function that formats a record by a template such as ``%k\\t%v``.
 
-    Raises ValueError, with what is known, for an unknown letter or escape.
+    Raises ValueError for an unknown letter or escape.
     """
-    # A percent sign may not come out of an escape, so the template is cut first.
     parts: list[bytes | Field] = []
     for letter, plain in _PART.findall(unescape(text)):
         if plain:
@@ -109,12 +108,12 @@ def _field(letter: str) -> Field:
 
 
 def value_line(null: bytes = b"null") -> Render:
-    """The value and nothing else: what is printed without a template."""
+    """The default format: the value alone."""
     return lambda record: _value(record, null)
 
 
 def json_line(record: ConsumerRecord) -> bytes:
-    """A record as one JSON object on one line."""
+    """A record as a JSON object on one line."""
     return _JSON.encode(
         {
             "topic": record.topic,
@@ -129,7 +128,7 @@ def json_line(record: ConsumerRecord) -> bytes:
 
 
 def json_bytes(value: bytes | None) -> str | dict[str, str] | None:
-    """Bytes that are UTF-8 as text, others as {"base64": …}."""
+    """Bytes as text if they are UTF-8, else as {"base64": …}."""
     if value is None:
         return None
     try:

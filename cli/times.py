@@ -1,4 +1,4 @@
-"""Points in time as people type them. Pure."""
+"""Parses points in time given on the command line. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ KNOWN = "like 2026-01-31T12:00:00Z (without a zone: local time), 1767182400000 (
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """ms since 1970 for an ISO 8601 date or time, a number of ms, or a time before now such as -10m.
+    """ms since 1970 of an ISO 8601 date or time, a number of ms, or a time before now such as -10m.
 
-    Raises ValueError that says what is understood.
+    Raises ValueError for another format.
     """
     text = text.strip()
     if text == "now":
@@ -27,4 +27,4 @@ def parse_time(text: str, now_ms: int) -> int:
         moment = datetime.fromisoformat(text)
         return max(0, round(moment.timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
-        raise ValueError(f"{text!r} is no time: write it {KNOWN}") from None
+        raise ValueError(f"{text!r} is not a time: write it {KNOWN}") from None

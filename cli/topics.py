@@ -1,4 +1,4 @@
-"""`minikafka topics`: what topics there are, and changes to them."""
+"""`minikafka topics`: lists, describes and changes topics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from minikafka.client.connections.cluster_metadata import Partition, Topic
 
 SET_BY = {1: "topic", 2: "broker", 3: "cluster", 4: "server file", 5: "default"}
-"""Where a setting comes from, by its number in Kafka's protocol (`ConfigSource`)."""
+"""The source of a setting by its number in Kafka's protocol (`ConfigSource`)."""
 
 config_option = click.option(
-    "--config", "configs", multiple=True, type=NameValue(), help="A topic's setting by Kafka's name; repeatable."
+    "--config", "configs", multiple=True, type=NameValue(), help="Topic setting by Kafka's name; repeatable."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="For machines: one JSON array.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 
 
 @click.group()
@@ -36,10 +36,16 @@ def topics() -> None:
 @topics.command()
 @client_options
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), help="How many; the broker's num.partitions if not said.")
-@click.option("--replication-factor", type=click.IntRange(1), help="Copies of each; the broker's default if not said.")
+@click.option(
+    "--partitions", type=click.IntRange(1), help="Number of partitions.  [default: the broker's num.partitions]"
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1),
+    help="Replicas of each partition.  [default: the broker's default.replication.factor]",
+)
 @config_option
-@click.option("--if-not-exists", is_flag=True, help="It is no error that the topic is there already.")
+@click.option("--if-not-exists", is_flag=True, help="Exit with 0 if the topic already exists.")
 def create(
     bootstrap_server: str,
     name: str,
@@ -68,7 +74,7 @@ def create(
         except TopicAlreadyExistsError:
             if not if_not_exists:
                 raise
-            click.echo(f"Topic {name} is there already.")
+            click.echo(f"Topic {name} already exists.")
         else:
             click.echo(f"Created topic {name}.")
 
@@ -77,7 +83,7 @@ def create(
 
 @topics.command("list")
 @client_options
-@click.option("--internal", is_flag=True, help="The cluster's own topics too, such as __consumer_offsets.")
+@click.option("--internal", is_flag=True, help="Include internal topics, such as __consumer_offsets.")
 @json_option
 def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
     """List all topics.
@@ -102,15 +108,15 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 @topics.command()
 @client_options
 @click.argument("names", nargs=-1)
-@click.option("--under-replicated", is_flag=True, help="Only partitions that lack a replica in sync.")
+@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas out of sync.")
 @click.option("--unavailable", is_flag=True, help="Only partitions without a leader.")
 @json_option
 def describe(
     bootstrap_server: str, names: tuple[str, ...], under_replicated: bool, unavailable: bool, as_json: bool
 ) -> None:
-    """Show partitions (leader, replicas, those in sync) and every setting that is not at its default.
+    """Show partitions (leader, replicas, in-sync replicas) and all settings that differ from their default.
 
-    Without a NAME all topics but the cluster's own; those too where partitions are picked by what they lack.
+    Without NAMES, describes all topics except internal ones; --under-replicated and --unavailable include these.
 
     \b
     Examples:
@@ -126,9 +132,9 @@ def describe(
     async def work(admin: Admin) -> None:
         found = await described(admin, names or None)
         missing = [name for name in names if name not in found]
-        picky = under_replicated or unavailable
-        chosen = [one for one in found.values() if names or picky or not one.is_internal]
-        if picky:
+        filtered = under_replicated or unavailable
+        chosen = [one for one in found.values() if names or filtered or not one.is_internal]
+        if filtered:
             chosen = [some for one in chosen if (some := part_of(one, wanted)).partitions]
         settings = {one.name: await differing(admin, one.name) for one in chosen}
         if as_json:
@@ -144,9 +150,11 @@ def describe(
 @topics.command()
 @client_options
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(1), help="The new number; it can only grow.")
+@click.option("--partitions", type=click.IntRange(1), help="New number of partitions; it can only increase.")
 @config_option
-@click.option("--delete-config", "deleted", multiple=True, metavar="name", help="Back to the default; repeatable.")
+@click.option(
+    "--delete-config", "deleted", multiple=True, metavar="NAME", help="Reset a setting to its default; repeatable."
+)
 def alter(
     bootstrap_server: str,
     name: str,
@@ -154,7 +162,7 @@ def alter(
     configs: tuple[tuple[str, str], ...],
     deleted: tuple[str, ...],
 ) -> None:
-    """Give a topic more partitions or other settings.
+    """Add partitions to a topic, or change its settings.
 
     \b
     Examples:
@@ -173,7 +181,7 @@ def alter(
                 click.echo(f"Altered {counted(len(configs) + len(deleted), 'setting')} of topic {name}.")
             if partitions:
                 await admin.create_partitions(name, partitions)
-                click.echo(f"Topic {name} has {counted(partitions, 'partition')} now.")
+                click.echo(f"Topic {name} now has {counted(partitions, 'partition')}.")
         except UnknownTopicOrPartitionError:
             raise no_topic(name, bootstrap_server) from None
 
@@ -183,7 +191,7 @@ def alter(
 @topics.command()
 @client_options
 @click.argument("names", nargs=-1, required=True)
-@click.option("--if-exists", is_flag=True, help="It is no error that a topic is not there.")
+@click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
 def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> None:
     """Delete topics, with all their records.
 
@@ -196,21 +204,21 @@ def delete(bootstrap_server: str, names: tuple[str, ...], if_exists: bool) -> No
 
     async def work(admin: Admin) -> None:
         results: Mapping[str, KafkaError | None] = await admin.delete_topics(names)
-        faults: list[str] = []
+        errors: list[str] = []
         for name, error in results.items():
             missing = isinstance(error, UnknownTopicOrPartitionError)
             if error is None:
                 click.echo(f"Deleted topic {name}.")
             elif not (missing and if_exists):
-                faults.append(no_topic(name, bootstrap_server).message if missing else str(error))
-        if faults:
-            raise click.ClickException("\n".join(faults))
+                errors.append(no_topic(name, bootstrap_server).message if missing else str(error))
+        if errors:
+            raise click.ClickException("\n".join(errors))
 
     with_admin(bootstrap_server, work)
 
 
 async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topic]:
-    """Topics that exist, by name, in order; raises what is wrong with any other but that it is not there."""
+    """The existing topics, sorted by name. Raises KafkaError, but not for a topic that does not exist."""
     from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError
 
     found: dict[str, Topic] = {}
@@ -224,20 +232,20 @@ async def described(admin: Admin, names: Sequence[str] | None) -> dict[str, Topi
 
 
 async def differing(admin: Admin, name: str) -> list[ConfigEntry]:
-    """A topic's settings that are not at their default, by name."""
+    """A topic's settings that differ from their default, sorted by name."""
     settings = await admin.describe_configs("topic", name)
     return sorted((one for one in settings.values() if not one.is_default), key=lambda one: one.name)
 
 
 def part_of(topic: Topic, wanted: Callable[[Partition], bool]) -> Topic:
-    """A topic with some of its partitions only."""
+    """A topic with only the `wanted` partitions."""
     from dataclasses import replace
 
     return replace(topic, partitions=tuple(filter(wanted, topic.partitions)))
 
 
 def description(topic: Topic, settings: Sequence[ConfigEntry]) -> list[str]:
-    """A topic in words."""
+    """A topic as text."""
     from minikafka.protocol.names import uuid_text
 
     kind = ", internal" if topic.is_internal else ""
@@ -254,12 +262,12 @@ def description(topic: Topic, settings: Sequence[ConfigEntry]) -> list[str]:
 
 
 def shown(setting: ConfigEntry) -> str:
-    """A setting's value; secrets have none to show."""
+    """A setting's value, hidden if it is sensitive."""
     return "(hidden)" if setting.sensitive else repr(setting.value) if not setting.value else setting.value
 
 
 def summary(topic: Topic) -> dict[str, Any]:
-    """A topic in the list, for machines."""
+    """A topic of the list, for JSON."""
     from minikafka.protocol.names import uuid_text
 
     return {
@@ -272,13 +280,13 @@ def summary(topic: Topic) -> dict[str, Any]:
 
 
 def details(topic: Topic, settings: Sequence[ConfigEntry]) -> dict[str, Any]:
-    """All about a topic, for machines."""
+    """The description of a topic, for JSON."""
     partitions = [partition_details(one) for one in topic.partitions]
     return {**summary(topic), "partitions": partitions, "configs": {one.name: one.value for one in settings}}
 
 
 def partition_details(partition: Partition) -> dict[str, Any]:
-    """A partition, for machines; leader -1 where there is none."""
+    """A partition, for JSON; leader -1 for none."""
     return {
         "partition": partition.index,
         "leader": partition.leader,
@@ -290,5 +298,5 @@ def partition_details(partition: Partition) -> dict[str, Any]:
 
 
 def replication_factor_of(topic: Topic) -> int:
-    """How many copies its first partition has, which is what it was created with."""
+    """The number of replicas of the first partition, which is the factor at creation."""
     return len(topic.partitions[0].replicas) if topic.partitions else 0

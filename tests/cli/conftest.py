@@ -1,4 +1,4 @@
-"""The command line as a user has it, against a real node: `minikafka(…)` runs it in this process, `started` outside."""
+"""Runs the command line against a node: `minikafka(…)` in this process, `started(…)` in a process of its own."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from minikafka.protocol.errors import NetworkError, UnknownTopicOrPartitionError
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """One node for all tests of the command line; it creates no topic that nobody asked for."""
+    """One node for all tests of the command line, without automatic topic creation."""
     with NodeProcess(tmp_path_factory.mktemp("cli") / "data", settings={"auto.create.topics.enable": "false"}) as node:
         yield node
 
 
 @pytest.fixture
 def judge(node: NodeProcess) -> Iterator[Client]:
-    """A client that nobody here wrote."""
+    """An independent client, to check results with."""
     with connect("confluent-kafka", node.bootstrap) as client:
         yield client
 
 
 @pytest.fixture
 def topic(judge: Client, request: pytest.FixtureRequest) -> str:
-    """A topic of one partition of the test's own."""
+    """A topic with one partition, for this test only."""
     name = re.sub(r"[^a-zA-Z0-9]+", "-", f"{request.path.stem}-{request.node.name}")[:200]
     judge.create_topic(name)
     return name
@@ -45,7 +45,7 @@ def topic(judge: Client, request: pytest.FixtureRequest) -> str:
 def minikafka(
     node: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> Minikafka:
-    """`minikafka("topics", "list", stdin=b"…")` in this process; the node is known by the environment."""
+    """`minikafka("topics", "list", stdin=b"…")` in this process, with the node's address in the environment."""
     monkeypatch.setenv("MINIKAFKA_BOOTSTRAP_SERVER", node.bootstrap)
 
     def run(*words: str, stdin: bytes = b"") -> Ran:
@@ -61,21 +61,21 @@ def minikafka(
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who answers may take long on a busy machine."""
+    """Long timeouts: a busy machine may respond late."""
     monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)
     monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests of what does not exist: that it is not there counts when it is first said, however late that is."""
+    """For tests of missing topics and brokers: no retries, however late the first response is."""
     monkeypatch.setattr(UnknownTopicOrPartitionError, "retriable", False)
     monkeypatch.setattr(NetworkError, "retriable", False)
 
 
 @pytest.fixture
 def started(node: NodeProcess) -> Iterator[Start]:
-    """`started("consume", …)` as a process of its own with pipes; killed at the end if it still runs."""
+    """`started("consume", …)` starts a process with pipes, which is killed at the end of the test."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str, stderr: int = subprocess.PIPE) -> subprocess.Popen[bytes]:

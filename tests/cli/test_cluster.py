@@ -1,4 +1,4 @@
-"""`LocalCluster` and `minikafka cluster` with processes of one node; tests of several are in tests/cluster."""
+"""`LocalCluster` and `minikafka cluster` with one node; tests with several nodes are in tests/cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.command_line import Minikafka, command
 
-from minikafka.cli.cluster import how_it_ended
+from minikafka.cli.cluster import exit_reason
 from minikafka.cli.cluster_layout import ClusterError
 from minikafka.cli.cluster_view import nodes_table, partitions_summary
 from minikafka.cli.local_cluster import LocalCluster
@@ -33,7 +33,7 @@ def topics_of(cluster: LocalCluster) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_node_is_killed_paused_and_started_again_with_its_data(one: LocalCluster) -> None:
+def test_a_node_keeps_its_data_when_killed_paused_and_restarted(one: LocalCluster) -> None:
     with Admin(one.bootstrap) as admin:
         admin.create_topic("kept")
     one.kill(1)
@@ -53,19 +53,19 @@ def test_a_node_is_killed_paused_and_started_again_with_its_data(one: LocalClust
 
 
 @pytest.mark.slow
-def test_a_directory_is_continued_with_its_ports(one: LocalCluster) -> None:
+def test_an_existing_cluster_restarts_on_its_ports(one: LocalCluster) -> None:
     one.kill()
     again = LocalCluster(one.directory, port=1, settings={"num.partitions": 7})
     assert (again.bootstrap, again.node_ids) == (one.bootstrap, [1])
     with again:
         assert topics_of(again) == []
-        with pytest.raises(ClusterError, match=r"node 1 of .* runs already, as process"):
+        with pytest.raises(ClusterError, match=r"node 1 of .* is already running \(pid"):
             one.launch(1)
     assert "num.partitions=7\n" in again.config(1).read_text()
 
 
 @pytest.mark.slow
-def test_a_node_started_by_hand_belongs_to_the_cluster(one: LocalCluster) -> None:
+def test_a_node_started_by_hand_is_part_of_the_cluster(one: LocalCluster) -> None:
     one.kill(1)
     words = command(["server", "--config", str(one.config(1))])
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as by_hand:
@@ -78,17 +78,17 @@ def test_a_node_started_by_hand_belongs_to_the_cluster(one: LocalCluster) -> Non
 
 
 @pytest.mark.slow
-def test_a_node_that_cannot_start_says_why(one: LocalCluster, tmp_path: Path) -> None:
+def test_a_failed_start_reports_the_end_of_the_log(one: LocalCluster, tmp_path: Path) -> None:
     port = one.nodes[1].port
-    with pytest.raises(ClusterError, match=r"node 1 ended; .*server.log ends:\n(.|\n)*in use"):
+    with pytest.raises(ClusterError, match=r"node 1 exited; .*server.log ends:\n(.|\n)*in use"):
         LocalCluster(tmp_path / "other", brokers=1, port=port).start()
 
 
-def test_what_a_directory_holds_cannot_become_something_else(tmp_path: Path) -> None:
+def test_the_layout_of_an_existing_cluster_cannot_change(tmp_path: Path) -> None:
     LocalCluster(tmp_path, brokers=3, controllers=1)
-    with pytest.raises(ClusterError, match=r"holds 3 brokers; a cluster of 2 wants a new directory"):
+    with pytest.raises(ClusterError, match=r"holds 3 brokers; use a new directory for 2"):
         LocalCluster(tmp_path, brokers=2)
-    with pytest.raises(ClusterError, match=r"holds a quorum of 1 .* another wants a new directory"):
+    with pytest.raises(ClusterError, match=r"holds a quorum of 1 .* use a new directory for another quorum"):
         LocalCluster(tmp_path, controllers=3)
     grown = LocalCluster(tmp_path, brokers=4)
     assert (grown.broker_ids, grown.controller_ids) == ([1, 2, 3, 4], [1])
@@ -96,7 +96,7 @@ def test_what_a_directory_holds_cannot_become_something_else(tmp_path: Path) -> 
     assert voters == [f"controller.quorum.voters=1@127.0.0.1:{grown.nodes[1].controller_port}"]
 
 
-def test_single_nodes_can_have_settings_of_their_own(tmp_path: Path) -> None:
+def test_settings_of_single_nodes(tmp_path: Path) -> None:
     racks = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}}
     cluster = LocalCluster(tmp_path, brokers=2, settings={"num.partitions": 2}, node_settings=racks)
     texts = {node_id: cluster.config(node_id).read_text() for node_id in cluster.node_ids}
@@ -106,7 +106,7 @@ def test_single_nodes_can_have_settings_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_the_command_runs_until_it_is_told_to_end(number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_the_command_runs_until_a_signal(number: signal.Signals, code: int, tmp_path: Path) -> None:
     words = command(["cluster", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path)])
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
@@ -116,38 +116,38 @@ def test_the_command_runs_until_it_is_told_to_end(number: signal.Signals, code: 
         cluster = LocalCluster(tmp_path)
         assert cluster.bootstrap == bootstrap
         os.kill(cluster.pid(1), signal.SIGKILL)
-        assert "node 1 was killed (SIGKILL); start it again with: minikafka server" in running.stderr.readline()
+        assert "node 1 killed (SIGKILL); restart it with: minikafka server" in running.stderr.readline()
         cluster.start(1)
-        assert "node 1 runs again" in running.stderr.readline()
+        assert "node 1 restarted" in running.stderr.readline()
         running.send_signal(number)
         assert running.wait(60) == code
         assert cluster.pid(1) == 0
 
 
 @pytest.mark.slow
-def test_a_cluster_that_runs_is_not_touched_by_a_second_one(one: LocalCluster, minikafka: Minikafka) -> None:
+def test_a_running_cluster_is_not_started_twice(one: LocalCluster, minikafka: Minikafka) -> None:
     before = one.pid(1)
     refused = minikafka("cluster", "--data-dir", str(one.directory))
-    assert (refused.code, "runs already, as process" in refused.err) == (1, True)
+    assert (refused.code, "is already running (pid" in refused.err) == (1, True)
     assert one.pid(1) == before
 
 
-def test_what_cannot_be_is_refused_in_one_line(minikafka: Minikafka, tmp_path: Path) -> None:
+def test_an_impossible_layout_is_an_error_of_one_line(minikafka: Minikafka, tmp_path: Path) -> None:
     refused = minikafka("cluster", "--brokers", "100", "--data-dir", str(tmp_path / "x"))
     assert (refused.code, refused.lines) == (1, [])
-    assert refused.err == "Error: at most 99 brokers: the controllers' ports come next\n"
+    assert refused.err == "Error: at most 99 brokers: the ports after these are the controllers'\n"
 
 
-def test_how_a_node_ended_is_told() -> None:
-    assert [how_it_ended(code) for code in (None, 0, 1, -9)] == [
-        "has ended",
-        "has ended",
-        "has ended with status 1",
-        "was killed (SIGKILL)",
+def test_exit_reasons() -> None:
+    assert [exit_reason(code) for code in (None, 0, 1, -9)] == [
+        "exited",
+        "exited",
+        "exited with status 1",
+        "killed (SIGKILL)",
     ]
 
 
-def test_the_table_of_a_terminal(tmp_path: Path) -> None:
+def test_the_status_table(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, brokers=2, controllers=1, port=9092)
     topics = [Topic("t", partitions=(Partition(0, 1, 0, (1, 2), (1,)), Partition(1, -1, 0, (2,), ())))]
     quorum = QuorumDescription(1, 3, 10, [], [])
@@ -159,7 +159,7 @@ def test_the_table_of_a_terminal(tmp_path: Path) -> None:
     assert partitions_summary(topics) == ["2 partitions", "2 under-replicated (t-0 t-1)", "1 without leader (t-1)"]
 
 
-def test_importing_it_costs_little() -> None:
-    """The command line waits for it."""
+def test_importing_it_imports_no_event_loop() -> None:
+    """`minikafka cluster` starts faster without."""
     code = "import sys, minikafka.cli.local_cluster; print('trio' in sys.modules, 'anyio' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False False\n"

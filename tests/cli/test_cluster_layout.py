@@ -1,4 +1,4 @@
-"""Which nodes a local cluster has, where they listen, and what stands in their files."""
+"""Nodes, ports and configuration files of a local cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_three_brokers_are_controllers_too() -> None:
     assert ports(nodes) == [9092, 9192, 9093, 9193, 9094, 9194]
 
 
-def test_controllers_are_as_many_as_asked_for() -> None:
+def test_numbers_of_controllers() -> None:
     both, broker, controller = "broker,controller", "broker", "controller"
     assert roles(brokers=1) == [both]
     assert roles(brokers=5) == [both] * 3 + [broker] * 2
@@ -46,20 +46,20 @@ def test_controllers_are_as_many_as_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(0, 1), (3, 0), (100, 3)])
-def test_of_some_numbers_no_cluster_can_be_made(brokers: int, controllers: int) -> None:
+def test_impossible_numbers_of_nodes(brokers: int, controllers: int) -> None:
     with pytest.raises(ClusterError, match=r"at least|at most"):
         layout(brokers=brokers, controllers=controllers, port=9092)
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-def test_every_node_can_be_told_from_its_file(isolated: bool, tmp_path: Path) -> None:
+def test_layouts_survive_the_round_trip_through_a_file(isolated: bool, tmp_path: Path) -> None:
     nodes = layout(brokers=4, controllers=1, isolated=isolated, port=9092)
     for node in nodes:
         text = properties_text(properties(node, nodes, tmp_path, {}))
         assert layout_of(read_properties(text)) == node
 
 
-def test_a_node_takes_its_file_as_it_is(tmp_path: Path) -> None:
+def test_a_node_accepts_its_file(tmp_path: Path) -> None:
     nodes = layout(brokers=1, port=9092)
     config = load_config(properties=read_properties(properties_text(properties(nodes[0], nodes, tmp_path, {}))))
     assert config.unknown == ()
@@ -67,20 +67,20 @@ def test_a_node_takes_its_file_as_it_is(tmp_path: Path) -> None:
     assert [str(listener) for listener in config.client_listeners] == ["PLAINTEXT://127.0.0.1:9092"]
 
 
-def test_settings_of_the_user_count_most(tmp_path: Path) -> None:
+def test_settings_of_the_user_take_precedence(tmp_path: Path) -> None:
     nodes = layout(brokers=3, port=9092)
     settings = {"broker.session.timeout.ms": "9000", "log.retention.ms": "5", "log.dirs": "a\\b"}
     given = read_properties(properties_text(properties(nodes[0], nodes, tmp_path, settings)))
     assert {name: given[name] for name in settings} == settings
 
 
-def test_settings_of_a_file_are_changed_where_they_stand_and_added_where_not() -> None:
+def test_settings_are_changed_in_place_or_added() -> None:
     text = "# mine\nlog.retention.ms=1\n\nnum.partitions = 2\n"
     changed = with_settings(text, {"num.partitions": "3", "log.roll.ms": "4"})
     assert changed == "# mine\nlog.retention.ms=1\n\nnum.partitions=3\nlog.roll.ms=4\n"
 
 
 @pytest.mark.parametrize("text", ["node.id=1\n", "node.id=x\nlisteners=PLAINTEXT://:9092\n", "listeners=A://h:p\n"])
-def test_a_file_of_something_else_is_refused(text: str) -> None:
+def test_a_file_of_something_else_is_an_error(text: str) -> None:
     with pytest.raises(ClusterError, match="not a node of a local cluster"):
         layout_of(read_properties(text))

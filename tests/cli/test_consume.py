@@ -1,4 +1,4 @@
-"""`minikafka consume`: what confluent-kafka sent is printed."""
+"""`minikafka consume` prints records that confluent-kafka sent."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ import pytest
 from support.clients import CODECS, Client, Outgoing, closing, eventually
 from support.command_line import Minikafka, Start, waiting_bytes
 
-from minikafka.cli.consume import NobodyReads, write_all
+from minikafka.cli.consume import OutputClosed, write_all
 
 FIRST_MS = 1_700_000_000_000
 PIPE_SIZE_BYTES = 65_536
@@ -32,10 +32,10 @@ def test_from_the_beginning(minikafka: Minikafka, ten: str) -> None:
     assert (ran.code, ran.lines, ran.err) == (0, values(0, 10), "")
 
 
-def test_it_ends_when_nothing_came_for_a_while(minikafka: Minikafka, ten: str) -> None:
+def test_timeout_without_records(minikafka: Minikafka, ten: str) -> None:
     ran = minikafka("consume", ten, "--from-beginning", "--timeout-ms", "500")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.lines in (values(0, 10), []), "nothing where the node took longer for its first answer"
+    assert ran.lines in (values(0, 10), []), "empty if the first response took longer than the timeout"
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_since_a_time(minikafka: Minikafka, ten: str, since: str) -> None:
     assert minikafka("consume", ten, "--since", since, "--max-messages", "5").lines == values(5, 10)
 
 
-def test_since_a_while_ago(minikafka: Minikafka, judge: Client, ten: str) -> None:
+def test_since_a_relative_time(minikafka: Minikafka, judge: Client, ten: str) -> None:
     judge.produce(ten, [Outgoing(b"fresh")])
     assert minikafka("consume", ten, "--since", "-10m", "--max-messages", "1").lines == ["fresh"]
     assert minikafka("consume", ten, "--since", "2999-01-01", "--timeout-ms", "300").lines == []
 
 
-def test_no_more_than_so_many(minikafka: Minikafka, ten: str) -> None:
+def test_max_messages(minikafka: Minikafka, ten: str) -> None:
     assert minikafka("consume", ten, "--from-beginning", "-n", "3").lines == values(0, 3)
 
 
@@ -109,7 +109,7 @@ def test_several_topics_and_partitions(minikafka: Minikafka, judge: Client, ten:
     assert sorted(minikafka("consume", f"{ten}-2", *words).lines) == ["p0", "p2"]
 
 
-def test_a_group_goes_on_where_it_was(minikafka: Minikafka, judge: Client, ten: str) -> None:
+def test_a_group_continues_at_its_committed_offset(minikafka: Minikafka, judge: Client, ten: str) -> None:
     read = ["consume", ten, "--group", f"{ten}-group", "--from-beginning"]
     assert minikafka(*read, "-n", "3").lines == values(0, 3)
     assert minikafka(*read, "-n", "4").lines == values(3, 7)
@@ -120,37 +120,37 @@ def test_a_group_goes_on_where_it_was(minikafka: Minikafka, judge: Client, ten: 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["nowhere"], 1, "there is no topic 'nowhere' at 127.0.0.1"),
+        (["nowhere"], 1, "topic 'nowhere' does not exist at 127.0.0.1"),
         (["TOPIC", "--partition", "7"], 1, "has no partition 7"),
-        (["TOPIC", "--partition", "0", "--offset", "11"], 1, "has no offset 11: it has those from 0 on, and 0 comes"),
+        (["TOPIC", "--partition", "0", "--offset", "11"], 1, "has no offset 11: its offsets start at 0, and"),
         (["TOPIC", "--offset", "3"], 2, "--offset 3 needs --partition"),
-        (["TOPIC", "--offset", "x"], 2, "'x' is no offset: give a number"),
-        (["TOPIC", "--since", "yesterday"], 2, "'yesterday' is no time: write it like"),
+        (["TOPIC", "--offset", "x"], 2, "'x' is not an offset: give a number"),
+        (["TOPIC", "--since", "yesterday"], 2, "'yesterday' is not a time: write it like"),
         (["TOPIC", "--format", "%q"], 2, "unknown letter %q; known are %t (topic)"),
-        (["TOPIC", "--format", "%v", "--json"], 2, "--format and --json exclude each other"),
-        (["TOPIC", "--from-beginning", "--since", "-1h"], 2, "--from-beginning and --since exclude each other"),
-        (["TOPIC", "--group", "g", "--partition", "0"], 2, "--partition goes without --group"),
-        (["TOPIC", "--group", "g", "--since", "now"], 2, "--since goes without --group"),
+        (["TOPIC", "--format", "%v", "--json"], 2, "--format and --json are mutually exclusive"),
+        (["TOPIC", "--from-beginning", "--since", "-1h"], 2, "--from-beginning and --since are mutually exclusive"),
+        (["TOPIC", "--group", "g", "--partition", "0"], 2, "--partition cannot be used with --group"),
+        (["TOPIC", "--group", "g", "--since", "now"], 2, "--since cannot be used with --group"),
         (["TOPIC", "--option", "session.timeout.ms=1"], 2, "must be less than session_timeout_ms"),
         (["TOPIC", "-b", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1"),
         ([], 2, "see `minikafka consume --help`"),
     ],
 )
 @pytest.mark.usefixtures("impatient")
-def test_what_is_wrong_is_said_in_one_line(
-    minikafka: Minikafka, topic: str, words: list[str], code: int, said: str
+def test_errors_are_reported_in_one_line(
+    minikafka: Minikafka, topic: str, words: list[str], code: int, message: str
 ) -> None:
     ran = minikafka("consume", *[topic if word == "TOPIC" else word for word in words])
     assert (ran.code, ran.out) == (code, "")
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.startswith("Error: ")
     assert ran.err.count("\n") == 1
 
 
 def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]) -> bytes:
-    """The first line that a reader of what is written from now on prints; writes until it is there."""
+    """The first line printed by a consumer that starts at the end; produces until it arrives."""
     assert process.stdout is not None
     while not waiting_bytes(process.stdout.fileno()):
         produce()
@@ -158,7 +158,7 @@ def first_line(process: "subprocess.Popen[bytes]", produce: Callable[[], object]
     return process.stdout.readline()
 
 
-def test_records_are_printed_as_they_come_until_ctrl_c(started: Start, judge: Client, topic: str) -> None:
+def test_new_records_are_printed_until_ctrl_c(started: Start, judge: Client, topic: str) -> None:
     process = started("consume", topic)
     assert first_line(process, lambda: judge.produce(topic, [Outgoing(b"news")])) == b"news\n"
     process.send_signal(signal.SIGINT)
@@ -167,7 +167,7 @@ def test_records_are_printed_as_they_come_until_ctrl_c(started: Start, judge: Cl
     assert process.stderr.read() == b""
 
 
-def test_it_ends_when_nobody_reads_any_more(started: Start, ten: str) -> None:
+def test_exit_when_the_output_pipe_is_closed(started: Start, ten: str) -> None:
     process = started("consume", ten, "--from-beginning")
     assert process.stdout is not None
     assert process.stdout.readline() == b"v0\n"
@@ -177,7 +177,7 @@ def test_it_ends_when_nobody_reads_any_more(started: Start, ten: str) -> None:
     assert process.stderr.read() == b""
 
 
-def test_ctrl_c_while_a_pager_waits_commits_nothing_that_was_not_printed(
+def test_ctrl_c_in_a_blocked_write_commits_no_unwritten_record(
     minikafka: Minikafka, started: Start, judge: Client, topic: str
 ) -> None:
     judge.produce(topic, [Outgoing(b"%03d" % number + b"." * 997) for number in range(200)])
@@ -191,7 +191,7 @@ def test_ctrl_c_while_a_pager_waits_commits_nothing_that_was_not_printed(
     assert minikafka(*read, "-n", "1").out.startswith("000.")
 
 
-def test_writes_that_take_a_part_and_pipes_that_break() -> None:
+def test_partial_writes_and_broken_pipes() -> None:
     taken: list[bytes] = []
 
     def write(descriptor: int, data: memoryview) -> int:
@@ -204,5 +204,5 @@ def test_writes_that_take_a_part_and_pipes_that_break() -> None:
     def broken(descriptor: int, data: memoryview) -> int:
         raise BrokenPipeError
 
-    with pytest.raises(NobodyReads):
+    with pytest.raises(OutputClosed):
         write_all(1, b"x", broken)

@@ -1,4 +1,4 @@
-"""Bytes in pieces become lines, lines become keys and values."""
+"""Splitting of input into lines, and of lines into keys and values."""
 
 import os
 
@@ -12,21 +12,21 @@ MANY = 1 << 20
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda piece: piece.replace(b"\r", b"\n"))))
-def test_lines_do_not_depend_on_how_the_bytes_were_cut(pieces: list[bytes]) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(pieces: list[bytes]) -> None:
     splitter = LineSplitter(MANY)
     lines = [line for piece in pieces for line in splitter.feed(piece)] + splitter.end()
     expected = b"".join(pieces).split(b"\n")
     assert lines == (expected if expected[-1] else expected[:-1])
 
 
-def test_a_line_that_does_not_end_is_refused_before_it_fills_the_memory() -> None:
+def test_the_size_of_an_incomplete_line_is_limited() -> None:
     splitter = LineSplitter(10)
     assert splitter.feed(b"0123456789") == []
     with pytest.raises(BadLine, match="more than 10 bytes"):
         splitter.feed(b"x")
 
 
-def test_a_reader_gives_what_is_there() -> None:
+def test_a_reader_returns_available_lines() -> None:
     reading, writing = os.pipe()
     reader = LineReader(reading, MANY)
     os.write(writing, b"one\ntwo\nth")
@@ -42,22 +42,22 @@ def test_keys_values_and_nulls() -> None:
     columns = columns_of([b"k:v:w", b":v", b"k:", b"-:-"], 1, separator=b":", null=b"-", size_max=MANY)
     assert columns.keys == [b"k", b"", b"k", None]
     assert columns.values == [b"v:w", b"v", b"", None]
-    assert not columns.fault
+    assert not columns.error
 
 
 def test_without_a_separator_lines_are_values() -> None:
     columns = columns_of([b"a:b", b""], 1, separator=None, null=None, size_max=MANY)
-    assert (columns.values, columns.keys, columns.fault) == ([b"a:b", b""], None, "")
+    assert (columns.values, columns.keys, columns.error) == ([b"a:b", b""], None, "")
 
 
-def test_a_line_without_a_key_ends_it_there() -> None:
+def test_a_line_without_a_separator_ends_the_columns() -> None:
     columns = columns_of([b"a=b", b"x" * 100, b"c=d"], 7, separator=b"=", null=None, size_max=MANY)
     assert columns.values == [b"b"]
-    assert columns.fault.startswith("line 8 has no key: b'=' is not in 'xxx")
-    assert len(columns.fault) < 120
+    assert columns.error.startswith("line 8 has no key: no separator b'=' in 'xxx")
+    assert len(columns.error) < 120
 
 
-def test_a_line_that_is_too_long_ends_it_there() -> None:
+def test_a_line_that_is_too_long_ends_the_columns() -> None:
     columns = columns_of([b"ok", b"x" * 11], 1, separator=None, null=None, size_max=10)
     assert columns.values == [b"ok"]
-    assert columns.fault.startswith("line 2 is too long for a record: 11 bytes, at most 10 fit")
+    assert columns.error.startswith("line 2 is too long: 11 bytes, at most 10 fit into a record")

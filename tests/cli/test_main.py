@@ -1,4 +1,4 @@
-"""The entry point: help without waiting, exit codes, and every example in every `--help` works."""
+"""The entry point: help, exit codes, errors, and all examples of every `--help`."""
 
 import glob
 import json
@@ -6,32 +6,18 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from support.clients import Client, Outgoing
 from support.command_line import Minikafka
 from support.node import NodeProcess
 
 from minikafka.cli.main import COMMANDS, cli
+from minikafka.cli.reference_page import commands
 
 EXAMPLE = re.compile(r"^ *(?:Example: )?((?:echo \w+ \| )?minikafka .*)$", re.MULTILINE)
 TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt)")
-
-
-def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command with its path."""
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None
-            yield from commands(found, (*path, name))
-
-
 ALL = dict(commands(cli))
 RUN_NODES = ("minikafka server", "minikafka cluster")
 EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
@@ -43,8 +29,8 @@ def test_every_command_has_help_with_an_example(minikafka: Minikafka, path: tupl
     assert (ran.code, ran.err) == (0, "")
     assert "Example" in ran.out
     examples = [line for owner, line in EXAMPLES if owner == path]
-    assert examples, "the help has an example"
-    assert all(line in ran.out for line in examples), "and click has not wrapped it"
+    assert examples, "no example in the help"
+    assert all(line in ran.out for line in examples), "click has wrapped an example"
 
 
 @pytest.mark.parametrize("line", [line for _, line in EXAMPLES if not line.startswith(RUN_NODES)])
@@ -85,7 +71,7 @@ def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
             server.terminate()
             assert server.wait(90) == 0
         finally:
-            server.terminate()  # of a cluster no node must be left
+            server.terminate()  # no node of a cluster may be left running
             server.wait(90)
 
 
@@ -103,12 +89,12 @@ def test_help_imports_no_command() -> None:
     assert all(name in ran.stdout for name in COMMANDS)
 
 
-def test_a_server_needs_nothing_of_the_client_commands() -> None:
+def test_a_server_imports_neither_rich_nor_the_client() -> None:
     code = "import sys, minikafka.cli.server; sys.exit('rich' in sys.modules or 'minikafka.client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_does_not_exist_is_said(minikafka: Minikafka) -> None:
+def test_unknown_commands_and_options(minikafka: Minikafka) -> None:
     ran = minikafka("topcis", "list")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("Error: No such command 'topcis'")
@@ -118,15 +104,15 @@ def test_what_does_not_exist_is_said(minikafka: Minikafka) -> None:
     assert "(see `minikafka topics list --help`)" in ran.err
 
 
-def test_nothing_said_shows_the_help(minikafka: Minikafka) -> None:
+def test_no_arguments_show_the_help(minikafka: Minikafka) -> None:
     ran = minikafka()
     assert ran.code == 2
     assert "Commands:" in ran.err
 
 
-def test_a_file_that_cannot_be_read_is_named(minikafka: Minikafka, tmp_path: Path) -> None:
+def test_dump_log_of_a_missing_or_unknown_file(minikafka: Minikafka, tmp_path: Path) -> None:
     ran = minikafka("dump-log", str(tmp_path / "none.log"))
     assert (ran.code, "none.log" in ran.err) == (2, True)
     (tmp_path / "what.txt").write_text("x")
     ran = minikafka("dump-log", str(tmp_path / "what.txt"))
-    assert (ran.code, "is no file of a log" in ran.err) == (1, True)
+    assert (ran.code, "is not a log file" in ran.err) == (1, True)

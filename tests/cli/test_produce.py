@@ -1,4 +1,4 @@
-"""`minikafka produce`: what it sent is read by confluent-kafka."""
+"""confluent-kafka reads what `minikafka produce` sent."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def test_keys_nulls_headers_and_partitions(minikafka: Minikafka, judge: Client, 
     assert found[0].headers == (("a", b"b=c"), ("a", b""))
 
 
-def test_keys_choose_the_partition_that_the_jvm_client_chooses(
+def test_keys_are_partitioned_as_by_the_java_client(
     minikafka: Minikafka, node: NodeProcess, judge: Client, topic: str
 ) -> None:
     judge.add_partitions(topic, total=5)
@@ -43,8 +43,8 @@ def test_keys_choose_the_partition_that_the_jvm_client_chooses(
     counts = [judge.offsets(topic, partition)[1] for partition in range(5)]
     ours = {one.key: n for n, count in enumerate(counts) for one in judge.consume(topic, count, partition=n)}
     with connect("kafka-python", node.bootstrap) as murmur2:
-        places = murmur2.produce(topic, [Outgoing(b"", key=key) for key in keys])
-    assert ours == {key: partition for key, (partition, _) in zip(keys, places, strict=True)}
+        results = murmur2.produce(topic, [Outgoing(b"", key=key) for key in keys])
+    assert ours == {key: partition for key, (partition, _) in zip(keys, results, strict=True)}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -60,7 +60,7 @@ def test_acks(minikafka: Minikafka, judge: Client, topic: str, acks: str) -> Non
     assert [one.value for one in judge.consume(topic, 1)] == [b"x"]
 
 
-def test_a_file_larger_than_the_producers_memory(
+def test_a_file_larger_than_the_producers_buffer(
     minikafka: Minikafka, judge: Client, topic: str, tmp_path: Path
 ) -> None:
     lines = [b"%06d" % number + b"." * 194 for number in range(20_000)]
@@ -70,64 +70,64 @@ def test_a_file_larger_than_the_producers_memory(
     assert [one.value for one in judge.consume(topic, 20_000)] == lines
 
 
-def test_a_line_without_a_key_ends_it_after_those_before(minikafka: Minikafka, judge: Client, topic: str) -> None:
+def test_a_line_without_a_key_ends_it_after_the_lines_before(minikafka: Minikafka, judge: Client, topic: str) -> None:
     ran = minikafka("produce", topic, "--key-separator", ":", stdin=b"a:1\nb:2\nnone\nc:3\n")
     assert ran.code == 1
-    assert "Error: line 3 has no key: b':' is not in 'none'\n" in ran.err
+    assert "Error: line 3 has no key: no separator b':' in 'none'\n" in ran.err
     assert [one.value for one in judge.consume(topic, 2)] == [b"1", b"2"]
     assert judge.offsets(topic) == (0, 2)
 
 
 @pytest.mark.parametrize("line", [b"x" * 999, b"x" * 1001, b"x" * 5000])
-def test_a_line_that_is_no_record_ends_it(minikafka: Minikafka, judge: Client, topic: str, line: bytes) -> None:
+def test_a_line_that_is_too_large_ends_it(minikafka: Minikafka, judge: Client, topic: str, line: bytes) -> None:
     ran = minikafka("produce", topic, "--option", "max_request_size=1000", stdin=b"ok\n" + line + b"\nnever\n")
     assert (ran.code, "Error: line " in ran.err, "max_request_size" in ran.err) == (1, True, True)
     assert judge.offsets(topic)[1] <= 1
 
 
-def test_what_the_broker_refuses_is_said(minikafka: Minikafka, judge: Client, topic: str) -> None:
+def test_an_error_of_the_broker_is_reported(minikafka: Minikafka, judge: Client, topic: str) -> None:
     judge.alter_settings(topic, {"max.message.bytes": "200"})
     ran = minikafka("produce", topic, "--option", "linger.ms=0", stdin=b"x" * 500)
     assert ran.code == 1
     assert f"0 of 1 record to {topic}" in ran.err
-    assert "Error: a record was not delivered: " in ran.err
+    assert "Error: record not delivered: " in ran.err
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        (["nowhere"], 1, "there is no topic 'nowhere' at 127.0.0.1"),
+        (["nowhere"], 1, "topic 'nowhere' does not exist at 127.0.0.1"),
         (["TOPIC", "--partition", "7"], 1, "has no partition 7: it has only partition 0"),
         (["TOPIC", "no-such-file"], 2, "File 'no-such-file' does not exist"),
         (["TOPIC", "--header", "x"], 2, "'x' is not name=value"),
         (["TOPIC", "--option", "lingerms=1"], 2, "did you mean linger_ms?"),
         (["TOPIC", "--option", "linger.ms=x"], 2, "Producer(linger_ms='x'): must be a whole number"),
         (["TOPIC", "--option", "partitioner=x"], 2, "a function cannot be given"),
-        (["TOPIC", "--key-separator", ""], 2, "it is empty"),
+        (["TOPIC", "--key-separator", ""], 2, "must not be empty"),
         (["TOPIC", "--key-separator", "\\q"], 2, "unknown escape \\q"),
-        (["TOPIC", "-b", "127.0.0.1"], 2, "is not HOST:PORT; write it like 127.0.0.1:9092"),
+        (["TOPIC", "-b", "127.0.0.1"], 2, "is not HOST:PORT; expected, for example, 127.0.0.1:9092"),
         (["TOPIC", "-b", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1"),
         ([], 2, "see `minikafka produce --help`"),
     ],
 )
 @pytest.mark.usefixtures("impatient")
-def test_what_is_wrong_is_said_in_one_line(
-    minikafka: Minikafka, topic: str, words: list[str], code: int, said: str
+def test_errors_are_reported_in_one_line(
+    minikafka: Minikafka, topic: str, words: list[str], code: int, message: str
 ) -> None:
     ran = minikafka("produce", *[topic if word == "TOPIC" else word for word in words], stdin=b"x\n")
     assert (ran.code, ran.out) == (code, "")
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.startswith("Error: ")
     assert ran.err.count("\n") == 1
 
 
-def test_options_of_every_type_are_handed_on(minikafka: Minikafka, topic: str) -> None:
+def test_options_of_every_type_reach_the_producer(minikafka: Minikafka, topic: str) -> None:
     options = ["enable.idempotence=false", "linger-ms=1", "acks=all", "compression_level=3", "client_id=me"]
     words = [word for option in options for word in ("--option", option)]
     assert minikafka("produce", topic, *words, "--compression-type", "gzip", stdin=b"x\n").code == 0
 
 
-def test_ctrl_c_delivers_what_was_read(started: Start, judge: Client, topic: str) -> None:
+def test_ctrl_c_delivers_the_lines_read_so_far(started: Start, judge: Client, topic: str) -> None:
     process = started("produce", topic)
     assert process.stdin is not None
     process.stdin.write(b"one\ntwo\nhalf a li")
@@ -136,12 +136,12 @@ def test_ctrl_c_delivers_what_was_read(started: Start, judge: Client, topic: str
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert process.stderr is not None
-    *_, last = process.stderr.read().splitlines()  # before it that it is delivering, where an answer is still to come
+    *_, last = process.stderr.read().splitlines()  # after a message about pending deliveries, if any
     assert last.startswith(b"2 records to ")
     assert judge.offsets(topic) == (0, 2)
 
 
-def test_ctrl_c_once_more_gives_up_what_nobody_takes(
+def test_a_second_ctrl_c_aborts_pending_deliveries(
     started: Start, node: NodeProcess, judge: Client, topic: str
 ) -> None:
     process = started("produce", topic)
@@ -157,28 +157,28 @@ def test_ctrl_c_once_more_gives_up_what_nobody_takes(
         descriptor = process.stdin.fileno()
         eventually(lambda: waiting_bytes(descriptor) == 0)
         process.send_signal(signal.SIGINT)
-        assert process.stderr.readline().startswith(b"Delivering what was read; Ctrl-C once more gives it up")
+        assert process.stderr.readline().startswith(b"Delivering the lines read so far; press Ctrl-C again to abort")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     finally:
         node.resume()
 
 
-def test_a_terminal_sees_how_far_it_is(started: Start, topic: str, tmp_path: Path) -> None:
+def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_bytes(b"line\n" * 20_000)
     ours, theirs = pty.openpty()
     process = started("produce", topic, str(tmp_path / "lines.txt"), stderr=theirs)
     os.close(theirs)
-    said = b""
-    with contextlib.suppress(OSError):  # it has ended
-        while heard := os.read(ours, 4096):
-            said += heard
+    output = b""
+    with contextlib.suppress(OSError):  # raised at the end of the process
+        while data := os.read(ours, 4096):
+            output += data
     os.close(ours)
     assert process.wait(60) == 0
-    assert re.search(rb"20,000 records to \S+ in ", said)
+    assert re.search(rb"20,000 records to \S+ in ", output)
 
 
-def test_lines_arrive_while_the_pipe_is_open(started: Start, judge: Client, topic: str) -> None:
+def test_lines_are_sent_while_the_pipe_is_open(started: Start, judge: Client, topic: str) -> None:
     process = started("produce", topic)
     assert process.stdin is not None
     for number in (1, 2):

@@ -1,6 +1,6 @@
-"""`minikafka quorum`, `elect-leaders`, `reassign` and `topics describe` of what lacks something.
+"""`minikafka quorum`, `elect-leaders`, `reassign` and the filters of `topics describe`.
 
-Against one node what they do to it, and on a network in memory what they ask for and how they tell it.
+They run against one node, and on a network in memory, which records requests and gives responses.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def test_the_quorum_of_one_node(minikafka: Minikafka) -> None:
     assert ran.code == 0, ran
     assert ran.lines[0].startswith("leader 1, epoch ")
     assert ran.lines[2].split()[:2] == ["1", "leader"]
-    told = json.loads(minikafka("quorum", "describe", "--json").out)
-    assert (told["leader"], told["replicas"][0]["lag"]) == (1, 0)
+    described = json.loads(minikafka("quorum", "describe", "--json").out)
+    assert (described["leader"], described["replicas"][0]["lag"]) == (1, 0)
 
 
-def test_a_quorum_is_told_leader_first() -> None:
+def test_a_quorum_is_described_leader_first() -> None:
     found = QuorumDescription(
         leader_id=2,
         leader_epoch=7,
@@ -63,59 +63,59 @@ def test_no_election_is_needed_where_the_preferred_replica_leads(minikafka: Mini
     assert minikafka("elect-leaders", "no-such-topic").code == 1
 
 
-def test_a_partition_that_stays_where_it_is(minikafka: Minikafka, topic: str, tmp_path: Path) -> None:
+def test_a_reassignment_to_the_current_replicas(minikafka: Minikafka, topic: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}))
     ran = minikafka("reassign", "execute", str(plan), "--wait")
-    assert (ran.code, ran.err) == (0, "Began to move 1 partition.\n")
+    assert (ran.code, ran.err) == (0, "Started the reassignment of 1 partition.\n")
     assert json.loads(ran.out) == json.loads(plan.read_text())
     assert minikafka("reassign", "verify", str(plan)).lines[1].split() == [f"{topic}-0", "1", "complete"]
-    assert minikafka("reassign", "list").out == "No partition is being moved.\n"
+    assert minikafka("reassign", "list").out == "No reassignments in progress.\n"
     assert minikafka("reassign", "list", "--json").out == "[]\n"
-    assert minikafka("reassign", "cancel", "--all").out == "Took back the moves of 0 partitions.\n"
+    assert minikafka("reassign", "cancel", "--all").out == "Cancelled the reassignment of 0 partitions.\n"
 
 
-def test_a_plan_that_cannot_be_carried_out(minikafka: Minikafka, topic: str) -> None:
+def test_an_impossible_plan(minikafka: Minikafka, topic: str) -> None:
     def ran(command: str, partition: int, *replicas: int) -> Any:
         one = {"topic": topic, "partition": partition, "replicas": replicas}
         return minikafka("reassign", command, "-", stdin=json.dumps({"partitions": [one]}).encode())
 
     assert ran("execute", 0, 9).code == 1
     assert ran("verify", 0, 9).code == 1
-    assert ran("verify", 0, 9).lines[1].endswith("not as planned, and not under way")
-    assert ran("verify", 8, 1).lines[1].endswith("there is no such partition")
+    assert ran("verify", 0, 9).lines[1].endswith("not as planned, not in progress")
+    assert ran("verify", 8, 1).lines[1].endswith("partition does not exist")
     assert minikafka("reassign", "cancel").code == 2
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"partitions": [{"topic": "t"}]}'])
-def test_what_is_no_plan_is_told(minikafka: Minikafka, text: str) -> None:
+def test_a_malformed_plan(minikafka: Minikafka, text: str) -> None:
     ran = minikafka("reassign", "verify", "-", stdin=text.encode())
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert ran.err.startswith("Error: - is no plan: ")
-    assert 'it looks like {"partitions": [' in ran.err
+    assert ran.err.startswith("Error: - is not a reassignment plan: ")
+    assert 'expected {"partitions": [' in ran.err
 
 
-def test_a_partition_twice_is_no_plan() -> None:
+def test_a_plan_with_a_partition_twice() -> None:
     one = {"topic": "t", "partition": 0, "replicas": [1]}
-    with pytest.raises(ValueError, match="t-0 comes twice"):
+    with pytest.raises(ValueError, match="t-0 is listed twice"):
         reassign.parse_plan({"partitions": [one, one]})
 
 
-def test_how_far_a_move_is() -> None:
+def test_states_of_reassignments() -> None:
     assert reassign.state_of([1, 2], [1, 2], None) == "complete"
-    assert reassign.state_of([1, 2], [1, 2, 3], Reassignment((1, 2, 3), (1,), (3,))) == "under way"
-    assert reassign.state_of([1, 2], [2, 1], None) == "not as planned, and not under way"
+    assert reassign.state_of([1, 2], [1, 2, 3], Reassignment((1, 2, 3), (1,), (3,))) == "in progress"
+    assert reassign.state_of([1, 2], [2, 1], None) == "not as planned, not in progress"
 
 
-def test_partitions_that_lack_nothing_are_not_shown(minikafka: Minikafka, topic: str) -> None:
+def test_filters_leave_out_healthy_partitions(minikafka: Minikafka, topic: str) -> None:
     assert minikafka("topics", "describe", topic, "--under-replicated").out.strip() == ""
     assert json.loads(minikafka("topics", "describe", topic, "--unavailable", "--json").out) == []
     whole = Topic("t", partitions=(Partition(0, 1, 0, (1, 2), (1,)), Partition(1, 1, 0, (1, 2), (1, 2))))
     assert part_of(whole, lambda one: len(one.in_sync_replicas) < 2).partitions == whole.partitions[:1]
 
 
-def asked(handlers: dict[Any, Any], work: Any) -> Any:
-    """What `work` makes of a broker with these handlers."""
+def result_of(handlers: dict[Any, Any], work: Any) -> Any:
+    """The result of `work` with an Admin against a broker with these handlers."""
     network = FakeNetwork({"t": [1]})
     network.broker("a", 1, handlers)
 
@@ -126,7 +126,7 @@ def asked(handlers: dict[Any, Any], work: Any) -> Any:
     return anyio.run(run)
 
 
-def test_results_of_elections_come_by_partition() -> None:
+def test_election_results_are_by_partition() -> None:
     codes = iter([NOT_CONTROLLER, 0])
     requests: list[electing.ElectLeadersRequest] = []
 
@@ -140,13 +140,14 @@ def test_results_of_elections_come_by_partition() -> None:
         return electing.ElectLeadersResponse(error_code=next(codes), replica_election_results=whole)
 
     other = TopicPartition("t", 1)
-    found = asked({electing.ElectLeadersRequest: answer}, lambda admin: admin.elect_leaders([TP, other], unclean=True))
-    assert len(requests) == 2, "asked again after NOT_CONTROLLER"
+    handlers = {electing.ElectLeadersRequest: answer}
+    found = result_of(handlers, lambda admin: admin.elect_leaders([TP, other], unclean=True))
+    assert len(requests) == 2, "not repeated after NOT_CONTROLLER"
     assert (requests[0].election_type, requests[0].topic_partitions[0].partitions) == (1, [0, 1])
     assert (found[TP], type(found[other]), str(found[other])) == (None, ElectionNotNeededError, "t-1: no need")
 
 
-def test_moves_are_asked_for_and_taken_back() -> None:
+def test_reassignments_are_requested_and_cancelled() -> None:
     requests: list[altering.AlterPartitionReassignmentsRequest] = []
 
     def answer(request: Any, version: int) -> altering.AlterPartitionReassignmentsResponse:
@@ -159,13 +160,13 @@ def test_moves_are_asked_for_and_taken_back() -> None:
         await admin.alter_partition_reassignments({TP: [3, 2]}, allow_replication_factor_change=False)
         return await admin.alter_partition_reassignments({TP: None})
 
-    found = asked({altering.AlterPartitionReassignmentsRequest: answer}, work)
+    found = result_of({altering.AlterPartitionReassignmentsRequest: answer}, work)
     assert [one.topics[0].partitions[0].replicas for one in requests] == [[3, 2], None]
     assert [one.allow_replication_factor_change for one in requests] == [False, True]
     assert found[TP].code == 85
 
 
-def test_moves_under_way() -> None:
+def test_reassignments_in_progress() -> None:
     def answer(request: Any, version: int) -> listing.ListPartitionReassignmentsResponse:
         one = listing.OngoingPartitionReassignment(
             partition_index=0, replicas=[1, 2, 3], adding_replicas=[3], removing_replicas=[1]
@@ -175,24 +176,24 @@ def test_moves_under_way() -> None:
         return listing.ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
     handlers = {listing.ListPartitionReassignmentsRequest: answer}
-    found = asked(handlers, lambda admin: admin.list_partition_reassignments([TP]))
+    found = result_of(handlers, lambda admin: admin.list_partition_reassignments([TP]))
     assert found == {TP: Reassignment((1, 2, 3), (3,), (1,))}
     assert reassign.details(TP, found[TP])["adding_replicas"] == [3]
 
 
-def test_a_broker_that_is_not_registered_cannot_be_forgotten() -> None:
+def test_unregistering_an_unknown_broker() -> None:
     def answer(request: Any, version: int) -> unregistering.UnregisterBrokerResponse:
-        said = f"no {request.broker_id}"
-        return unregistering.UnregisterBrokerResponse(error_code=NOT_REGISTERED, error_message=said)
+        message = f"no {request.broker_id}"
+        return unregistering.UnregisterBrokerResponse(error_code=NOT_REGISTERED, error_message=message)
 
     with pytest.raises(BrokerIdNotRegisteredError, match="unregistering broker 9: no 9"):
-        asked({unregistering.UnregisterBrokerRequest: answer}, lambda admin: admin.unregister_broker(9))
+        result_of({unregistering.UnregisterBrokerRequest: answer}, lambda admin: admin.unregister_broker(9))
 
 
-def test_names_stand_for_partitions() -> None:
-    found = asked({}, lambda admin: elect_leaders.partitions_of(admin, ["t", "t:0", "u:4"]))
+def test_names_are_resolved_to_partitions() -> None:
+    found = result_of({}, lambda admin: elect_leaders.partitions_of(admin, ["t", "t:0", "u:4"]))
     assert found == [TP, TopicPartition("u", 4)]
 
 
-def test_what_only_the_controller_can_do_is_asked_for_until_there_is_one() -> None:
+def test_requests_without_a_controller_are_retried() -> None:
     assert NotControllerError().retriable

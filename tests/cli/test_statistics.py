@@ -1,4 +1,4 @@
-"""Rates and latencies, in the words of Kafka's producer-perf-test."""
+"""Rates and latencies in the format of Kafka's producer-perf-test."""
 
 import re
 
@@ -20,7 +20,7 @@ def latencies_of(*values: float) -> Latencies:
     return latencies
 
 
-def test_percentiles_are_values_that_were_measured() -> None:
+def test_percentiles_are_measured_values() -> None:
     hundred = latencies_of(*range(100, 0, -1))
     assert hundred.percentiles(50, 99, 99.9, 100, 0) == [50, 99, 100, 100, 1]
     assert latencies_of(7).percentiles(50, 99) == [7, 7]
@@ -28,13 +28,13 @@ def test_percentiles_are_values_that_were_measured() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100))
-def test_so_many_per_cent_do_not_exceed_a_percentile(values: list[float], rank: float) -> None:
+def test_the_share_of_values_up_to_a_percentile(values: list[float], rank: float) -> None:
     [found] = latencies_of(*values).percentiles(rank)
     assert sum(value <= found for value in values) >= rank * len(values) / 100 - 1e-6
     assert found in values
 
 
-def test_lines_are_worded_like_kafkas() -> None:
+def test_lines_have_kafkas_format() -> None:
     some = latencies_of(1, 2, 9)
     assert rates(250_000, 25_000_000, 1.0) == "250000.0 records/sec (23.84 MB/sec)"
     assert window_line(10, 1000, 2.0, some) == (

@@ -1,4 +1,4 @@
-"""Aligned tables, and progress on terminals that have nothing better."""
+"""Aligned tables, and the plain progress line."""
 
 import io
 
@@ -6,7 +6,7 @@ from minikafka.cli.progress import PlainProgress, plain_line
 from minikafka.cli.tables import counted, numbers, table
 
 
-def test_numbers_stand_to_the_right_and_text_to_the_left() -> None:
+def test_numbers_are_right_aligned_and_text_left_aligned() -> None:
     assert table(("topic", "partitions"), [["flights", 6], ["w", 12]]) == [
         "TOPIC    PARTITIONS",
         "flights           6",
@@ -14,7 +14,7 @@ def test_numbers_stand_to_the_right_and_text_to_the_left() -> None:
     ]
 
 
-def test_no_blanks_at_the_end_of_a_line() -> None:
+def test_lines_have_no_trailing_spaces() -> None:
     assert table(("a", "long title"), [["x", "y"]], indent="  ") == ["  A  LONG TITLE", "  x  y"]
 
 
@@ -22,12 +22,12 @@ def test_a_table_without_rows_has_titles() -> None:
     assert table(("a", "b"), []) == ["A  B"]
 
 
-def test_words_for_numbers() -> None:
+def test_formatting_of_numbers() -> None:
     assert (numbers([1, 2]), numbers([])) == ("1,2", "-")
     assert (counted(1, "record"), counted(2000, "record")) == ("1 record", "2,000 records")
 
 
-def test_a_plain_progress_writes_over_itself_and_leaves_nothing() -> None:
+def test_the_plain_progress_line_is_overwritten_and_erased() -> None:
     out = io.StringIO()
     with PlainProgress(out, 2 << 20) as shown:
         shown.update(1000, 1 << 20)

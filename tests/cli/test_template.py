@@ -1,4 +1,4 @@
-"""How a record becomes a line."""
+"""Formatting of records by templates and as JSON."""
 
 import json
 
@@ -40,13 +40,13 @@ def test_nulls() -> None:
 
 
 @pytest.mark.parametrize("text", ["%q", "50%", "%é"])
-def test_an_unknown_letter_is_refused_with_those_that_are_known(text: str) -> None:
+def test_an_unknown_letter_is_an_error_that_lists_the_known_ones(text: str) -> None:
     with pytest.raises(ValueError, match=r"unknown letter %.*%k \(key\).*%%"):
         template(text)
 
 
 @pytest.mark.parametrize("text", ["\\q", "\\", "\\x1", "\\xzz"])
-def test_an_unknown_escape_is_refused(text: str) -> None:
+def test_an_unknown_escape_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match="unknown escape"):
         unescape(text)
 
@@ -57,16 +57,16 @@ def test_every_byte_can_be_written_as_an_escape(data: bytes) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="%\\", exclude_categories=["Cs"])))
-def test_text_without_letters_stays_as_it_is(text: str) -> None:
+def test_text_without_letters_is_unchanged(text: str) -> None:
     assert template(text)(RECORD) == text.encode()
 
 
-def test_every_letter_renders() -> None:
+def test_all_letters_render_bytes() -> None:
     for letter in FIELDS:
         assert isinstance(template(f"%{letter}")(RECORD), bytes)
 
 
-def test_times_outside_of_the_calendar() -> None:
+def test_timestamps_out_of_range() -> None:
     assert [iso_time(moment) for moment in (0, 1, -1, 1 << 62)] == [
         "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.001Z", "-", "-",
     ]  # fmt: skip
@@ -79,10 +79,10 @@ def test_json_is_one_line_and_keeps_every_byte(key: bytes | None, value: bytes |
     found = json.loads(line)
     assert found["headers"] == [["carrier", "UA"], ["note", None]]
     assert (found["topic"], found["partition"], found["offset"], found["timestamp"]) == RECORD[:4]
-    assert (bytes_again(found["key"]), bytes_again(found["value"])) == (key, value)
+    assert (decoded(found["key"]), decoded(found["value"])) == (key, value)
 
 
-def bytes_again(shown: str | dict[str, str] | None) -> bytes | None:
+def decoded(shown: str | dict[str, str] | None) -> bytes | None:
     import base64
 
     if isinstance(shown, dict):
