@@ -22,7 +22,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/groups/group_coordinator.py",
     "broker/coordinator/runtime.py",
     "broker/replication/isr_changes.py",
-    "broker/partitions/partition_lifecycle.py",
+    "broker/partitions/log_housekeeping.py",
     "broker/node/main.py",
     "broker/node/node.py",
     "broker/replication/replica_fetcher.py",

@@ -15,9 +15,15 @@ import trio
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.partitions.fetch_result import EMPTY, NOBODY, Read
+from minikafka.broker.partitions.fetch_result import NO_RECORDS, NO_REPLICA, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
-from minikafka.broker.partitions.fetch_wait import News, Watched, deadline_in, sleep_until_grown, steady_ms
+from minikafka.broker.partitions.fetch_wait import (
+    ChangedPartitions,
+    Watchable,
+    deadline_in,
+    sleep_until_grown,
+    steady_ms,
+)
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.preferred_read_replica import preferred_replica
 from minikafka.broker.replication.replication_throttle import Throttle
@@ -68,7 +74,7 @@ class Answers:
     size_bytes: int = 0
     urgent: bool = False
     """An error, a divergence, a better replica: the client should hear of it now."""
-    watched: list[Watched] = field(default_factory=lambda: [])
+    watched: list[Watchable] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)
@@ -80,14 +86,14 @@ class Asker:
         broker_epoch: Of the follower's incarnation, -1 if it does not say.
         rack: The consumer's, "" where it has none or no selector is configured.
         leader_only: Only the leader may answer.
-        first_look: The request has just come.
+        first_read: The request has just come.
     """
 
     replica_id: int
     broker_epoch: int
     rack: str
     leader_only: bool
-    first_look: bool = True
+    first_read: bool = True
 
     @classmethod
     def of(cls, request: FetchRequest, context: Context) -> "Asker":
@@ -119,8 +125,8 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
             session, wanted = None, asked
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
     if follows and session is not None:
-        session.news.keys.update(dict.fromkeys(cached.key for cached in asked))
-        answers = await _read_news(request, session, context)
+        session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
+        answers = await _read_changed(request, session, context)
     else:
         answers = await _read_enough(request, wanted, context)
     if follows:
@@ -133,7 +139,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
         if opened and follows:
-            opened.news.keys.update(dict.fromkeys(opened.partitions))
+            opened.changes.keys.update(dict.fromkeys(opened.partitions))
     for cached, answer in answers.partitions:
         _remember(cached, answer)
     response.responses = _by_topic(answers.partitions, by_id)
@@ -183,24 +189,25 @@ async def _read_enough(
         if missing_bytes <= 0 or answers.urgent or not in_time or not answers.watched:
             return answers
         in_time = await sleep_until_grown(answers.watched, missing_bytes, deadline)
-        asker.first_look = False
+        asker.first_read = False
 
 
-async def _read_news(request: FetchRequest, session: Session, context: Context) -> Answers:
-    """As `_read_enough` for a follower's session: it looks only at partitions that have news or are asked for anew."""
+async def _read_changed(request: FetchRequest, session: Session, context: Context) -> Answers:
+    """As `_read_enough` for a follower's session: reads only partitions that have changed or are requested."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
-    asker, news = Asker.of(request, context), session.news
-    looked_at: dict[Hashable, None] = {}
+    asker, changes = Asker.of(request, context), session.changes
+    seen: dict[Hashable, None] = {}
     while True:
-        looked_at.update(news.keys)
-        wanted = [cached for cached in map(session.partitions.get, looked_at) if cached is not None]  # type: ignore[arg-type]
-        answers = _read_all(request, wanted, context, asker, news)
+        seen.update(changes.keys)
+        known = map(session.partitions.get, seen)  # type: ignore[arg-type]
+        wanted = [cached for cached in known if cached is not None]
+        answers = _read_all(request, wanted, context, asker, changes)
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time:
             return answers
-        in_time = await sleep_until_grown([news], missing_bytes, deadline)
-        asker.first_look = False
+        in_time = await sleep_until_grown([changes], missing_bytes, deadline)
+        asker.first_read = False
 
 
 def _read_all(
@@ -208,7 +215,7 @@ def _read_all(
     wanted: Iterable[CachedPartition],
     context: Context,
     asker: Asker,
-    news: News | None = None,
+    changes: ChangedPartitions | None = None,
 ) -> Answers:
     answers = Answers()
     follows = asker.replica_id >= 0
@@ -216,7 +223,7 @@ def _read_all(
     held_back = follows and throttle.wait_ms(steady_ms()) > 0
     budget = min(request.max_bytes, context.services.fetch_max_bytes)
     for cached in wanted:
-        answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=EMPTY)
+        answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=NO_RECORDS)
         answers.partitions.append((cached, answer))
         max_bytes = min(cached.max_bytes, budget)
         try:
@@ -232,8 +239,8 @@ def _read_all(
             _fail(answer, error, cached, context)
             continue
         _watch(partition, cached, found, answers, follows, context)
-        if news is not None:
-            _looked_at(news, partition, cached, found, context)
+        if changes is not None:
+            _looked_at(changes, partition, cached, found, context)
         _fill(answer, found)
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
@@ -241,12 +248,16 @@ def _read_all(
 
 
 def _looked_at(
-    news: News, partition: Partition, cached: CachedPartition, found: Read, context: Context
+    changes: ChangedPartitions,
+    partition: Partition,
+    cached: CachedPartition,
+    found: FetchResult,
+    context: Context,
 ) -> None:
-    """It has no news any more, unless there was no room for its records."""
-    news.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.services.rack_aware)
+    """It has no changes any more, unless there was no room for its records."""
+    changes.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.services.rack_aware)
     if len(found.records) or cached.fetch_offset == partition.log.end_offset:
-        news.keys.pop(cached.key, None)
+        changes.keys.pop(cached.key, None)
 
 
 def _read(
@@ -257,11 +268,11 @@ def _read(
     request: FetchRequest,
     context: Context,
     at_least_one_batch: bool,
-) -> Read:
-    if asker.rack and partition.replicas is not None:
+) -> FetchResult:
+    if asker.rack and partition.leader_state is not None:
         brokers, leader_id = context.services.image.brokers, partition.leader_id
         nearer = preferred_replica(
-            partition.replicas, brokers, leader_id=leader_id, rack=asker.rack, offset=cached.fetch_offset
+            partition.leader_state, brokers, leader_id=leader_id, rack=asker.rack, offset=cached.fetch_offset
         )
         if nearer is not None:
             partition.check_leader(cached.current_leader_epoch)
@@ -279,7 +290,7 @@ def _read(
 
 def _read_for_follower(
     partition: Partition, cached: CachedPartition, max_bytes: int, asker: Asker, at_least_one_batch: bool
-) -> Read:
+) -> FetchResult:
     return partition.read_for_follower(
         asker.replica_id,
         cached.fetch_offset,
@@ -289,7 +300,7 @@ def _read_for_follower(
         last_fetched_epoch=cached.last_fetched_epoch,
         log_start_offset=cached.log_start_offset,
         at_least_one_batch=at_least_one_batch,
-        first_look=asker.first_look,
+        first_read=asker.first_read,
     )
 
 
@@ -303,14 +314,14 @@ def _count(answers: Answers, context: Context) -> None:
 
 def _is_held_back(partition: Partition, node_id: int, throttle: Throttle) -> bool:
     """Who is in sync is never kept waiting: producers would wait too."""
-    in_sync = partition.replicas is not None and node_id in partition.replicas.isr
+    in_sync = partition.leader_state is not None and node_id in partition.leader_state.isr
     return not in_sync and throttle.covers(partition.topic_partition)
 
 
 def _watch(
     partition: Partition,
     cached: CachedPartition,
-    found: Read,
+    found: FetchResult,
     answers: Answers,
     follows: bool,
     context: Context,
@@ -345,7 +356,7 @@ def _find(cached: CachedPartition, context: Context) -> Partition:
     return partition
 
 
-def _fill(answer: PartitionData, found: Read) -> None:
+def _fill(answer: PartitionData, found: FetchResult) -> None:
     answer.high_watermark = found.high_watermark
     answer.last_stable_offset = found.last_stable_offset
     answer.log_start_offset = found.log_start_offset
@@ -363,7 +374,7 @@ def _fill(answer: PartitionData, found: Read) -> None:
 def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: Context) -> None:
     answer.error_code = error.code
     answer.high_watermark = -1
-    answer.records = EMPTY
+    answer.records = NO_RECORDS
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     answer.aborted_transactions = [] if unknown else None
     if isinstance(error, LEADER_IS_ELSEWHERE) and context.version >= VERSION_WITH_LEADERS:
@@ -376,7 +387,7 @@ def _name_leaders(response: FetchResponse, context: Context) -> FetchResponse:
     leaders = {
         partition.current_leader.leader_id for topic in response.responses for partition in topic.partitions
     }
-    if leaders != {NOBODY}:
+    if leaders != {NO_REPLICA}:
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
             for one in addresses_of(context)

@@ -111,7 +111,7 @@ def _by_name(name: str, request: MetadataRequest, context: Context) -> MetadataR
 
 def _known(topic: Topic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
     services, operations = context.services, request.include_topic_authorized_operations
-    return topic_answer(topic, services.image, operations=operations, lost=services.replication.lost_lately)
+    return topic_answer(topic, services.image, operations=operations, lost=services.replication.recently_lost)
 
 
 async def _create_missing(names: list[str], context: Context) -> None:

@@ -10,7 +10,7 @@ from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import RejectedRecords, produced_batch
 from minikafka.broker.partitions.fetch_wait import before, deadline_in
-from minikafka.broker.partitions.partition import Partition, Written
+from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,
@@ -51,7 +51,7 @@ ADMIN_CLIENT_ID = "__admin_client"
 WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeError, NotLeaderOrFollowerError)
 """After these, Kafka answers without the log's start."""
 
-Pending = list[tuple[Partition, Written, PartitionProduceResponse]]
+Pending = list[tuple[Partition, AppendResult, PartitionProduceResponse]]
 
 
 class ProduceServices(Clock, ClusterView, PartitionStore, Protocol):
@@ -193,9 +193,9 @@ async def _until_committed(pending: Pending, timeout_ms: int) -> None:
     deadline = deadline_in(timeout_ms)
     for partition, written, answer in pending:
         try:
-            if answer.error_code or partition.is_committed(written.last_offset + 1, written.reign):
+            if answer.error_code or partition.is_committed(written.last_offset + 1, written.leadership_term):
                 continue
-            if not await before(deadline, partition.committed(written.last_offset + 1, written.reign)):
+            if not await before(deadline, partition.committed(written.last_offset + 1, written.leadership_term)):
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as error:
             answer.error_code = error.code

@@ -141,7 +141,7 @@ class ProducerIdService(Protocol):
 class PeerConnections(Protocol):
     """The state of the connections to other brokers."""
 
-    def lost_lately(self, node_id: int) -> bool:
+    def recently_lost(self, node_id: int) -> bool:
         """Whether the connection to a broker has just broken and could not be restored."""
         ...
 

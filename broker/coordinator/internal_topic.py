@@ -35,7 +35,7 @@ class GroupEnvironment:
 
     def append(self, partition: TopicPartition, batch: bytearray) -> int:
         """Append one batch as leader; returns the offset of its last record."""
-        return self._partitions.find(*partition).append_own(batch).last_offset
+        return self._partitions.find(*partition).append_internal(batch).last_offset
 
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         """Wait until the record at `offset` is committed."""

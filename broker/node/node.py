@@ -32,13 +32,14 @@ from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.fetch_wait import steady_ms
-from minikafka.broker.partitions.follower_progress import Surroundings
+from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
+from minikafka.broker.partitions.log_housekeeping import Housekeeping, repeat
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.partitions.partition_lifecycle import Housekeeping, MetadataFollower, repeat
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
-from minikafka.broker.replication.isr_changes import InSync
-from minikafka.broker.replication.replica_fetcher import Replication
+from minikafka.broker.replication.isr_changes import AlterPartitionManager
+from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, throttle_of
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
@@ -115,8 +116,8 @@ class Node:
         )
         seams = Seams(now_ms=now_ms, random=random)
         self.leader_throttle = self._throttle(LEADER)
-        self.replication = Replication(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
-        self.in_sync = InSync(
+        self.replication = ReplicaFetcherManager(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
+        self.in_sync = AlterPartitionManager(
             config.node_id,
             self.broker_epoch,
             self.partitions,
@@ -223,7 +224,7 @@ class Node:
         scope.cancel()
 
     def _follow_metadata(self, nursery: trio.Nursery) -> None:
-        def gone(removed: list[TopicPartition]) -> None:
+        def deleted(removed: list[TopicPartition]) -> None:
             nursery.start_soon(self.groups.partitions_deleted, removed)
 
         follower = MetadataFollower(
@@ -232,19 +233,19 @@ class Node:
             self.logs,
             self.partitions,
             self.log_config,
-            led=self._led,
+            elected=self._elected,
             resigned=self._resigned,
-            gone=gone,
-            copies=self.replication,
-            surroundings=Surroundings(
+            deleted=deleted,
+            fetchers=self.replication,
+            environment=ReplicaEnvironment(
                 steady_ms, lambda: self.image.brokers, self.config.number("replica.lag.time.max.ms")
             ),
-            isr_change_wanted=self.in_sync.wanted,
+            isr_change_wanted=self.in_sync.request_change,
         )
         follower.start()
         self.controller.subscribe(follower.apply)
 
-    def _led(self, partition: Partition) -> None:
+    def _elected(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
         if topic == OFFSETS_TOPIC:
             self.groups.elected(index, partition.leader_epoch)

@@ -8,12 +8,12 @@ from minikafka.storage.log import Log
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 NO_EPOCH = -1
-NOBODY = -1
-EMPTY = b""
+NO_REPLICA = -1
+NO_RECORDS = b""
 
 
 @dataclass(slots=True)
-class Read:
+class FetchResult:
     """What a fetch of one partition found; offsets at the moment of reading."""
 
     high_watermark: int
@@ -24,7 +24,7 @@ class Read:
     """(producer id, first offset) of aborted transactions among the records; None when uncommitted is asked for."""
     diverging: tuple[int, int] | None = None
     """(epoch, end offset) where the reader's log and this one part (KIP-595); then there are no records."""
-    preferred_replica: int = NOBODY
+    preferred_replica: int = NO_REPLICA
     """Whom a consumer should rather ask (KIP-392); then there are no records."""
 
 

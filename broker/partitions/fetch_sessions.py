@@ -1,7 +1,7 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once, then only what changes.
 
 Pure: the cache is told the time and handed a `random.Random`. A session remembers for each partition what was asked
-and what was last answered, so that an incremental answer carries only partitions with news. Slots are limited
+and what was last answered, so that an incremental answer carries only partitions with changes. Slots are limited
 (`max.incremental.fetch.session.cache.slots`); a session that was idle for `EVICTION_MS` gives way to a newer one.
 
 Source: Kafka's `FetchSession`, `FetchSessionCache`.
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from minikafka.broker.partitions.fetch_wait import News
+from minikafka.broker.partitions.fetch_wait import ChangedPartitions
 from minikafka.protocol.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -49,7 +49,7 @@ class CachedPartition:
         """By what the session finds it: a topic that goes by id keeps its place whatever its name."""
         return (self.topic_id, "", self.partition) if self.by_id else (self.topic_id, self.topic, self.partition)
 
-    def ask_again(self, newer: "CachedPartition") -> None:
+    def update_from(self, newer: "CachedPartition") -> None:
         """Take over what a later request of the session says about this partition."""
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
@@ -61,7 +61,7 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class Session:
-    """One client's standing question. `epoch` is that of the next request; `news` is a follower's.
+    """One client's standing question. `epoch` is that of the next request; `changes` is a follower's.
 
     Invariant: `partitions` keeps the order in which partitions are served; those served last go to the end.
     """
@@ -70,7 +70,7 @@ class Session:
     by_id: bool
     epoch: int
     last_used_ms: int
-    news: News = field(default_factory=News)
+    changes: ChangedPartitions = field(default_factory=ChangedPartitions)
     partitions: OrderedDict[SessionKey, CachedPartition] = field(default_factory=lambda: OrderedDict())
 
     def update(self, asked: Iterable[CachedPartition], forgotten: Iterable[SessionKey]) -> None:
@@ -80,11 +80,11 @@ class Session:
             if known is None:
                 self.partitions[partition.key] = partition
             else:
-                known.ask_again(partition)
+                known.update_from(partition)
         for key in forgotten:
             self.partitions.pop(key, None)
-            self.news.leave(key)
-            self.news.keys.pop(key, None)
+            self.changes.unfollow(key)
+            self.changes.keys.pop(key, None)
 
 
 class SessionCache:
@@ -131,7 +131,7 @@ class SessionCache:
         """End a session; an unknown id is no error."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            session.news.close()
+            session.changes.close()
 
     def _evict(self, now_ms: int) -> bool:
         oldest = next(iter(self._sessions.values()), None)

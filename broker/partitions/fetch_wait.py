@@ -58,27 +58,27 @@ async def before(deadline: float, what: Awaitable[None]) -> bool:
     return not scope.cancelled_caught
 
 
-class Listener(Protocol):
-    """Who is told of growth: a `Waiter`, or a `Note`."""
+class GrowthListener(Protocol):
+    """Who is told of growth: a `Waiter`, or a `ChangeListener`."""
 
     def grew(self, size_bytes: int) -> None: ...
 
     def wake(self) -> None: ...
 
 
-class Growth:
+class GrowthSignal:
     """Who is to be told of the growth of one thing: what consumers may see of a partition, or the end of its log."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        self._waiters: dict[Listener, None] = {}
+        self._waiters: dict[GrowthListener, None] = {}
 
-    def watch(self, waiter: Listener) -> None:
+    def watch(self, waiter: GrowthListener) -> None:
         """Tell `waiter` of every growth from now on."""
         self._waiters[waiter] = None
 
-    def unwatch(self, waiter: Listener) -> None:
+    def unwatch(self, waiter: GrowthListener) -> None:
         """No longer; unknown waiters are no error."""
         self._waiters.pop(waiter, None)
 
@@ -93,7 +93,7 @@ class Growth:
             waiter.wake()
 
 
-class News:
+class ChangedPartitions:
     """Which of many partitions have grown or changed since they were last looked at.
 
     A follower has one standing question for all partitions of its leader; thousands of them must not be looked at for
@@ -103,76 +103,76 @@ class News:
         keys: Those with news, the oldest first. Whoever has looked takes them out.
     """
 
-    __slots__ = ("_places", "_sleeper", "keys")
+    __slots__ = ("_followed", "_waiter", "keys")
 
     def __init__(self) -> None:
         self.keys: dict[Hashable, None] = {}
-        self._places: dict[Hashable, tuple[Growth, Note, Growth, Note]] = {}
-        self._sleeper: Waiter | None = None
+        self._followed: dict[Hashable, tuple[GrowthSignal, ChangeListener, GrowthSignal, ChangeListener]] = {}
+        self._waiter: Waiter | None = None
 
-    def follow(self, key: Hashable, tail: Growth, visible: Growth, *, wakes_when_visible: bool) -> None:
-        """Hear of a partition; of one that is heard of already nothing changes."""
-        known = self._places.get(key)
+    def follow(self, key: Hashable, tail: GrowthSignal, visible: GrowthSignal, *, wakes_when_visible: bool) -> None:
+        """Hear of a partition; of one that is changed of already nothing changes."""
+        known = self._followed.get(key)
         if known is not None and known[0] is tail:
             return
-        self.leave(key)
-        of_tail, of_visible = Note(self, key, wakes=True), Note(self, key, wakes=wakes_when_visible)
+        self.unfollow(key)
+        of_tail, of_visible = ChangeListener(self, key, wakes=True), ChangeListener(self, key, wakes=wakes_when_visible)
         tail.watch(of_tail)
         visible.watch(of_visible)
-        self._places[key] = tail, of_tail, visible, of_visible
+        self._followed[key] = tail, of_tail, visible, of_visible
 
-    def leave(self, key: Hashable) -> None:
+    def unfollow(self, key: Hashable) -> None:
         """Hear of it no longer; an unknown one is no error."""
-        known = self._places.pop(key, None)
+        known = self._followed.pop(key, None)
         if known is not None:
             known[0].unwatch(known[1])
             known[2].unwatch(known[3])
 
     def close(self) -> None:
         """Hear of nothing any more."""
-        for key in list(self._places):
-            self.leave(key)
+        for key in list(self._followed):
+            self.unfollow(key)
 
     def watch(self, waiter: Waiter) -> None:
         """Wake `waiter`, one at a time, when any partition grows."""
-        self._sleeper = waiter
+        self._waiter = waiter
 
     def unwatch(self, waiter: Waiter) -> None:
         """No longer."""
-        if self._sleeper is waiter:
-            self._sleeper = None
+        if self._waiter is waiter:
+            self._waiter = None
 
-    def heard(self, key: Hashable, size_bytes: int) -> None:
+    def changed(self, key: Hashable, size_bytes: int) -> None:
         """A partition has news; `size_bytes` of them are worth waking somebody, 0 are not."""
         self.keys[key] = None
-        if size_bytes and self._sleeper is not None:
-            self._sleeper.grew(size_bytes)
+        if size_bytes and self._waiter is not None:
+            self._waiter.grew(size_bytes)
 
 
-class Note:
-    """A partition's entry in somebody's `News`."""
+class ChangeListener:
+    """A partition's entry in somebody's `ChangedPartitions`."""
 
     __slots__ = ("_key", "_news", "_wakes")
 
-    def __init__(self, news: News, key: Hashable, *, wakes: bool) -> None:
+    def __init__(self, news: ChangedPartitions, key: Hashable, *, wakes: bool) -> None:
         self._news = news
         self._key = key
         self._wakes = wakes
 
     def grew(self, size_bytes: int) -> None:
         """See `Waiter`."""
-        self._news.heard(self._key, size_bytes if self._wakes else 0)
+        self._news.changed(self._key, size_bytes if self._wakes else 0)
 
     def wake(self) -> None:
         """See `Waiter`."""
-        self._news.heard(self._key, EVERYTHING)
+        self._news.changed(self._key, WAKE_BYTES)
 
 
-EVERYTHING = 1 << 62
+WAKE_BYTES = 1 << 62
 """Bytes: more than anybody waits for."""
 
 
-class Commits:
+class CommitWaiters:
     """Who waits until a partition is committed up to an offset; those who are not yet due sleep on."""
 
     __slots__ = ("_count", "_waiting")
@@ -200,7 +200,7 @@ class Commits:
             event.set()
 
 
-class Watched(Protocol):
+class Watchable(Protocol):
     """What a waiter can be registered with."""
 
     def watch(self, waiter: Waiter) -> None: ...
@@ -208,7 +208,7 @@ class Watched(Protocol):
     def unwatch(self, waiter: Waiter) -> None: ...
 
 
-async def sleep_until_grown(watched: Sequence[Watched], missing_bytes: int, deadline: float) -> bool:
+async def sleep_until_grown(watched: Sequence[Watchable], missing_bytes: int, deadline: float) -> bool:
     """Sleep until `missing_bytes` more are visible in all of `watched` together, or something happened to one.
 
     Args:

@@ -72,7 +72,7 @@ def _nobody() -> Mapping[int, BrokerRecord]:
 
 
 @dataclass(slots=True, frozen=True)
-class Surroundings:
+class ReplicaEnvironment:
     """What a partition is told about the world when it is made; one object for all partitions of a node.
 
     Attributes:
@@ -87,7 +87,7 @@ class Surroundings:
 
 
 @dataclass(slots=True, frozen=True)
-class Proposal:
+class IsrProposal:
     """A change of the in-sync replicas that the controller is asked for.
 
     Attributes:
@@ -105,7 +105,7 @@ class Proposal:
         return tuple(node_id for node_id, _ in self.isr)
 
 
-class Replicas:
+class LeaderState:
     """All replicas of a partition, as its leader sees them in one leader epoch.
 
     Attributes:
@@ -122,18 +122,18 @@ class Replicas:
         state: PartitionState,
         *,
         epoch_start_offset: int,
-        surroundings: Surroundings,
+        environment: ReplicaEnvironment,
     ) -> None:
         self.followers: dict[int, Follower] = {}
         self.isr: tuple[int, ...] = ()
-        self.pending: Proposal | None = None
+        self.pending: IsrProposal | None = None
         self.epoch_start_offset = epoch_start_offset
         self._node_id = node_id
         self._leader_epoch = state.leader_epoch
         self._partition_epoch = -1
-        self._lag_ms_max = surroundings.lag_ms_max
-        self._brokers = surroundings.brokers
-        self.adopt(state, surroundings.steady_ms())
+        self._lag_ms_max = environment.lag_ms_max
+        self._brokers = environment.brokers
+        self.adopt(state, environment.steady_ms())
 
     def adopt(self, state: PartitionState, now_ms: int) -> None:
         """Take over what was committed in this leader epoch; it answers whatever was pending on an older state."""
@@ -161,7 +161,7 @@ class Replicas:
         """How many must be in sync; more than there are replicas cannot be asked for."""
         return min(configured, len(self.followers) + 1)
 
-    def committable(self, leader_end_offset: int, min_isr: int, now_ms: int) -> int | None:
+    def committable_offset(self, leader_end_offset: int, min_isr: int, now_ms: int) -> int | None:
         """Up to where everything is committed; None while too few are in sync for anything new to be (KIP-966).
 
         A replica that has caught up and is about to be let in counts too: a leader that writes without pause would
@@ -175,13 +175,13 @@ class Replicas:
                 follower.node_id in isr
                 or (
                     follower.is_caught_up(leader_end_offset, now_ms, self._lag_ms_max)
-                    and self._may_join(follower)
+                    and self._is_isr_eligible(follower)
                 )
             ):
                 least = follower.end_offset
         return least
 
-    def about_to_append(self, end_offset: int, now_ms: int) -> None:
+    def before_append(self, end_offset: int, now_ms: int) -> None:
         """Who has everything has caught up as of now: a follower whose fetch is waiting has not said so for a while."""
         for follower in self.followers.values():
             if follower.end_offset == end_offset:
@@ -195,7 +195,7 @@ class Replicas:
         broker = self._brokers().get(node_id)
         return broker_epoch == EPOCH_NOT_TOLD or (broker is not None and broker_epoch < broker.epoch)
 
-    def wants_in(self, follower: Follower, high_watermark: int) -> bool:
+    def may_enter_isr(self, follower: Follower, high_watermark: int) -> bool:
         """Whether a follower may come in: it has all that is committed, and all from before this leadership.
 
         The latter because the new leader's high watermark may still lag behind what earlier leaders committed
@@ -205,15 +205,15 @@ class Replicas:
             self.pending is None
             and follower.node_id not in self.isr
             and follower.end_offset >= max(high_watermark, self.epoch_start_offset)
-            and self._may_join(follower)
+            and self._is_isr_eligible(follower)
         )
 
-    def anybody_wants_in(self, high_watermark: int) -> bool:
+    def any_may_enter_isr(self, high_watermark: int) -> bool:
         """Whether any follower may come in: one that caught up while a proposal was pending has no reason
         to ask again."""
-        return any(self.wants_in(follower, high_watermark) for follower in self.followers.values())
+        return any(self.may_enter_isr(follower, high_watermark) for follower in self.followers.values())
 
-    def _may_join(self, follower: Follower) -> bool:
+    def _is_isr_eligible(self, follower: Follower) -> bool:
         """Alive, not about to go, and the same incarnation that fetched: one that has rebooted since may have lost
         what it had (KIP-841, KIP-903)."""
         broker = self._brokers().get(follower.node_id)
@@ -221,7 +221,7 @@ class Replicas:
             return False
         return follower.broker_epoch == broker.epoch
 
-    def laggards(self, leader_end_offset: int, now_ms: int) -> list[int]:
+    def out_of_sync_replicas(self, leader_end_offset: int, now_ms: int) -> list[int]:
         """Those in sync who have not caught up for `replica.lag.time.max.ms`."""
         return [
             node_id
@@ -230,19 +230,19 @@ class Replicas:
             and not follower.is_caught_up(leader_end_offset, now_ms, self._lag_ms_max)
         ]
 
-    def propose(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> Proposal | None:
+    def propose(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> IsrProposal | None:
         """What the controller should be asked for, pending from now on; None: nothing, or something is already."""
         if self.pending is not None:
             return None
-        out = self.laggards(leader_end_offset, now_ms)
-        joining = [one.node_id for one in self.followers.values() if self.wants_in(one, high_watermark)]
+        out = self.out_of_sync_replicas(leader_end_offset, now_ms)
+        joining = [one.node_id for one in self.followers.values() if self.may_enter_isr(one, high_watermark)]
         if not out and not joining:
             return None
         wanted = [*(node_id for node_id in self.isr if node_id not in out), *joining]
-        self.pending = Proposal(self._with_epochs(wanted), self._leader_epoch, self._partition_epoch)
+        self.pending = IsrProposal(self._with_epochs(wanted), self._leader_epoch, self._partition_epoch)
         return self.pending
 
-    def refused(self, proposal: Proposal) -> None:
+    def refused(self, proposal: IsrProposal) -> None:
         """The controller certainly did not do what was proposed; what is committed stays."""
         if self.pending is proposal:
             self.pending = None

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minikafka.broker.partitions.batch_validation import validate
-from minikafka.broker.partitions.fetch_result import NO_EPOCH, Read
-from minikafka.broker.partitions.fetch_wait import Commits
+from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
+from minikafka.broker.partitions.fetch_wait import CommitWaiters
 from minikafka.broker.partitions.follower_log import append_fetched, point_of_divergence
-from minikafka.broker.partitions.follower_progress import Proposal, Replicas, Surroundings
-from minikafka.broker.partitions.replica import WHATEVER, Replica
+from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
+from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     NotEnoughReplicasAfterAppendError,
@@ -36,21 +36,21 @@ from minikafka.storage.producer_state import Origin
 
 ALL = -1
 """`acks`: whoever produces wants all in-sync replicas to have it."""
-ALONE = Surroundings()
+ALONE = ReplicaEnvironment()
 
 
-class Written(NamedTuple):
+class AppendResult(NamedTuple):
     """Where a batch went.
 
     `append_time_ms` is -1 unless the log stamps its own time, or the batch is a duplicate (then that of the first).
     `flush_due`: `flush.messages` wants it on the device before it is acknowledged; see `Partition.flushed`.
-    `reign` is the time of leadership in which it was written, for `Partition.committed`.
+    `leadership_term` is the time of leadership in which it was written, for `Partition.committed`.
     """
 
     first_offset: int
     last_offset: int
     append_time_ms: int
-    reign: int
+    leadership_term: int
     flush_due: bool = False
 
 
@@ -59,7 +59,7 @@ class Partition(Replica):
 
     Args:
         high_watermark: As it was checkpointed; the log's start where it was not.
-        surroundings: The other brokers, and the clock by which they lag.
+        environment: The other brokers, and the clock by which they lag.
 
     Attributes:
         replicas: What a leader knows of the others; None where another node leads.
@@ -74,15 +74,15 @@ class Partition(Replica):
         log: Log,
         *,
         high_watermark: int | None = None,
-        surroundings: Surroundings = ALONE,
+        environment: ReplicaEnvironment = ALONE,
         isr_change_wanted: Callable[["Partition"], None] = lambda partition: None,
     ) -> None:
         super().__init__(node_id, topic_id, topic_partition, log, high_watermark)
-        self.replicas: Replicas | None = None
+        self.leader_state: LeaderState | None = None
         self.isr_change_wanted = isr_change_wanted
-        self._surroundings = surroundings
-        self._deletions = Commits()
-        self._reign = 0
+        self._environment = environment
+        self._deletions = CommitWaiters()
+        self._leadership_term = 0
 
     # -- leadership ----------------------------------------------------------------------------------------------
 
@@ -99,22 +99,22 @@ class Partition(Replica):
         if state.leader_epoch < self.leader_epoch:
             return False
         if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:
-            if self.replicas is not None:
-                self.replicas.adopt(state, self._surroundings.steady_ms())
-                if self.replicas.anybody_wants_in(self.high_watermark):
+            if self.leader_state is not None:
+                self.leader_state.adopt(state, self._environment.steady_ms())
+                if self.leader_state.any_may_enter_isr(self.high_watermark):
                     self.isr_change_wanted(self)  # It caught up while another change was pending.
                 self._settle()
             return False
         if self.is_leader and state.leader != self._node_id:
-            self._reign += 1
+            self._leadership_term += 1
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
-        self.replicas = None
+        self.leader_state = None
         if self.is_leader:
             end = self.log.end_offset
             self.log.epochs.assign(state.leader_epoch, end)
-            self.replicas = Replicas(
-                self._node_id, state, epoch_start_offset=end, surroundings=self._surroundings
+            self.leader_state = LeaderState(
+                self._node_id, state, epoch_start_offset=end, environment=self._environment
             )
             self._advance()
         self._wake_everybody()
@@ -124,20 +124,20 @@ class Partition(Replica):
     def resign(self) -> None:
         """The topic went, or the node stops: nobody may write or wait here any longer."""
         self.leader_id = -1
-        self.replicas = None
-        self._reign += 1
+        self.leader_state = None
+        self._leadership_term += 1
         self._wake_everybody()
         self._deletions.wake()
 
     def configure(self, config: LogConfig) -> None:
         """New settings of the topic take hold; fewer replicas may be enough from now on."""
         super().configure(config)
-        if self.replicas is not None:
+        if self.leader_state is not None:
             self._settle()
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, now_ms: int, acks: int = 1) -> Written:
+    def append(self, batch: Batch, *, now_ms: int, acks: int = 1) -> AppendResult:
         """Check and write what a client produced.
 
         Args:
@@ -157,10 +157,10 @@ class Partition(Replica):
         if batch.producer_id >= 0:
             known = self.log.producers.check(batch, Origin.CLIENT)
             if known is not None:
-                return Written(known.first_offset, known.last_offset, known.timestamp, self._reign)
+                return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term)
         return self._write(batch, stamped)
 
-    def append_own(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> Written:
+    def append_internal(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> AppendResult:
         """Write a batch of the node's own making (a coordinator's records, a transaction's marker), with acks=all."""
         self.check_leader()
         if self.is_under_min_isr:
@@ -170,26 +170,30 @@ class Partition(Replica):
             self.log.producers.check(batch, origin)
         return self._write(batch, -1)
 
-    def _write(self, batch: Batch, stamped: int) -> Written:
-        replicas = self.replicas
-        if replicas is not None and replicas.followers:
-            replicas.about_to_append(self.log.end_offset, self._surroundings.steady_ms())
+    def _write(self, batch: Batch, stamped: int) -> AppendResult:
+        leader_state = self.leader_state
+        if leader_state is not None and leader_state.followers:
+            leader_state.before_append(self.log.end_offset, self._environment.steady_ms())
         appended = self.log.append(batch.data, [batch], leader_epoch=self.leader_epoch)
-        if replicas is not None and replicas.followers:
+        if leader_state is not None and leader_state.followers:
             self.tail.grew(batch.size_bytes)
             self._advance()
         else:
             self._move_high_watermark(self.log.end_offset, batch.size_bytes)
-        return Written(appended.first_offset, appended.last_offset, stamped, self._reign, appended.flush_due)
+        return AppendResult(
+            appended.first_offset, appended.last_offset, stamped, self._leadership_term, appended.flush_due
+        )
 
     @property
     def is_under_min_isr(self) -> bool:
         """Whether fewer are in sync than acks=all wants (`min.insync.replicas`)."""
-        replicas = self.replicas
-        return replicas is not None and len(replicas.isr) < replicas.min_isr(self.log.config.min_insync_replicas)
+        leader_state = self.leader_state
+        if leader_state is None:
+            return False
+        return len(leader_state.isr) < leader_state.min_isr(self.log.config.min_insync_replicas)
 
     def _too_few(self) -> str:
-        isr = () if self.replicas is None else self.replicas.isr
+        isr = () if self.leader_state is None else self.leader_state.isr
         return (
             f"The size of the current ISR {list(isr)} is insufficient to satisfy the min.isr requirement of "
             f"{self.log.config.min_insync_replicas} for partition {self}"
@@ -203,28 +207,28 @@ class Partition(Replica):
         """
         await self.log.flush_async()
 
-    async def committed(self, offset: int, reign: int | None = None) -> None:
-        """Wait until `is_committed`; cancellation leaves nothing behind. `reign` is now's by default."""
-        reign = self._reign if reign is None else reign
-        while not self.is_committed(offset, reign):
+    async def committed(self, offset: int, leadership_term: int | None = None) -> None:
+        """Wait until `is_committed`; cancellation leaves nothing behind. `leadership_term` is now's by default."""
+        leadership_term = self._leadership_term if leadership_term is None else leadership_term
+        while not self.is_committed(offset, leadership_term):
             await self._commits.until(offset)
 
-    def is_committed(self, offset: int, reign: int) -> bool:
+    def is_committed(self, offset: int, leadership_term: int) -> bool:
         """Whether everything below `offset` is committed.
 
         Args:
-            reign: As in `Written`: what was written in an earlier one may have been cut off since.
+            leadership_term: As in `AppendResult`: what was written in an earlier one may have been cut off since.
 
         Raises:
             NotLeaderOrFollowerError: Leadership ended since.
             NotEnoughReplicasAfterAppendError: It is committed, but too few replicas are in sync by now.
         """
-        if self._reign != reign:
+        if self._leadership_term != leadership_term:
             raise NotLeaderOrFollowerError(f"leadership of {self} ended before offset {offset} was committed")
         if self.high_watermark < offset:
             return False
-        replicas = self.replicas
-        if replicas is not None and replicas.followers and len(replicas.maximal_isr) < replicas.min_isr(
+        leader_state = self.leader_state
+        if leader_state is not None and leader_state.followers and len(leader_state.maximal_isr) < leader_state.min_isr(
             self.log.config.min_insync_replicas
         ):
             raise NotEnoughReplicasAfterAppendError(self._too_few())
@@ -243,14 +247,14 @@ class Partition(Replica):
         last_fetched_epoch: int,
         log_start_offset: int,
         at_least_one_batch: bool,
-        first_look: bool,
-    ) -> Read:
+        first_read: bool,
+    ) -> FetchResult:
         """Records for a follower, up to the end of the log; what it asks for says what it has.
 
         Args:
             broker_epoch: Of the follower's incarnation; -1 if it did not say.
             log_start_offset: Of the follower's log.
-            first_look: Its request has just come; a second look after a wait says nothing new of the follower.
+            first_read: Its request has just come; a second look after a wait says nothing new of the follower.
 
         Raises:
             NotLeaderOrFollowerError: This node does not lead, or the fetch was sent by an incarnation that is gone, or
@@ -259,23 +263,23 @@ class Partition(Replica):
             OffsetOutOfRangeError, FencedLeaderEpochError: See `read`.
         """
         self.check_leader(current_leader_epoch)
-        follower = None if self.replicas is None else self.replicas.followers.get(node_id)
-        if self.replicas is None or follower is None:
+        follower = None if self.leader_state is None else self.leader_state.followers.get(node_id)
+        if self.leader_state is None or follower is None:
             kind = NotLeaderOrFollowerError if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError
             raise kind(f"node {node_id} is no follower of {self}")
-        if self.replicas.is_stale(node_id, broker_epoch):
+        if self.leader_state.is_stale(node_id, broker_epoch):
             raise NotLeaderOrFollowerError(f"node {node_id} has registered anew since it fetched {self}")
         found = self._read(offset, max_bytes, self.log.end_offset, last_fetched_epoch, at_least_one_batch)
-        if first_look and found.diverging is None:
+        if first_read and found.diverging is None:
             follower.fetched(
                 offset,
                 log_start_offset=log_start_offset,
                 leader_end_offset=self.log.end_offset,
-                now_ms=self._surroundings.steady_ms(),
+                now_ms=self._environment.steady_ms(),
                 broker_epoch=broker_epoch,
             )
             self._deletions.advanced(self.low_watermark)
-            if self.replicas.wants_in(follower, self.high_watermark):
+            if self.leader_state.may_enter_isr(follower, self.high_watermark):
                 self.isr_change_wanted(self)
             self._advance()
             found.high_watermark = self.high_watermark
@@ -305,17 +309,17 @@ class Partition(Replica):
         Raises:
             NotLeaderOrFollowerError: Leadership ended before they had.
         """
-        reign = self._reign
+        leadership_term = self._leadership_term
         while self.low_watermark < before_offset:
             await self._deletions.until(before_offset)
-            if self._reign != reign:
+            if self._leadership_term != leadership_term:
                 raise NotLeaderOrFollowerError(f"leadership of {self} ended before the followers had deleted")
 
     @property
     def low_watermark(self) -> int:
         """What all live replicas have deleted, as far as the leader knows."""
         start = self.log.start_offset
-        return start if self.replicas is None else self.replicas.low_watermark(start)
+        return start if self.leader_state is None else self.leader_state.low_watermark(start)
 
     def check_caught_up(self) -> None:
         """A new leader's high watermark may lag behind what consumers have seen; until it does not, the end of the
@@ -324,33 +328,33 @@ class Partition(Replica):
         Raises:
             OffsetNotAvailableError: It lags.
         """
-        if self.replicas is not None and self.replicas.epoch_start_offset > self.high_watermark:
+        if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:
             raise OffsetNotAvailableError(
                 f"The high watermark of {self} is lagging behind the start offset from the beginning of this epoch."
             )
 
-    def propose_isr(self) -> Proposal | None:
-        """What the controller should be asked for now; it is pending then, until `become` or `isr_refused`."""
-        if self.replicas is None:
+    def propose_isr_change(self) -> IsrProposal | None:
+        """What the controller should be asked for now; it is pending then, until `become` or `isr_change_rejected`."""
+        if self.leader_state is None:
             return None
-        now_ms = self._surroundings.steady_ms()
-        return self.replicas.propose(self.log.end_offset, self.high_watermark, now_ms)
+        now_ms = self._environment.steady_ms()
+        return self.leader_state.propose(self.log.end_offset, self.high_watermark, now_ms)
 
-    def isr_refused(self, proposal: Proposal) -> None:
+    def isr_change_rejected(self, proposal: IsrProposal) -> None:
         """The controller will not do what was proposed."""
-        if self.replicas is not None:
-            self.replicas.refused(proposal)
+        if self.leader_state is not None:
+            self.leader_state.refused(proposal)
             self._settle()
 
     def _advance(self) -> None:
-        replicas = self.replicas
-        assert replicas is not None, "only a leader moves its own high watermark"
+        leader_state = self.leader_state
+        assert leader_state is not None, "only a leader moves its own high watermark"
         end = self.log.end_offset
-        committable = replicas.committable(
-            end, self.log.config.min_insync_replicas, self._surroundings.steady_ms()
+        committable_offset = leader_state.committable_offset(
+            end, self.log.config.min_insync_replicas, self._environment.steady_ms()
         )
-        if committable is not None:
-            self._move_high_watermark(committable, WHATEVER)
+        if committable_offset is not None:
+            self._move_high_watermark(committable_offset, UNKNOWN_BYTES)
 
     def _settle(self) -> None:
         """The in-sync replicas changed: more may be committed now, with no fetch to say so (KAFKA-13091)."""
@@ -379,7 +383,7 @@ class Partition(Replica):
         if len(data):
             size_bytes, flush_due = append_fetched(self.log, data, leader_epoch=leader_epoch)
             self.tail.grew(size_bytes)
-        self._move_high_watermark(min(high_watermark, self.log.end_offset), WHATEVER)
+        self._move_high_watermark(min(high_watermark, self.log.end_offset), UNKNOWN_BYTES)
         new_start = min(log_start_offset, self.high_watermark)
         if new_start > self.log.start_offset:
             self.log.advance_start_offset(new_start)
@@ -398,7 +402,7 @@ class Partition(Replica):
         self.log.truncate_to(offset)
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
 
-    def start_anew_at(self, offset: int, *, leader_epoch: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> None:
         """Everything here is older than what the leader still has: begin where its log starts; raises likewise."""
         self._check_following(leader_epoch)
         self.log.truncate_fully_and_start_at(offset)

@@ -1,20 +1,19 @@
-"""What happens to partitions over time: metadata makes, changes and removes them; housekeeping runs beside.
+"""Creates, changes and removes the replicas of this broker as the metadata log says.
 
-`MetadataFollower` is told every committed metadata record before the controller answers the request that caused it, so
-that a topic which was created can be used. Housekeeping (retention, flushes, checkpoints, expiry of producers) is a
-handful of loops, each with its own setting for how often.
+`MetadataFollower.apply` receives every committed metadata record before the controller answers the request that wrote
+it, so that a topic can be used as soon as CreateTopics has returned. Source: Kafka's `BrokerMetadataPublisher`,
+`ReplicaManager.applyDelta`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import structlog
-import trio
 
-from minikafka.broker.partitions.follower_progress import Surroundings
+from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.partition import ALONE, Partition
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.broker.partitions.stray_logs import delete_stray_logs
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import (
     BrokerChange,
@@ -30,48 +29,48 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.recovery import CorruptLog
 
-log = structlog.get_logger("minikafka.lifecycle")
+log = structlog.get_logger("minikafka.partitions")
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
-class Copies(Protocol):
-    """What copies partitions from their leaders; see `replication.Replication`."""
+class FetcherManager(Protocol):
+    """What fetchers partitions from their leaders; see `replication.ReplicaFetcherManager`."""
 
     def follow(self, partition: Partition) -> None: ...
 
-    def leave(self, partition: Partition) -> None: ...
+    def unfollow(self, partition: Partition) -> None: ...
 
     def broker_changed(self, node_id: int) -> None: ...
 
 
-class NoCopies:
-    """Where there are no other nodes."""
+class NoFetchers:
+    """For a node without other nodes: does nothing."""
 
     def follow(self, partition: Partition) -> None:
-        """Nobody to copy from."""
+        """Does nothing."""
 
-    def leave(self, partition: Partition) -> None:
-        """Nothing to stop."""
+    def unfollow(self, partition: Partition) -> None:
+        """Does nothing."""
 
     def broker_changed(self, node_id: int) -> None:
-        """Nobody to try again."""
+        """Does nothing."""
 
 
 class MetadataFollower:
-    """Keeps this node's partitions as the metadata says.
+    """Applies metadata records to the replicas of this node.
 
     Args:
         node_id: This node.
-        image: The cluster's metadata, already changed when `apply` is called.
-        logs: Where partitions are kept on disk.
-        partitions: What is served.
-        log_config: The settings of a topic's logs, by its name.
-        led: Told of each partition that this node begins to lead, and of each new epoch in which it goes on to.
-        resigned: Told of each that it leads no longer, after it has become a follower or was taken away.
-        copies: What fetches partitions from their leaders.
-        gone: Told which partitions of the cluster were removed, with their topic.
-        surroundings, isr_change_wanted: For each `Partition`.
+        image: The metadata image; a record is applied to it before `apply` is called.
+        logs: The logs on disk.
+        partitions: The replicas that are served.
+        log_config: Returns the log settings of a topic.
+        elected: Called for each partition that this node leads in a new leader epoch.
+        resigned: Called for each partition that it no longer leads, after the replica became a follower or was removed.
+        fetchers: Fetch the followed partitions from their leaders.
+        deleted: Called with the partitions of a deleted topic, on this node or not.
+        environment, isr_change_wanted: For each `Partition`.
     """
 
     def __init__(
@@ -82,18 +81,18 @@ class MetadataFollower:
         partitions: Partitions,
         log_config: Callable[[str], LogConfig],
         *,
-        led: Callable[[Partition], None],
-        gone: Callable[[list[TopicPartition]], None],
+        elected: Callable[[Partition], None],
+        deleted: Callable[[list[TopicPartition]], None],
         resigned: Callable[[Partition], None] = lambda partition: None,
-        copies: Copies | None = None,
-        surroundings: Surroundings = ALONE,
+        fetchers: FetcherManager | None = None,
+        environment: ReplicaEnvironment = ALONE,
         isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
-        self._led = led
+        self._elected = elected
         self._resigned = resigned
-        self._gone = gone
-        self._copies: Copies = copies or NoCopies()
-        self._surroundings = surroundings
+        self._deleted = deleted
+        self._fetchers: FetcherManager = fetchers or NoFetchers()
+        self._environment = environment
         self._isr_change_wanted = isr_change_wanted
         self._topics: dict[bytes, Topic] = {}
         self._node_id = node_id
@@ -103,20 +102,18 @@ class MetadataFollower:
         self._log_config = log_config
 
     def start(self) -> None:
-        """Serve what the image has for this node; logs of topics that are gone or were created again are removed.
+        """Create the replicas that the image assigns to this node, and delete stray logs.
 
-        The image must be that of a caught-up node: by an old one, logs that were given to this node since look stray.
+        The image must be caught up: with an older one, logs of newly assigned replicas look stray.
         """
         for topic in self._image.topics.values():
             self._topics[topic.id] = topic
             for index in range(len(topic.partitions)):
                 self._follow(topic, index)
-        for stray in [key for key in self._logs.logs if self._partitions.get(*key) is None]:
-            log.warning("removing the log of a partition that is not this node's", partition=str(stray))
-            self._logs.delete(stray)
+        delete_stray_logs(self._logs, self._partitions)
 
     def apply(self, records: Iterable[Any]) -> None:
-        """Follow committed records, in order."""
+        """Apply committed records, in order."""
         for record in records:
             match record:
                 case PartitionRecord() | PartitionChange():
@@ -125,30 +122,30 @@ class MetadataFollower:
                         self._topics[topic.id] = topic
                         self._follow(topic, record.partition)
                 case RemoveTopic():
-                    self._remove(record.topic_id)
+                    self._remove_topic(record.topic_id)
                 case ConfigRecord():
                     self._configure(record.resource_type, record.resource_name)
                 case BrokerRecord() | BrokerChange():
-                    self._copies.broker_changed(record.node_id)
-                    self._reconsider(record.node_id)
+                    self._fetchers.broker_changed(record.node_id)
+                    self._check_isr(record.node_id)
                 case _:
-                    pass  # nothing that a partition would see
+                    pass  # No effect on partitions.
 
-    def _reconsider(self, node_id: int) -> None:
-        """A follower that is caught up may come in now that its broker is alive; it need not say so again."""
+    def _check_isr(self, node_id: int) -> None:
+        """A broker changed: a follower that has caught up may now enter the ISR, without another fetch."""
         for partition in self._partitions:
-            replicas = partition.replicas
-            if replicas is not None and node_id in replicas.followers and node_id not in replicas.isr:
+            leader_state = partition.leader_state
+            if leader_state is not None and node_id in leader_state.followers and node_id not in leader_state.isr:
                 self._isr_change_wanted(partition)
 
     def _follow(self, topic: Topic, index: int) -> None:
-        """Have the replica here as the image says: made, changed in its role, or taken away."""
+        """Create this node's replica, change its role or remove it, according to the image."""
         state = topic.partitions[index]
         partition = self._partitions.get(topic.name, index)
         if self._node_id not in state.replicas:
             if partition is not None:
-                log.info("a replica was moved away", partition=str(partition), replicas=state.replicas)
-                self._take_away(partition)
+                log.info("replica removed by reassignment", partition=str(partition), replicas=state.replicas)
+                self._remove_replica(partition)
             return
         if partition is None:
             partition = self._open(TopicPartition(topic.name, index), topic.id)
@@ -159,17 +156,18 @@ class MetadataFollower:
         if not partition.become(state):
             return
         if partition.is_leader:
-            self._copies.leave(partition)
-            self._led(partition)
+            self._fetchers.unfollow(partition)
+            self._elected(partition)
         else:
-            self._copies.follow(partition)
+            self._fetchers.follow(partition)
             if led_before:
                 self._resigned(partition)
 
     def _open(self, key: TopicPartition, topic_id: bytes) -> Partition | None:
-        """The replica's log, new or as it was; one of an earlier topic of the same name goes first (KAFKA-14616).
+        """Open or create the replica's log; the log of a deleted topic with the same name is deleted (KAFKA-14616).
 
-        A log that cannot be opened leaves its partition unserved, and says so; the others go on.
+        Returns:
+            None if the log cannot be opened: this partition is not served, the others are.
         """
         kept = self._logs.get(key)
         if kept is not None and kept.topic_id not in (None, topic_id):
@@ -177,7 +175,7 @@ class MetadataFollower:
         try:
             opened = self._logs.create(key, topic_id=topic_id)
         except (KafkaError, CorruptLog) as error:
-            log.error("a partition is not served", partition=str(key), reason=str(error))
+            log.error("partition not served: log cannot be opened", partition=str(key), error=str(error))
             return None
         return Partition(
             self._node_id,
@@ -185,24 +183,24 @@ class MetadataFollower:
             key,
             opened,
             high_watermark=self._logs.high_watermark(key),
-            surroundings=self._surroundings,
+            environment=self._environment,
             isr_change_wanted=self._isr_change_wanted,
         )
 
-    def _remove(self, topic_id: bytes) -> None:
+    def _remove_topic(self, topic_id: bytes) -> None:
         topic = self._topics.pop(topic_id, None)
         if topic is None:
             return
         for index in range(len(topic.partitions)):
             partition = self._partitions.get(topic.name, index)
             if partition is not None and partition.topic_id == topic_id:
-                self._take_away(partition)
-        self._gone([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
+                self._remove_replica(partition)
+        self._deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
 
-    def _take_away(self, partition: Partition) -> None:
+    def _remove_replica(self, partition: Partition) -> None:
         led_before = partition.is_leader
         self._partitions.remove(partition.topic_partition)
-        self._copies.leave(partition)
+        self._fetchers.unfollow(partition)
         partition.resign()
         if led_before:
             self._resigned(partition)
@@ -214,77 +212,3 @@ class MetadataFollower:
         for partition in self._partitions:
             if resource_type == BROKER_RESOURCE or partition.topic_partition.topic == name:
                 partition.configure(self._log_config(partition.topic_partition.topic))
-
-
-async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run `work` again and again; what it refuses is logged, and tried again next time.
-
-    Args:
-        interval_ms: Between the end of one run and the start of the next.
-    """
-    while True:
-        await trio.sleep(interval_ms / 1000)
-        try:
-            await work()
-        except (KafkaError, OSError) as error:
-            log.error("housekeeping failed", task=name, error=str(error))
-
-
-class Housekeeping:
-    """The loops that keep the logs in order.
-
-    Args:
-        config: How often.
-        logs: What is kept in order.
-        partitions: For the high watermarks, past which nothing is deleted.
-    """
-
-    def __init__(self, config: NodeConfig, logs: LogManager, partitions: Partitions) -> None:
-        self._config = config
-        self._logs = logs
-        self._partitions = partitions
-
-    def tasks(self) -> list[tuple[int, Callable[[], Awaitable[None]], str]]:
-        """(interval in ms, work, name) of each loop."""
-        number = self._config.number
-        return [
-            (number("log.retention.check.interval.ms"), self.retain, "retention"),
-            (min(number("log.flush.scheduler.interval.ms"), FLUSH_CHECK_MS_MAX), self.flush, "flush"),
-            (number("log.flush.offset.checkpoint.interval.ms"), self.checkpoint, "recovery points"),
-            (number("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_watermarks, "watermarks"),
-            (PRODUCER_CHECK_MS, self.expire_producers, "producers"),
-            (DELETION_CHECK_MS, self.remove_deleted, "deletion"),
-        ]
-
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """As far as each partition here is committed."""
-        return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
-
-    async def retain(self) -> None:
-        """Delete segments that are too old or too many."""
-        self._logs.run_retention(self.high_watermarks().get)
-
-    async def flush(self) -> None:
-        """Sync logs whose `flush.ms` is over, and segments that were rolled."""
-        await self._logs.flush_due()
-
-    async def checkpoint(self) -> None:
-        """Write recovery points and where logs start."""
-        self._logs.write_checkpoints()
-
-    async def checkpoint_watermarks(self) -> None:
-        """Write the high watermarks."""
-        await self._logs.write_high_watermarks(self.high_watermarks())
-
-    async def expire_producers(self) -> None:
-        """Forget idempotent producers that have been silent for `producer.id.expiration.ms`."""
-        self._logs.expire_producers()
-
-    async def remove_deleted(self) -> None:
-        """Free the disk of what was deleted `file.delete.delay.ms` ago."""
-        self._logs.remove_deleted()
-
-
-FLUSH_CHECK_MS_MAX = 1000
-DELETION_CHECK_MS = 1000
-PRODUCER_CHECK_MS = 600_000

@@ -5,7 +5,7 @@ Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadRep
 
 from collections.abc import Mapping
 
-from minikafka.broker.partitions.follower_progress import Replicas
+from minikafka.broker.partitions.follower_progress import LeaderState
 from minikafka.controller.metadata.records import BrokerRecord
 
 RACK_AWARE = "RackAwareReplicaSelector"
@@ -17,7 +17,7 @@ def is_rack_aware(selector: str | None) -> bool:
 
 
 def preferred_replica(
-    replicas: Replicas, brokers: Mapping[int, BrokerRecord], *, leader_id: int, rack: str, offset: int
+    leader_state: LeaderState, brokers: Mapping[int, BrokerRecord], *, leader_id: int, rack: str, offset: int
 ) -> int | None:
     """The in-sync follower in the consumer's rack that has most, by the last fetches; None for the leader itself.
 
@@ -29,8 +29,8 @@ def preferred_replica(
         return None
     nearby = [
         (follower.end_offset, follower.last_caught_up_ms, -node_id)
-        for node_id, follower in replicas.followers.items()
-        if node_id in replicas.isr
+        for node_id, follower in leader_state.followers.items()
+        if node_id in leader_state.isr
         and follower.log_start_offset <= offset <= follower.end_offset
         and _rack(brokers, node_id) == rack
     ]

@@ -4,8 +4,15 @@ What a leader and what a follower does besides is in `partition.py`.
 """
 
 from minikafka.broker.partitions.batch_validation import rules_of
-from minikafka.broker.partitions.fetch_result import EMPTY, NO_EPOCH, READ_COMMITTED, READ_UNCOMMITTED, Read, divergence
-from minikafka.broker.partitions.fetch_wait import EVERYTHING, Commits, Growth, Waiter
+from minikafka.broker.partitions.fetch_result import (
+    NO_EPOCH,
+    NO_RECORDS,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchResult,
+    divergence,
+)
+from minikafka.broker.partitions.fetch_wait import WAKE_BYTES, CommitWaiters, GrowthSignal, Waiter
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
@@ -17,7 +24,7 @@ from minikafka.storage.disk import FileSlice
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 
-WHATEVER = EVERYTHING
+UNKNOWN_BYTES = WAKE_BYTES
 """Bytes: where it is not known how much more can be seen, whoever waits looks for himself."""
 
 
@@ -44,10 +51,10 @@ class Replica:
         self.leader_id = -1
         self.high_watermark = log.start_offset if high_watermark is None else high_watermark
         self.rules = rules_of(log.config)
-        self.visible = Growth()
-        self.tail = Growth()
+        self.visible = GrowthSignal()
+        self.tail = GrowthSignal()
         self._node_id = node_id
-        self._commits = Commits()
+        self._commits = CommitWaiters()
         log.high_watermark_advanced(self.high_watermark)
 
     @property
@@ -95,7 +102,7 @@ class Replica:
         last_fetched_epoch: int = NO_EPOCH,
         at_least_one_batch: bool = True,
         leader_only: bool = True,
-    ) -> Read:
+    ) -> FetchResult:
         """Records from `offset` on for a consumer, as a slice of the file that nobody has decoded.
 
         Raises:
@@ -112,17 +119,17 @@ class Replica:
                 found.aborted = self.log.aborted_transactions(offset, end)
         return found
 
-    def read_nothing(self, preferred_replica: int) -> Read:
+    def read_nothing(self, preferred_replica: int) -> FetchResult:
         """The marks alone, for a consumer that should rather ask another replica."""
-        marks = Read(self.high_watermark, self.last_stable_offset, self.log.start_offset, EMPTY)
+        marks = FetchResult(self.high_watermark, self.last_stable_offset, self.log.start_offset, NO_RECORDS)
         marks.preferred_replica = preferred_replica
         return marks
 
     def _read(
         self, offset: int, max_bytes: int, limit: int, last_fetched_epoch: int, at_least_one_batch: bool
-    ) -> Read:
+    ) -> FetchResult:
         log = self.log
-        found = Read(self.high_watermark, self.last_stable_offset, log.start_offset, EMPTY)
+        found = FetchResult(self.high_watermark, self.last_stable_offset, log.start_offset, NO_RECORDS)
         if last_fetched_epoch != NO_EPOCH:
             found.diverging = divergence(log, offset, last_fetched_epoch)
             if found.diverging is not None:
@@ -133,7 +140,7 @@ class Replica:
             records: FileSlice | None = log.read(
                 offset, max_bytes=max_bytes, limit_offset=limit, min_one_batch=at_least_one_batch
             )
-            found.records = records or EMPTY
+            found.records = records or NO_RECORDS
         return found
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:

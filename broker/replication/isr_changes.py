@@ -1,10 +1,10 @@
-"""Has the controller change who is in sync: AlterPartition, for all partitions that this node leads (KIP-497).
+"""AlterPartitionManager: asks the controller to change the ISR of partitions that this node leads (KIP-497).
 
     a follower caught up, or lags ──► proposals of all partitions ──AlterPartition──► controller ──metadata──► become
 
-One request is under way at a time. What it answers is only whether to ask again: the change itself comes as everything
-does, by the metadata log. Until then the partition counts with the larger of both sets (`replicas.py`). Trio is
-imported for the task.
+One request is in flight at a time. Its response only decides whether to ask again; the change itself arrives by the
+metadata log. Until then the partition counts with the maximal ISR (`follower_progress.py`). Uses trio for the task.
+Source: Kafka's `AlterPartitionManager`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.broker.partitions.follower_progress import Proposal
+from minikafka.broker.partitions.follower_progress import IsrProposal
 from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.messages.alter_partition import (
@@ -25,13 +25,13 @@ from minikafka.protocol.messages.alter_partition import (
     RequestTopicData,
 )
 
-log = structlog.get_logger("minikafka.in_sync")
+log = structlog.get_logger("minikafka.isr")
 
 VERSION = 3
 RETRY_S = 0.1
-ANSWER_TIMEOUT_S = 10
-REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
-"""Nothing has changed: the partition goes on with what is committed, and may ask for something else."""
+RESPONSE_TIMEOUT_S = 10
+REJECTED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST)
+"""The ISR has not changed; the partition keeps the committed ISR and may propose again."""
 OUTDATED = (
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -40,21 +40,21 @@ OUTDATED = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
 )
-"""The metadata log has news of the partition that end this proposal when they come; asking again is of no use."""
+"""A newer state of the partition will arrive by the metadata log and end this proposal; do not retry."""
 
-Ask = Callable[[AlterPartitionRequest, int], Awaitable[Any]]
+SendToController = Callable[[AlterPartitionRequest, int], Awaitable[Any]]
 Key = tuple[bytes, int]
 
 
-class InSync:
-    """See above.
+class AlterPartitionManager:
+    """Sends AlterPartition for all partitions of a node.
 
     Args:
         node_id: This node.
-        broker_epoch: Of its registration.
+        broker_epoch: The epoch of its registration.
         partitions: All replicas of the node.
-        ask: `Controller.handle`.
-        lag_ms_max: `replica.lag.time.max.ms`; laggards are looked for twice in this time.
+        send: `Controller.handle`.
+        lag_ms_max: `replica.lag.time.max.ms`; out-of-sync replicas are searched for twice in this time.
     """
 
     def __init__(
@@ -62,92 +62,92 @@ class InSync:
         node_id: int,
         broker_epoch: Callable[[], int],
         partitions: Iterable[Partition],
-        ask: Ask,
+        send: SendToController,
         lag_ms_max: int,
     ) -> None:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._partitions = partitions
-        self._ask = ask
+        self._send = send
         self._check_s = lag_ms_max / 2 / 1000
-        self._wanted: dict[Partition, None] = {}
-        self._asked: dict[Key, tuple[Partition, Proposal]] = {}
-        self._news = trio.Event()
+        self._candidates: dict[Partition, None] = {}
+        self._pending: dict[Key, tuple[Partition, IsrProposal]] = {}
+        self._wakeup = trio.Event()
 
-    def wanted(self, partition: Partition) -> None:
-        """A follower of this partition may come in."""
-        self._wanted[partition] = None
-        self._news.set()
+    def request_change(self, partition: Partition) -> None:
+        """The ISR of this partition may have to change."""
+        self._candidates[partition] = None
+        self._wakeup.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Propose and send changes until cancelled."""
         next_check = trio.current_time() + self._check_s
         while True:
             with trio.move_on_at(next_check):
-                await self._news.wait()
-            self._news = trio.Event()
+                await self._wakeup.wait()
+            self._wakeup = trio.Event()
             if trio.current_time() >= next_check:
                 next_check = trio.current_time() + self._check_s
-                self._wanted = dict.fromkeys(self._partitions)
+                self._candidates = dict.fromkeys(self._partitions)
             self._propose()
-            if self._asked and not await self._ask_controller():
+            if self._pending and not await self._send_pending():
                 await trio.sleep(RETRY_S)
-                self._news.set()
+                self._wakeup.set()
 
     def _propose(self) -> None:
-        wanted, self._wanted = self._wanted, {}
+        wanted, self._candidates = self._candidates, {}
         for partition in wanted:
-            proposal = partition.propose_isr()
+            proposal = partition.propose_isr_change()
             if proposal is not None:
-                self._asked[partition.topic_id, partition.topic_partition.partition] = partition, proposal
-                isr = () if partition.replicas is None else partition.replicas.isr
-                log.info("in-sync replicas", partition=str(partition), now=isr, wanted=proposal.node_ids)
+                self._pending[partition.topic_id, partition.topic_partition.partition] = partition, proposal
+                isr = () if partition.leader_state is None else partition.leader_state.isr
+                log.info("isr change proposed", partition=str(partition), isr=isr, proposed=proposal.node_ids)
 
-    async def _ask_controller(self) -> bool:
-        """Ask for everything that is pending; whether all of it is settled."""
+    async def _send_pending(self) -> bool:
+        """Send all pending proposals; returns whether none has to be sent again."""
         pending = {
             key: (partition, proposal)
-            for key, (partition, proposal) in self._asked.items()
-            if partition.replicas is not None and partition.replicas.pending is proposal
+            for key, (partition, proposal) in self._pending.items()
+            if partition.leader_state is not None and partition.leader_state.pending is proposal
         }
-        self._asked = pending
+        self._pending = pending
         if not pending:
             return True
         request = AlterPartitionRequest(
             broker_id=self._node_id, broker_epoch=self._broker_epoch(), topics=_topics(pending)
         )
         try:
-            with trio.move_on_after(ANSWER_TIMEOUT_S) as scope:
-                response: AlterPartitionResponse = await self._ask(request, VERSION)
+            with trio.move_on_after(RESPONSE_TIMEOUT_S) as scope:
+                response: AlterPartitionResponse = await self._send(request, VERSION)
         except KafkaError as error:
-            log.info("the controller could not be asked for in-sync replicas", reason=f"{error!r}")
+            log.info("alter partition request failed", error=f"{error!r}")
             return False
         if scope.cancelled_caught or response.error_code:
             return False
-        return self._settle(response)
+        return self._handle_response(response)
 
-    def _settle(self, response: AlterPartitionResponse) -> bool:
+    def _handle_response(self, response: AlterPartitionResponse) -> bool:
         settled = True
         for topic in response.topics:
             for answer in topic.partitions:
                 key = (topic.topic_id, answer.partition_index)
-                if key not in self._asked:
+                if key not in self._pending:
                     continue
-                partition, proposal = self._asked[key]
-                if answer.error_code in REFUSED:
-                    why = ErrorCode(answer.error_code).name
-                    log.info("in-sync replicas refused", partition=str(partition), error=why)
-                    partition.isr_refused(proposal)
-                    self._wanted[partition] = None
-                    settled = False  # A pause, before it is looked whether it is still wanted.
+                partition, proposal = self._pending[key]
+                if answer.error_code in REJECTED:
+                    error = ErrorCode(answer.error_code).name
+                    log.info("isr change rejected", partition=str(partition), error=error)
+                    partition.isr_change_rejected(proposal)
+                    self._candidates[partition] = None
+                    settled = False  # Wait before checking whether the change is still due.
                 elif answer.error_code and answer.error_code not in OUTDATED:
                     settled = False
                     continue
-                del self._asked[key]
+                del self._pending[key]
         return settled
 
 
-def _topics(pending: dict[Key, tuple[Partition, Proposal]]) -> list[RequestTopicData]:
+def _topics(pending: dict[Key, tuple[Partition, IsrProposal]]) -> list[RequestTopicData]:
     topics: list[RequestTopicData] = []
     for topic_id, keys in groupby(sorted(pending), lambda key: key[0]):
         topic = RequestTopicData(topic_id=topic_id)

@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): replicas that are being copied leave room for everybody else.
+"""ReplicaFetcherManager throttles (KIP-73): replicas that are being copied leave room for everybody else.
 
     throttled.rate of the node, throttled.replicas of the topic ──► Throttle ──asked by──► `copying.py`, `apis/fetch.py`
 

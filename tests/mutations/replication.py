@@ -8,7 +8,7 @@ _TESTS = (
     "tests/broker/partitions/test_follower_progress.py",
 )
 _THROTTLES = ("tests/broker/replication/test_replication_throttle.py",)
-_COPYING = "broker/replication/fetch_state.py"
+_COPYING = "broker/replication/follower_fetch_state.py"
 _FOLLOWING = "broker/partitions/follower_log.py"
 _PARTITION = "broker/partitions/partition.py"
 _REPLICA = "broker/partitions/replica.py"
@@ -25,8 +25,8 @@ MUTATIONS = (
     Mutation(
         "the high watermark does not wait for the in-sync replicas",
         _PARTITION,
-        "self._move_high_watermark(committable, WHATEVER)",
-        "self._move_high_watermark(end, WHATEVER)",
+        "self._move_high_watermark(committable_offset, UNKNOWN_BYTES)",
+        "self._move_high_watermark(end, UNKNOWN_BYTES)",
         _TESTS,
     ),
     Mutation(
@@ -81,8 +81,8 @@ MUTATIONS = (
     Mutation(
         "a fetch that parted says what a follower has",
         _PARTITION,
-        "if first_look and found.diverging is None:",
-        "if first_look:",
+        "if first_read and found.diverging is None:",
+        "if first_read:",
         _TESTS,
     ),
     Mutation(
@@ -116,8 +116,8 @@ MUTATIONS = (
     Mutation(
         "an answer of an older epoch is taken for one of now",
         _COPYING,
-        "if copy is not None and asked is not None and asked.leader_epoch == copy.leader_epoch:",
-        "if copy is not None and asked is not None:",
+        "if state is not None and sent is not None and sent.leader_epoch == state.leader_epoch:",
+        "if state is not None and sent is not None:",
         _TESTS,
     ),
     Mutation(
@@ -128,10 +128,10 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
-        "what was written in an earlier reign is acknowledged in a later one",
+        "what was written in an earlier leadership_term is acknowledged in a later one",
         _PARTITION,
-        "        if self._reign != reign:\n            raise NotLeaderOrFollowerError(f\"leadership of {self} ended "
-        "before offset",
+        "        if self._leadership_term != leadership_term:\n            raise NotLeaderOrFollowerError("
+        "f\"leadership of {self} ended before offset",
         "        if False:\n            raise NotLeaderOrFollowerError(f\"leadership of {self} ended before offset",
         _TESTS,
     ),
@@ -145,7 +145,7 @@ MUTATIONS = (
     Mutation(
         "who caught up while another was let in is forgotten",
         _PARTITION,
-        "if self.replicas.anybody_wants_in(self.high_watermark):",
+        "if self.leader_state.any_may_enter_isr(self.high_watermark):",
         "if False:",
         ("tests/broker/replication/test_isr_changes.py",),
     ),
@@ -166,8 +166,8 @@ MUTATIONS = (
     Mutation(
         "a throttle holds what it once held",
         _COPYING,
-        "copy.behind = answer.high_watermark > partition.log.end_offset",
-        "copy.behind = True",
+        "state.behind = answer.high_watermark > partition.log.end_offset",
+        "state.behind = True",
         _THROTTLES,
     ),
     Mutation(

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from minikafka.broker.partitions.follower_progress import Proposal
-from minikafka.broker.replication.fetch_state import Copying
+from minikafka.broker.partitions.follower_progress import IsrProposal
+from minikafka.broker.replication.follower_fetch_state import FollowerFetchState
 from minikafka.protocol.errors import NotEnoughReplicasError
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
 from support.replica_world import Node, World
@@ -31,8 +31,8 @@ class Message:
     life: int
     sender: Node
     receiver: Node | None
-    copying: Copying | None
-    content: FetchRequest | FetchResponse | Proposal
+    fetch_state: FollowerFetchState | None
+    content: FetchRequest | FetchResponse | IsrProposal
 
 
 class Simulation(World):
@@ -49,7 +49,7 @@ class Simulation(World):
         self.checked = dict.fromkeys((1, 2, 3), 0)
         self.unsure: dict[int, str] = {}
         self.messages: list[Message] = []
-        self.busy: dict[Copying, None] = {}
+        self.busy: dict[FollowerFetchState, None] = {}
         self.history: list[str] = []
         self.count = 0
         super().__init__(seed, min_isr=min_isr)
@@ -82,19 +82,19 @@ class Simulation(World):
 
     async def ask(self) -> None:
         node = self.random.choice(list(self.nodes.values()))
-        copying = node.copyings.get(node.partition.leader_id) if node.alive else None
-        if copying is not None and copying not in self.busy:
+        fetch_state = node.fetch_states.get(node.partition.leader_id) if node.alive else None
+        if fetch_state is not None and fetch_state not in self.busy:
             asked = node.ask()
             if asked is not None:
-                self.busy[copying] = None
-                self.messages.append(Message(self.lives[node.node_id], node, asked[0], copying, asked[2]))
+                self.busy[fetch_state] = None
+                self.messages.append(Message(self.lives[node.node_id], node, asked[0], fetch_state, asked[2]))
 
     async def deliver(self) -> None:
         if not self.messages:
             return
         message = self.messages.pop(self.random.randrange(len(self.messages)))
         sender, receiver, content = message.sender, message.receiver, message.content
-        if isinstance(content, Proposal):
+        if isinstance(content, IsrProposal):
             self._decide(message, content)
         elif isinstance(content, FetchRequest) and receiver is not None:
             if not receiver.alive:
@@ -102,12 +102,12 @@ class Simulation(World):
                 return
             message.content = await receiver.answer(content)
             self.messages.append(message)
-        elif isinstance(content, FetchResponse) and message.copying is not None:
-            self.busy.pop(message.copying, None)
+        elif isinstance(content, FetchResponse) and message.fetch_state is not None:
+            self.busy.pop(message.fetch_state, None)
             if sender.alive and self.lives[sender.node_id] == message.life:
-                sender.take(message.copying, content)
+                sender.take(message.fetch_state, content)
 
-    def _decide(self, message: Message, proposal: Proposal) -> None:
+    def _decide(self, message: Message, proposal: IsrProposal) -> None:
         error = self.alter(message.sender, proposal)
         self.history.append(f"{proposal.node_ids} → {error.name}")
         if message.sender.alive and self.lives[message.sender.node_id] == message.life and self.random.random() < 0.8:
@@ -116,15 +116,15 @@ class Simulation(World):
     async def lose(self) -> None:
         if self.messages:
             message = self.messages.pop(self.random.randrange(len(self.messages)))
-            if isinstance(message.content, Proposal):
-                self.messages.append(message)  # asked again until it is answered
+            if isinstance(message.content, IsrProposal):
+                self.messages.append(message)  # asked again until it is handle_response
             else:
                 self._hang_up(message)
 
     def _hang_up(self, message: Message) -> None:
-        assert message.copying is not None
-        self.busy.pop(message.copying, None)
-        message.copying.disconnected()
+        assert message.fetch_state is not None
+        self.busy.pop(message.fetch_state, None)
+        message.fetch_state.disconnected()
 
     async def learn(self) -> None:
         living = self.living()
@@ -167,7 +167,7 @@ class Simulation(World):
         if not node.alive or len(self.unsure) >= 2 or "power" in self.unsure.values():
             return
         self.lives[node.node_id] += 1
-        for message in [one for one in self.messages if one.sender is node and one.copying is not None]:
+        for message in [one for one in self.messages if one.sender is node and one.fetch_state is not None]:
             if self.random.random() < 0.5:
                 self.messages.remove(message)
         what = "kill" if self.unsure or self.random.random() < 0.4 else "power"
@@ -204,8 +204,8 @@ class Simulation(World):
 
     async def heal(self) -> None:
         self.messages.clear()
-        for copying in list(self.busy):
-            copying.disconnected()
+        for fetch_state in list(self.busy):
+            fetch_state.disconnected()
         self.busy.clear()
         for node in self.nodes.values():
             if not node.alive:
@@ -224,9 +224,9 @@ class Simulation(World):
 
     def _is_whole(self) -> bool:
         for node in self.nodes.values():  # Proposals of before that nobody will answer any more.
-            replicas = node.partition.replicas
-            if replicas is not None and replicas.pending is not None:
-                error = self.alter(node, replicas.pending)
-                node.settle(replicas.pending, error)
+            leader_state = node.partition.leader_state
+            if leader_state is not None and leader_state.pending is not None:
+                error = self.alter(node, leader_state.pending)
+                node.settle(leader_state.pending, error)
         marks = {(node.partition.log.end_offset, node.partition.high_watermark) for node in self.nodes.values()}
         return len(self.state.isr) == len(self.nodes) and len(marks) == 1 and len(set(next(iter(marks)))) == 1

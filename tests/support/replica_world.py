@@ -1,8 +1,8 @@
 """Three nodes that replicate one partition, in memory: for tests of replication and its simulation.
 
-Everything that decides is the real thing: partitions and logs (on disks that can crash), the follower's `Copying`, the
-leader's Fetch handler with its sessions, the controller's decisions. What is missing is what carries it: a step of a
-test moves one message, and each node learns of the metadata log when the test says so.
+Partitions and logs (on disks that can crash), the followers' `FollowerFetchState`, the leader's Fetch handler with its
+sessions and the controller's decisions are the real ones. Only the transport is simulated: a step of a test moves one
+message, and each node applies the metadata log when the test says so.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from minikafka.broker.apis import fetch
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.fetch_sessions import SessionCache
-from minikafka.broker.partitions.follower_progress import Proposal, Surroundings
-from minikafka.broker.partitions.partition import Partition, Written
+from minikafka.broker.partitions.follower_progress import IsrProposal, ReplicaEnvironment
+from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.broker.replication.fetch_state import Copy, Copying, Settings
+from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState, PartitionFetchState
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, throttle_of
 from minikafka.controller.decisions import alter_partition, broker_fencing, broker_registration
 from minikafka.controller.decisions.bootstrap_records import bootstrap
@@ -63,14 +63,14 @@ class Produced:
 
     value: bytes
     partition: Partition
-    written: Written
+    written: AppendResult
     outcome: str = ""
 
     def look(self) -> str:
-        """ "acked", the error that it was answered with, or "" while it waits."""
+        """ "acked", the error that it was handle_response with, or "" while it waits."""
         if not self.outcome:
             try:
-                done = self.partition.is_committed(self.written.last_offset + 1, self.written.reign)
+                done = self.partition.is_committed(self.written.last_offset + 1, self.written.leadership_term)
                 self.outcome = "acked" if done else ""
             except KafkaError as error:
                 self.outcome = ErrorCode(error.code).name
@@ -88,12 +88,12 @@ class Node:
     broker_epoch: int = -1
     applied: int = 0
     image: Image = field(default_factory=Image)
-    copyings: dict[int, Copying] = field(default_factory=dict)
+    fetch_states: dict[int, FollowerFetchState] = field(default_factory=dict)
 
     def start(self) -> None:
         """Open the logs, register (fenced at first), catch up with the metadata as far as that, and only then follow
         it: by older metadata, a leader that lost its log would lead with what is left."""
-        self.alive, self.applied, self.image, self.copyings = True, 0, Image(), {}
+        self.alive, self.applied, self.image, self.fetch_states = True, 0, Image(), {}
         self.random = Random(f"{self.node_id}/{self.world.now_ms}")
         self.logs = LogManager(
             self.disk, ["/data"], now_ms=self.world.clock, random=self.random, config_of=lambda topic: self.world.config
@@ -107,10 +107,10 @@ class Node:
             self.logs,
             self.partitions,
             lambda topic: self.world.config,
-            led=lambda partition: None,
-            gone=lambda gone: None,
-            copies=self,
-            surroundings=Surroundings(self.world.clock, lambda: self.image.brokers, LAG_MS),
+            elected=lambda partition: None,
+            deleted=lambda deleted: None,
+            fetchers=self,
+            environment=ReplicaEnvironment(self.world.clock, lambda: self.image.brokers, LAG_MS),
         )
         self.leader_throttle = throttle_of(LEADER, self.node_id, self.image, 10, 1000)
         self.follower_throttle = throttle_of(FOLLOWER, self.node_id, self.image, 10, 1000)
@@ -171,14 +171,15 @@ class Node:
     # -- copies (what MetadataFollower tells) --------------------------------------------------------------------
 
     def follow(self, partition: Partition) -> None:
-        self.leave(partition)
+        self.unfollow(partition)
         if partition.leader_id >= 0:
-            settings = Settings(self.node_id, max_bytes=self.world.fetch_bytes)
-            self.copyings.setdefault(partition.leader_id, Copying(settings, self.follower_throttle)).add(partition)
+            settings = FetchSettings(self.node_id, max_bytes=self.world.fetch_bytes)
+            fresh = FollowerFetchState(settings, self.follower_throttle)
+            self.fetch_states.setdefault(partition.leader_id, fresh).add(partition)
 
-    def leave(self, partition: Partition) -> None:
-        for copying in self.copyings.values():
-            copying.remove(partition)
+    def unfollow(self, partition: Partition) -> None:
+        for fetch_state in self.fetch_states.values():
+            fetch_state.remove(partition)
 
     def broker_changed(self, node_id: int) -> None:
         pass
@@ -209,14 +210,14 @@ class Node:
 
     # -- replication ---------------------------------------------------------------------------------------------
 
-    def ask(self) -> tuple[Node, Copying, FetchRequest] | None:
+    def ask(self) -> tuple[Node, FollowerFetchState, FetchRequest] | None:
         """The next fetch of this follower, on its way."""
         found = self.partitions.get(TOPIC, 0)
-        copying = None if found is None else self.copyings.get(found.leader_id)
-        if copying is None or copying.due_ms(self.world.now_ms) != 0:
+        fetch_state = None if found is None else self.fetch_states.get(found.leader_id)
+        if fetch_state is None or fetch_state.due_ms(self.world.now_ms) != 0:
             return None
         leader = self.world.nodes[self.partition.leader_id]
-        return leader, copying, copying.request(self.world.now_ms, self.broker_epoch)
+        return leader, fetch_state, fetch_state.request(self.world.now_ms, self.broker_epoch)
 
     @property
     def fetch_max_bytes(self) -> int:
@@ -246,44 +247,44 @@ class Node:
                 one.records = memoryview(bytearray(records.read() if len(records) else b""))
         return response
 
-    def take(self, copying: Copying, response: FetchResponse) -> None:
+    def take(self, fetch_state: FollowerFetchState, response: FetchResponse) -> None:
         """A leader's answer came."""
-        outcome = copying.answered(response, self.world.now_ms)
-        for copy in outcome.out_of_range:
-            self._find_place(copy)
+        outcome = fetch_state.handle_response(response, self.world.now_ms)
+        for state in outcome.out_of_range:
+            self._handle_out_of_range(state)
 
-    def _find_place(self, copy: Copy) -> None:
+    def _handle_out_of_range(self, state: PartitionFetchState) -> None:
         leader = self.world.nodes[self.partition.leader_id]
-        if not leader.leads or leader.partition.leader_epoch != copy.leader_epoch:
+        if not leader.leads or leader.partition.leader_epoch != state.leader_epoch:
             return
         log, end = leader.partition.log, self.partition.log.end_offset
         if log.end_offset < end:
-            self.partition.truncate_to(log.end_offset, leader_epoch=copy.leader_epoch)
+            self.partition.truncate_to(log.end_offset, leader_epoch=state.leader_epoch)
         elif log.start_offset > end:
-            self.partition.start_anew_at(log.start_offset, leader_epoch=copy.leader_epoch)
+            self.partition.truncate_fully_and_start_at(log.start_offset, leader_epoch=state.leader_epoch)
 
     async def fetch(self) -> bool:
         """Ask the leader and take its answer; False if there is nobody to ask."""
         asked = self.ask()
         if asked is None:
             return False
-        leader, copying, request = asked
+        leader, fetch_state, request = asked
         if not leader.alive:
-            copying.disconnected()
+            fetch_state.disconnected()
             return False
-        self.take(copying, await leader.answer(request))
+        self.take(fetch_state, await leader.answer(request))
         return True
 
     # -- in-sync replicas ----------------------------------------------------------------------------------------
 
-    def propose(self) -> Proposal | None:
+    def propose(self) -> IsrProposal | None:
         """What this leader would ask the controller for; pending from now on."""
-        return self.partition.propose_isr()
+        return self.partition.propose_isr_change()
 
-    def settle(self, proposal: Proposal, error: ErrorCode) -> None:
+    def settle(self, proposal: IsrProposal, error: ErrorCode) -> None:
         """The controller's answer to a proposal came; its metadata comes by itself."""
         if error in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST):
-            self.partition.isr_refused(proposal)
+            self.partition.isr_change_rejected(proposal)
 
     def alter(self) -> ErrorCode | None:
         """Propose, ask, and learn of what came of it; None if there was nothing to propose."""
@@ -392,7 +393,7 @@ class World:
         """Make a node the leader, whatever else there is."""
         self.commit(PartitionChange(TOPIC_ID, 0, leader=node_id, isr=isr))
 
-    def alter(self, leader: Node, proposal: Proposal) -> ErrorCode:
+    def alter(self, leader: Node, proposal: IsrProposal) -> ErrorCode:
         """AlterPartition arrives; the error of the partition."""
         isr = [BrokerState(broker_id=node_id, broker_epoch=epoch) for node_id, epoch in proposal.isr]
         asked = RequestPartitionData(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minikafka.broker.partitions.follower_progress import Proposal, Replicas, Surroundings
+from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware, preferred_replica
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.controller.metadata.records import BrokerRecord
@@ -37,11 +37,11 @@ class Seen:
         self.clock = Clock()
         self.brokers = {node_id: broker(node_id) for node_id in (LEADER, SECOND, THIRD)}
         self.end = end
-        surroundings = Surroundings(self.clock, lambda: self.brokers, LAG_MS)
-        self.replicas = Replicas(LEADER, state(*isr), epoch_start_offset=epoch_start, surroundings=surroundings)
+        environment = ReplicaEnvironment(self.clock, lambda: self.brokers, LAG_MS)
+        self.leader_state = LeaderState(LEADER, state(*isr), epoch_start_offset=epoch_start, environment=environment)
 
     def fetched(self, node_id: int, offset: int, *, broker_epoch: int | None = None) -> None:
-        self.replicas.followers[node_id].fetched(
+        self.leader_state.followers[node_id].fetched(
             offset,
             log_start_offset=0,
             leader_end_offset=self.end,
@@ -49,30 +49,30 @@ class Seen:
             broker_epoch=self.brokers[node_id].epoch if broker_epoch is None else broker_epoch,
         )
 
-    def committable(self, min_isr: int = 1) -> int | None:
-        return self.replicas.committable(self.end, min_isr, self.clock.ms)
+    def committable_offset(self, min_isr: int = 1) -> int | None:
+        return self.leader_state.committable_offset(self.end, min_isr, self.clock.ms)
 
-    def propose(self, high_watermark: int = 0) -> Proposal | None:
-        return self.replicas.propose(self.end, high_watermark, self.clock.ms)
+    def propose(self, high_watermark: int = 0) -> IsrProposal | None:
+        return self.leader_state.propose(self.end, high_watermark, self.clock.ms)
 
-    def wants_in(self, node_id: int, high_watermark: int = 0) -> bool:
-        return self.replicas.wants_in(self.replicas.followers[node_id], high_watermark)
+    def may_enter_isr(self, node_id: int, high_watermark: int = 0) -> bool:
+        return self.leader_state.may_enter_isr(self.leader_state.followers[node_id], high_watermark)
 
 
 def test_the_slowest_in_sync_replica_says_how_far_is_committed() -> None:
     seen = Seen(LEADER, SECOND, THIRD, end=10)
-    assert seen.committable() == -1, "nobody has fetched in this epoch yet"
+    assert seen.committable_offset() == -1, "nobody has fetched in this epoch yet"
     seen.fetched(SECOND, 7)
     seen.fetched(THIRD, 4)
-    assert seen.committable() == 4
+    assert seen.committable_offset() == 4
     seen.fetched(THIRD, 10)
-    assert seen.committable() == 7
+    assert seen.committable_offset() == 7
 
 
 def test_who_is_not_in_sync_holds_nobody_up() -> None:
     seen = Seen(LEADER, SECOND, end=10)
     seen.fetched(SECOND, 8)
-    assert seen.committable() == 8
+    assert seen.committable_offset() == 8
 
 
 def test_who_has_caught_up_and_will_come_in_holds_the_high_watermark_already() -> None:
@@ -81,20 +81,20 @@ def test_who_has_caught_up_and_will_come_in_holds_the_high_watermark_already() -
     seen.fetched(THIRD, 5)
     seen.end = 9
     seen.fetched(SECOND, 9)
-    assert seen.committable() == 5
+    assert seen.committable_offset() == 5
     seen.brokers[THIRD] = broker(THIRD, fenced=True)
-    assert seen.committable() == 9
+    assert seen.committable_offset() == 9
 
 
 def test_under_the_minimum_nothing_new_is_committed() -> None:
     """KIP-966; more than there are replicas is never demanded."""
     seen = Seen(LEADER, end=5)
-    assert seen.committable(min_isr=2) is None
-    assert seen.committable(min_isr=1) == 5
+    assert seen.committable_offset(min_isr=2) is None
+    assert seen.committable_offset(min_isr=1) == 5
     whole = Seen(LEADER, SECOND, THIRD, end=5)
     whole.fetched(SECOND, 5)
     whole.fetched(THIRD, 5)
-    assert whole.committable(min_isr=4) == 5
+    assert whole.committable_offset(min_isr=4) == 5
 
 
 def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
@@ -105,13 +105,13 @@ def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
     proposal = seen.propose()
     assert proposal is not None
     assert proposal.isr == ((LEADER, 11), (SECOND, 12), (THIRD, 13))
-    assert seen.replicas.maximal_isr == (LEADER, SECOND, THIRD)
+    assert seen.leader_state.maximal_isr == (LEADER, SECOND, THIRD)
     seen.end = 8
     seen.fetched(SECOND, 8)
     seen.clock.ms += LAG_MS + 1
-    assert seen.committable() == 5
-    seen.replicas.refused(proposal)
-    assert seen.committable() == 8
+    assert seen.committable_offset() == 5
+    seen.leader_state.refused(proposal)
+    assert seen.committable_offset() == 8
 
 
 def test_a_shrink_that_is_asked_for_does_not_count_before_it_is_committed() -> None:
@@ -122,10 +122,10 @@ def test_a_shrink_that_is_asked_for_does_not_count_before_it_is_committed() -> N
     proposal = seen.propose()
     assert proposal is not None
     assert proposal.node_ids == (LEADER, SECOND)
-    assert seen.committable() == -1
-    seen.replicas.adopt(state(LEADER, SECOND, partition_epoch=1), seen.clock.ms)
-    assert seen.replicas.pending is None
-    assert seen.committable() == 5
+    assert seen.committable_offset() == -1
+    seen.leader_state.adopt(state(LEADER, SECOND, partition_epoch=1), seen.clock.ms)
+    assert seen.leader_state.pending is None
+    assert seen.committable_offset() == 5
 
 
 def test_one_proposal_at_a_time() -> None:
@@ -134,17 +134,17 @@ def test_one_proposal_at_a_time() -> None:
     assert seen.propose() is not None
     seen.fetched(THIRD, 5)
     assert seen.propose() is None
-    assert not seen.wants_in(THIRD)
+    assert not seen.may_enter_isr(THIRD)
 
 
 def test_what_is_committed_in_the_meantime_ends_a_proposal() -> None:
     seen = Seen(LEADER, end=5)
     seen.fetched(SECOND, 5)
     proposal = seen.propose()
-    seen.replicas.adopt(state(LEADER), seen.clock.ms)
-    assert seen.replicas.pending is proposal, "old news"
-    seen.replicas.adopt(state(LEADER, partition_epoch=1), seen.clock.ms)
-    assert seen.replicas.pending is None
+    seen.leader_state.adopt(state(LEADER), seen.clock.ms)
+    assert seen.leader_state.pending is proposal, "old news"
+    seen.leader_state.adopt(state(LEADER, partition_epoch=1), seen.clock.ms)
+    assert seen.leader_state.pending is None
 
 
 @pytest.mark.parametrize(("offset", "comes_in"), [(2, False), (3, False), (5, True), (6, True)])
@@ -152,7 +152,7 @@ def test_a_follower_comes_in_with_the_high_watermark_and_the_epochs_start(offset
     """KAFKA-7128."""
     seen = Seen(LEADER, end=6, epoch_start=5)
     seen.fetched(SECOND, offset)
-    assert seen.wants_in(SECOND, high_watermark=3) is comes_in
+    assert seen.may_enter_isr(SECOND, high_watermark=3) is comes_in
 
 
 @pytest.mark.parametrize(
@@ -165,20 +165,20 @@ def test_who_may_not_come_in(record: BrokerRecord) -> None:
     seen = Seen(LEADER, end=5)
     seen.fetched(SECOND, 5)
     seen.brokers[SECOND] = record
-    assert not seen.wants_in(SECOND)
+    assert not seen.may_enter_isr(SECOND)
     assert seen.propose() is None
 
 
 def test_who_has_not_fetched_from_this_leader_does_not_come_in() -> None:
-    assert not Seen(LEADER).wants_in(SECOND)
+    assert not Seen(LEADER).may_enter_isr(SECOND)
 
 
 def test_a_fetch_of_an_older_incarnation_is_stale() -> None:
     seen = Seen(LEADER, SECOND)
-    assert seen.replicas.is_stale(SECOND, 11)
-    assert not seen.replicas.is_stale(SECOND, 12)
-    assert not seen.replicas.is_stale(SECOND, 13), "this leader has not heard of its registration yet"
-    assert seen.replicas.is_stale(SECOND, -1), "somebody who merely claims to be a broker (CVE-2018-1288)"
+    assert seen.leader_state.is_stale(SECOND, 11)
+    assert not seen.leader_state.is_stale(SECOND, 12)
+    assert not seen.leader_state.is_stale(SECOND, 13), "this leader has not heard of its registration yet"
+    assert seen.leader_state.is_stale(SECOND, -1), "somebody who merely claims to be a broker (CVE-2018-1288)"
 
 
 def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> None:
@@ -187,9 +187,9 @@ def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> Non
     seen.fetched(THIRD, 5)
     seen.end = 6
     seen.clock.ms += LAG_MS
-    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+    assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == []
     seen.clock.ms += 1
-    assert seen.replicas.laggards(seen.end, seen.clock.ms) == [SECOND, THIRD]
+    assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == [SECOND, THIRD]
 
 
 def test_a_follower_that_is_always_a_little_behind_is_in_sync() -> None:
@@ -203,32 +203,32 @@ def test_a_follower_that_is_always_a_little_behind_is_in_sync() -> None:
         seen.end += 5
         seen.clock.ms += 100
         seen.fetched(SECOND, seen.end - 5)
-    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+    assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == []
 
 
 def test_who_was_in_sync_at_the_election_has_its_full_time() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     seen.clock.ms += LAG_MS
-    assert seen.replicas.laggards(seen.end, seen.clock.ms) == []
+    assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == []
     seen.clock.ms += 1
-    assert seen.replicas.laggards(seen.end, seen.clock.ms) == [SECOND]
+    assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == [SECOND]
 
 
 def test_a_replica_that_is_added_is_a_follower_and_one_that_is_removed_is_not() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     seen.fetched(SECOND, 3)
     moved = PartitionState(LEADER, EPOCH, 1, (LEADER, SECOND, 4), (LEADER, SECOND))
-    seen.replicas.adopt(moved, seen.clock.ms)
-    assert list(seen.replicas.followers) == [SECOND, 4]
-    assert seen.replicas.followers[SECOND].end_offset == 3
+    seen.leader_state.adopt(moved, seen.clock.ms)
+    assert list(seen.leader_state.followers) == [SECOND, 4]
+    assert seen.leader_state.followers[SECOND].end_offset == 3
 
 
 def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
     seen = Seen(LEADER, SECOND, end=5)
-    assert seen.replicas.low_watermark(4) == -1
-    seen.replicas.followers[SECOND].log_start_offset = 2
+    assert seen.leader_state.low_watermark(4) == -1
+    seen.leader_state.followers[SECOND].log_start_offset = 2
     seen.brokers[THIRD] = broker(THIRD, fenced=True)
-    assert seen.replicas.low_watermark(4) == 2
+    assert seen.leader_state.low_watermark(4) == 2
 
 
 def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_what_they_want() -> None:
@@ -238,7 +238,7 @@ def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_what_t
     seen.fetched(THIRD, 5)
 
     def preferred(rack: str, offset: int) -> int | None:
-        return preferred_replica(seen.replicas, seen.brokers, leader_id=LEADER, rack=rack, offset=offset)
+        return preferred_replica(seen.leader_state, seen.brokers, leader_id=LEADER, rack=rack, offset=offset)
 
     assert preferred("rack-2", 3) == SECOND
     assert preferred("rack-2", 5) is None

@@ -137,7 +137,7 @@ def test_a_retry_is_answered_with_where_it_went_the_first_time() -> None:
 def test_read_committed_ends_before_an_open_transaction() -> None:
     t = partition()
     produce(t)
-    t.append_own(batch(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    t.append_internal(batch(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
     produce(t)
     assert (t.high_watermark, t.last_stable_offset) == (3, 1)
     assert values(t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).records) == [(0, b"v0")]
@@ -202,9 +202,9 @@ def test_a_topics_settings_become_rules() -> None:
 
 def test_read_committed_names_the_aborted_transactions_among_its_records() -> None:
     t = partition()
-    t.append_own(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    t.append_internal(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
     abort = EndTxnMarker(ControlType.ABORT, 0)
-    t.append_own(bytearray(encode_end_transaction(abort, producer_id=7, producer_epoch=0, timestamp=NOW_MS)))
+    t.append_internal(bytearray(encode_end_transaction(abort, producer_id=7, producer_epoch=0, timestamp=NOW_MS)))
     produce(t)
     assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == [(7, 0)]
     assert t.read(0, max_bytes=1 << 20).aborted is None

@@ -34,7 +34,7 @@ class Cluster:
         self.logs.load()
         self.partitions = Partitions(self.image)
         self.follower = MetadataFollower(
-            NODE, self.image, self.logs, self.partitions, self.config, led=self.lead, gone=self.gone.extend
+            NODE, self.image, self.logs, self.partitions, self.config, elected=self.lead, deleted=self.gone.extend
         )
         for record in records or []:
             self.image.apply(record)

@@ -7,7 +7,7 @@ import trio.testing
 from support.replica_world import TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.partitions.fetch_wait import Growth, News, sleep_until_grown
+from minikafka.broker.partitions.fetch_wait import ChangedPartitions, GrowthSignal, sleep_until_grown
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 WAIT_MS = 500
@@ -145,7 +145,7 @@ def test_deleted_records_are_deleted_everywhere_before_it_is_said() -> None:
 
 def test_news_name_what_grew_and_wake_who_sleeps() -> None:
     async def story() -> None:
-        news, places = News(), {key: (Growth(), Growth()) for key in "ab"}
+        news, places = ChangedPartitions(), {key: (GrowthSignal(), GrowthSignal()) for key in "ab"}
         for key, (tail, visible) in places.items():
             news.follow(key, tail, visible, wakes_when_visible=False)
         places["b"][1].grew(10)
@@ -169,7 +169,7 @@ def test_news_name_what_grew_and_wake_who_sleeps() -> None:
 
 
 def test_a_partition_that_was_made_again_is_heard_of_in_the_place_of_the_old_one() -> None:
-    news, old, new = News(), Growth(), Growth()
+    news, old, new = ChangedPartitions(), GrowthSignal(), GrowthSignal()
     news.follow("a", old, old, wakes_when_visible=False)
     news.follow("a", new, new, wakes_when_visible=False)
     old.grew(1)

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 from support.replica_world import TOPIC_ID, World
 
-from minikafka.broker.replication.isr_changes import InSync
+from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.protocol.errors import ErrorCode, NotControllerError
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -41,7 +41,7 @@ class Controller:
             meanwhile, self.meanwhile = self.meanwhile, None
             await meanwhile()
         if answer is ErrorCode.NONE:
-            proposal = self.world.leader.partition.replicas.pending  # type: ignore[union-attr]
+            proposal = self.world.leader.partition.leader_state.pending  # type: ignore[union-attr]
             assert proposal is not None
             answer = self.world.alter(self.world.leader, proposal)
             self.world.leader.catch_up()
@@ -51,15 +51,17 @@ class Controller:
 
 
 def play(
-    story: Callable[[World, Controller, InSync], Awaitable[None]], *answers: ErrorCode | Exception, **options: object
+    story: Callable[[World, Controller, AlterPartitionManager], Awaitable[None]],
+    *answers: ErrorCode | Exception,
+    **options: object,
 ) -> Controller:
     """Run a story beside the task."""
 
     async def main() -> Controller:
         world = World(**options)  # type: ignore[arg-type]
         controller = Controller(world, *answers)
-        task = InSync(1, lambda: 1, [world.leader.partition], controller, LAG_MS)
-        world.leader.partition.isr_change_wanted = task.wanted
+        task = AlterPartitionManager(1, lambda: 1, [world.leader.partition], controller, LAG_MS)
+        world.leader.partition.isr_change_wanted = task.request_change
         async with trio.open_nursery() as nursery:
             nursery.start_soon(task.run)
             await story(world, controller, task)
@@ -70,7 +72,7 @@ def play(
 
 
 def test_who_has_caught_up_is_let_in_at_once() -> None:
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         await trio.testing.wait_all_tasks_blocked()
         assert sorted(world.state.isr) == [1, 2, 3]
@@ -83,9 +85,9 @@ def test_who_has_caught_up_is_let_in_at_once() -> None:
 
 
 def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
-    """With no further traffic: its fetch was answered while nothing could be asked for."""
+    """With no further traffic: its fetch was handle_response while nothing could be asked for."""
 
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         async def third() -> None:
             await world.replicate(1, 3)
 
@@ -98,7 +100,7 @@ def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
 
 
 def test_laggards_are_looked_for_twice_in_their_time() -> None:
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         world.leader.produce(b"a", acks=1)
         world.now_ms += LAG_MS + 1
@@ -110,7 +112,7 @@ def test_laggards_are_looked_for_twice_in_their_time() -> None:
 
 
 def test_a_controller_that_cannot_be_asked_is_asked_again() -> None:
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         await trio.sleep(1)
         assert sorted(world.state.isr) == [1, 2, 3]
@@ -121,12 +123,12 @@ def test_a_controller_that_cannot_be_asked_is_asked_again() -> None:
 
 
 def test_what_is_refused_ends_the_proposal_and_is_not_asked_for_without_a_pause() -> None:
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(3)
         await trio.testing.wait_all_tasks_blocked()
-        replicas = world.leader.partition.replicas
-        assert replicas is not None
-        assert replicas.pending is None
+        leader_state = world.leader.partition.leader_state
+        assert leader_state is not None
+        assert leader_state.pending is None
         assert len(controller.asked) == 1
         await trio.sleep(0.2)
         assert [round(time, 3) for time, _ in controller.asked] == [0, 0.1]
@@ -138,13 +140,13 @@ def test_what_is_refused_ends_the_proposal_and_is_not_asked_for_without_a_pause(
 def test_who_was_fenced_when_it_caught_up_is_let_in_when_it_is_not_any_more() -> None:
     """With no further traffic: an idle follower says nothing new."""
 
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         world.fence(3)
         world.spread()
         await world.replicate(2)
         await trio.testing.wait_all_tasks_blocked()
         assert controller.asked == []
-        world.leader.follower._isr_change_wanted = task.wanted
+        world.leader.follower._isr_change_wanted = task.request_change
         world.unfence(3)
         world.spread()
         await trio.testing.wait_all_tasks_blocked()
@@ -156,16 +158,16 @@ def test_who_was_fenced_when_it_caught_up_is_let_in_when_it_is_not_any_more() ->
 def test_an_outdated_proposal_stays_pending_until_the_metadata_tells_more() -> None:
     """The larger set counts until then."""
 
-    async def story(world: World, controller: Controller, task: InSync) -> None:
+    async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         await trio.sleep(1)
-        replicas = world.leader.partition.replicas
-        assert replicas is not None
-        assert replicas.pending is not None
+        leader_state = world.leader.partition.leader_state
+        assert leader_state is not None
+        assert leader_state.pending is not None
         assert len(controller.asked) == 1
         world.fence(2)
         world.leader.catch_up()
-        assert replicas.pending is None
-        assert replicas.isr == (1,)
+        assert leader_state.pending is None
+        assert leader_state.isr == (1,)
 
     play(story, ErrorCode.INVALID_UPDATE_VERSION, isr=(1, 2))

@@ -185,8 +185,8 @@ def test_kip_320_a_zombie_and_who_knows_more_are_told_so_in_sessions_too() -> No
         one.catch_up()
         with pytest.raises(FencedLeaderEpochError):
             one.partition.check_leader(0)
-        copying = two.copyings[1]
-        request = copying.request(world.now_ms, two.broker_epoch)
+        fetch_state = two.fetch_states[1]
+        request = fetch_state.request(world.now_ms, two.broker_epoch)
         assert request.topics == [], "an incremental request: nothing has changed for the follower"
         response = await one.answer(request)
         assert response.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -354,8 +354,8 @@ def test_kip_841_who_is_fenced_or_about_to_go_does_not_come_in() -> None:
         world.fence(3)
         assert world.alter(leader, proposal) is ErrorCode.INELIGIBLE_REPLICA
         leader.settle(proposal, ErrorCode.INELIGIBLE_REPLICA)
-        assert leader.partition.replicas is not None
-        assert leader.partition.replicas.maximal_isr == (1, 2)
+        assert leader.partition.leader_state is not None
+        assert leader.partition.leader_state.maximal_isr == (1, 2)
 
     run(story)
 
@@ -367,8 +367,8 @@ def test_kip_903_who_has_rebooted_since_its_fetch_does_not_come_in() -> None:
         world = World(isr=(1, 2))
         leader, three = world.nodes[1], world.nodes[3]
         await three.fetch()
-        assert leader.partition.replicas is not None
-        before = leader.partition.replicas.followers[3].broker_epoch
+        assert leader.partition.leader_state is not None
+        before = leader.partition.leader_state.followers[3].broker_epoch
         proposal = leader.propose()
         assert proposal is not None
         assert (3, before) in proposal.isr
@@ -382,7 +382,7 @@ def test_kip_903_who_has_rebooted_since_its_fetch_does_not_come_in() -> None:
         with pytest.raises(NotLeaderOrFollowerError):
             leader.partition.read_for_follower(
                 3, 0, max_bytes=1, broker_epoch=before or 0, current_leader_epoch=0, last_fetched_epoch=-1,
-                log_start_offset=0, at_least_one_batch=True, first_look=True,
+                log_start_offset=0, at_least_one_batch=True, first_read=True,
             )  # fmt: skip
         await three.fetch()
         assert leader.alter() is ErrorCode.NONE

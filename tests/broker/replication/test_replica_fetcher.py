@@ -9,7 +9,7 @@ import trio.testing
 from support.images import broker, cluster
 
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.replication.replica_fetcher import Replication
+from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
 from minikafka.broker.settings.node_config import load_config
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stream import Receiver
@@ -82,7 +82,7 @@ def partition(index: int = 0) -> Partition:
     return made
 
 
-Story = Callable[[Broker, Replication], Awaitable[None]]
+Story = Callable[[Broker, ReplicaFetcherManager], Awaitable[None]]
 
 
 def play(story: Story, *, broker_epoch: Callable[[], int] = lambda: 7) -> Broker:
@@ -91,7 +91,8 @@ def play(story: Story, *, broker_epoch: Callable[[], int] = lambda: 7) -> Broker
     async def main() -> None:
         config = load_config(settings={"node.id": str(NODE)})
         image = cluster(broker(NODE), broker(LEADER))
-        replication = Replication(config, image, broker_epoch, Seams(random=Random(1), open_stream=leader.open_stream))
+        seams = Seams(random=Random(1), open_stream=leader.open_stream)
+        replication = ReplicaFetcherManager(config, image, broker_epoch, seams)
         async with trio.open_nursery() as nursery:
             await nursery.start(replication.run)
             await story(leader, replication)
@@ -102,7 +103,7 @@ def play(story: Story, *, broker_epoch: Callable[[], int] = lambda: 7) -> Broker
 
 
 def test_a_partition_that_comes_while_a_fetch_waits_does_not_wait_with_it() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         replication.follow(partition(0))
         await trio.testing.wait_all_tasks_blocked()
         replication.follow(partition(1))
@@ -114,7 +115,7 @@ def test_a_partition_that_comes_while_a_fetch_waits_does_not_wait_with_it() -> N
 
 
 def test_many_partitions_one_after_the_other_do_not_make_many_connections() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         for index in range(20):
             replication.follow(partition(index))
             await trio.sleep(0.01)
@@ -126,7 +127,7 @@ def test_many_partitions_one_after_the_other_do_not_make_many_connections() -> N
 
 
 def test_nothing_is_asked_before_this_broker_has_registered() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         replication.follow(partition())
         await trio.sleep(1)
 
@@ -136,13 +137,13 @@ def test_nothing_is_asked_before_this_broker_has_registered() -> None:
 
 
 def test_a_leader_that_is_not_there_is_asked_again_and_known_as_lost_for_a_while() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         leader.refuses = True
         replication.follow(partition())
         await trio.testing.wait_all_tasks_blocked()
-        assert replication.lost_lately(LEADER)
+        assert replication.recently_lost(LEADER)
         await trio.sleep(3)
-        assert not replication.lost_lately(LEADER), "the controller knows better by now"
+        assert not replication.recently_lost(LEADER), "the controller knows better by now"
         leader.refuses = False
         replication.broker_changed(LEADER)
         began = trio.current_time()
@@ -153,7 +154,7 @@ def test_a_leader_that_is_not_there_is_asked_again_and_known_as_lost_for_a_while
 
 
 def test_an_error_of_the_whole_answer_costs_the_connection_and_no_more() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         leader.answers = [FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
         replication.follow(partition())
         await trio.sleep(0.5)
@@ -162,12 +163,12 @@ def test_an_error_of_the_whole_answer_costs_the_connection_and_no_more() -> None
 
 
 def test_nobody_is_asked_for_what_is_no_longer_followed() -> None:
-    async def story(leader: Broker, replication: Replication) -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         followed = partition()
         replication.follow(followed)
         await trio.testing.wait_all_tasks_blocked()
-        replication.leave(followed)
+        replication.unfollow(followed)
         await trio.sleep(2)
-        assert not replication.lost_lately(LEADER)
+        assert not replication.recently_lost(LEADER)
 
     assert len(play(story).fetches) == 1

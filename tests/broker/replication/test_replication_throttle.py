@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): who is being copied leaves room, who is in sync is never kept waiting."""
+"""ReplicaFetcherManager throttles (KIP-73): who is being copied leaves room, who is in sync is never kept waiting."""
 
 from collections.abc import Awaitable, Callable
 

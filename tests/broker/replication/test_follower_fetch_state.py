@@ -6,7 +6,7 @@ import pytest
 from support.replica_world import KEY
 
 from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.replication.fetch_state import Copying, Settings
+from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import ErrorCode, NotControllerError
 from minikafka.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
@@ -29,8 +29,8 @@ def follower(topic_id: bytes = FIRST, index: int = 0, *, epoch: int = EPOCH, seg
     return made
 
 
-def copying(*partitions: Partition) -> Copying:
-    made = Copying(Settings(NODE, backoff_ms=50))
+def fetch_state(*partitions: Partition) -> FollowerFetchState:
+    made = FollowerFetchState(FetchSettings(NODE, backoff_ms=50))
     for partition in partitions:
         made.add(partition)
     return made
@@ -61,7 +61,7 @@ def response(*answers: FetchableTopicResponse, session_id: int = 7, error_code: 
     return FetchResponse(session_id=session_id, responses=list(answers), error_code=error_code)
 
 
-def asked(made: Copying, now_ms: int = NOW_MS) -> list[tuple[int, int, int]]:
+def asked(made: FollowerFetchState, now_ms: int = NOW_MS) -> list[tuple[int, int, int]]:
     """(partition, offset, epoch) of each that the next request names."""
     request = made.request(now_ms, 9)
     return [
@@ -73,37 +73,37 @@ def asked(made: Copying, now_ms: int = NOW_MS) -> list[tuple[int, int, int]]:
 
 def test_the_first_request_names_everything_and_the_next_what_has_changed() -> None:
     one, two = follower(FIRST, 0), follower(FIRST, 1)
-    made = copying(one, two)
+    made = fetch_state(one, two)
     first = made.request(NOW_MS, 9)
     assert (first.session_id, first.session_epoch, first.replica_state.replica_epoch) == (0, 0, 9)
     assert [one.partition for one in first.topics[0].partitions] == [0, 1]
-    made.answered(response(answer(one, batch(0, b"a", b"b"), high_watermark=1), answer(two)), NOW_MS)
+    made.handle_response(response(answer(one, batch(0, b"a", b"b"), high_watermark=1), answer(two)), NOW_MS)
     assert (one.log.end_offset, one.high_watermark) == (2, 1)
     second = made.request(NOW_MS, 9)
     assert (second.session_id, second.session_epoch) == (7, 1)
     assert [(one.partition, one.fetch_offset) for one in second.topics[0].partitions] == [(0, 2)]
-    made.answered(response(), NOW_MS)
+    made.handle_response(response(), NOW_MS)
     assert asked(made) == []
 
 
 def test_a_lost_session_is_begun_anew() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one)), NOW_MS)
+    made.handle_response(response(answer(one)), NOW_MS)
     asked(made)
-    made.answered(response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), NOW_MS)
+    made.handle_response(response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND), NOW_MS)
     again = made.request(NOW_MS, 9)
     assert (again.session_id, again.session_epoch, len(again.topics)) == (0, 0, 1)
     with pytest.raises(NotControllerError):
-        made.answered(response(error_code=ErrorCode.NOT_CONTROLLER), NOW_MS)
+        made.handle_response(response(error_code=ErrorCode.NOT_CONTROLLER), NOW_MS)
 
 
 def test_after_a_lost_connection_the_old_session_is_named_so_that_the_leader_can_drop_it() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one)), NOW_MS)
+    made.handle_response(response(answer(one)), NOW_MS)
     made.disconnected()
     again = made.request(NOW_MS, 9)
     assert (again.session_id, again.session_epoch, len(again.topics)) == (7, 0, 1)
@@ -111,24 +111,24 @@ def test_after_a_lost_connection_the_old_session_is_named_so_that_the_leader_can
 
 def test_a_removed_partition_is_forgotten_and_what_comes_for_it_dropped() -> None:
     one, two = follower(FIRST, 0), follower(FIRST, 1)
-    made = copying(one, two)
+    made = fetch_state(one, two)
     asked(made)
     made.remove(one)
-    made.answered(response(answer(one, batch(0, b"late")), answer(two)), NOW_MS)
+    made.handle_response(response(answer(one, batch(0, b"late")), answer(two)), NOW_MS)
     assert one.log.end_offset == 0
     assert made.request(NOW_MS, 9).forgotten_topics_data[0].partitions == [0]
-    made.answered(response(), NOW_MS)
+    made.handle_response(response(), NOW_MS)
     made.add(one)
     assert asked(made) == [(0, 0, EPOCH)]
 
 
 def test_an_answer_to_what_was_asked_in_another_epoch_is_dropped() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
     one.become(PartitionState(LEADER, EPOCH + 1, 1, (NODE, LEADER), (NODE, LEADER)))
     made.add(one)
-    made.answered(response(answer(one, batch(0, b"of the old epoch"))), NOW_MS)
+    made.handle_response(response(answer(one, batch(0, b"of the old epoch"))), NOW_MS)
     assert one.log.end_offset == 0
     assert asked(made) == [(0, 0, EPOCH + 1)]
 
@@ -136,76 +136,77 @@ def test_an_answer_to_what_was_asked_in_another_epoch_is_dropped() -> None:
 def test_a_corrupt_batch_stops_its_own_partition_only() -> None:
     """KAFKA-5211, KAFKA-4384: and what came before it is kept."""
     one, two = follower(FIRST, 0), follower(FIRST, 1)
-    made = copying(one, two)
+    made = fetch_state(one, two)
     asked(made)
     rotten = batch(1, b"rotten")
     rotten[-1] ^= 1
     good = answer(two, batch(0, b"good"))
-    made.answered(response(answer(one, batch(0, b"before") + rotten), good), NOW_MS)
+    made.handle_response(response(answer(one, batch(0, b"before") + rotten), good), NOW_MS)
     assert (one.log.end_offset, two.log.end_offset) == (1, 1)
     request = made.request(NOW_MS, 9)
     assert [one.partition for one in request.topics[0].partitions] == [1]
     assert request.forgotten_topics_data[0].partitions == [0]
     assert request.max_wait_ms == 20, "the leader must not wait longer than until the partition is asked for again"
-    made.answered(response(answer(two)), NOW_MS)
+    made.handle_response(response(answer(two)), NOW_MS)
     assert asked(made, NOW_MS + 20) == [(0, 1, EPOCH)]
 
 
 def test_pauses_grow_up_to_the_backoff_and_end_with_success() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     now_ms = NOW_MS
     for pause_ms in (20, 40, 50, 50):
         asked(made, now_ms)
-        made.answered(response(answer(one, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)), now_ms)
+        made.handle_response(response(answer(one, error_code=ErrorCode.UNKNOWN_LEADER_EPOCH)), now_ms)
         assert made.due_ms(now_ms) == pause_ms
         now_ms += pause_ms
     asked(made, now_ms)
-    made.answered(response(answer(one, batch(0, b"a"))), now_ms)
+    made.handle_response(response(answer(one, batch(0, b"a"))), now_ms)
     assert made.due_ms(now_ms) == 0
     asked(made, now_ms)
-    made.answered(response(answer(one, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)), now_ms)
+    made.handle_response(response(answer(one, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)), now_ms)
     assert made.due_ms(now_ms) == 20
 
 
 def test_nothing_is_asked_of_nobody() -> None:
-    assert copying().due_ms(NOW_MS) is None
+    assert fetch_state().due_ms(NOW_MS) is None
 
 
 def test_divergence_cuts_and_takes_no_marks_over() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one, batch(0, b"a", epoch=2) + batch(1, b"x", epoch=3), high_watermark=1)), NOW_MS)
+    fetched = batch(0, b"a", epoch=2) + batch(1, b"x", epoch=3)
+    made.handle_response(response(answer(one, fetched, high_watermark=1)), NOW_MS)
     asked(made)
     parted = EpochEndOffset(epoch=2, end_offset=1)
-    made.answered(response(answer(one, high_watermark=9, diverging_epoch=parted)), NOW_MS)
+    made.handle_response(response(answer(one, high_watermark=9, diverging_epoch=parted)), NOW_MS)
     assert (one.log.end_offset, one.high_watermark) == (1, 1)
     assert asked(made) == [(0, 1, EPOCH)]
 
 
 def test_an_offset_that_the_leader_does_not_have_is_handed_on() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    outcome = made.answered(response(answer(one, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)), NOW_MS)
-    assert [copy.partition for copy in outcome.out_of_range] == [one]
+    outcome = made.handle_response(response(answer(one, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)), NOW_MS)
+    assert [state.partition for state in outcome.out_of_range] == [one]
 
 
 def test_records_of_a_later_epoch_are_left_for_later() -> None:
     """KAFKA-18723."""
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one, batch(0, b"a") + batch(1, b"b", epoch=EPOCH + 1))), NOW_MS)
+    made.handle_response(response(answer(one, batch(0, b"a") + batch(1, b"b", epoch=EPOCH + 1))), NOW_MS)
     assert one.log.end_offset == 1
 
 
 def test_what_is_fetched_at_once_is_spread_over_segments() -> None:
     one = follower(segment_bytes=200)
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one, b"".join(batch(offset, b"x" * 40) for offset in range(9)))), NOW_MS)
+    made.handle_response(response(answer(one, b"".join(batch(offset, b"x" * 40) for offset in range(9)))), NOW_MS)
     assert one.log.end_offset == 9
     assert one.log.segment_count > 3
 
@@ -221,17 +222,17 @@ def damaged() -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("data", [data for _, data in damaged()], ids=[name for name, _ in damaged()])
 def test_what_no_leader_would_send_is_not_appended(data: bytes) -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
-    made.answered(response(answer(one, data)), NOW_MS)
+    made.handle_response(response(answer(one, data)), NOW_MS)
     assert one.log.end_offset in (0, 6)
     assert made.due_ms(NOW_MS) == 20
 
 
 def test_a_log_that_went_offline_is_no_longer_copied() -> None:
     one = follower()
-    made = copying(one)
+    made = fetch_state(one)
     asked(made)
     one.log.fail(OSError("worn out"))
-    made.answered(response(answer(one, batch(0, b"a"))), NOW_MS)
-    assert made.copies == {}
+    made.handle_response(response(answer(one, batch(0, b"a"))), NOW_MS)
+    assert made.partitions == {}

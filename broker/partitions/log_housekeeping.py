@@ -1,0 +1,91 @@
+"""Periodic work on the logs: retention, flushes, checkpoints, expiry of producers, removal of deleted files.
+
+Each task runs in a loop with an interval of its own; Node starts one `repeat` per entry of `Housekeeping.tasks`.
+Uses trio to sleep. Source: Kafka's `LogManager`, `ReplicaManager` (highwatermark-checkpoint).
+"""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+import trio
+
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.log_manager import LogManager
+
+log = structlog.get_logger("minikafka.partitions")
+
+FLUSH_CHECK_MS_MAX = 1000
+DELETION_CHECK_MS = 1000
+PRODUCER_CHECK_MS = 600_000
+
+
+async def repeat(interval_ms: int, work: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run `work` periodically until cancelled. Errors are logged, and the next run tries again.
+
+    Args:
+        interval_ms: Between the end of one run and the start of the next.
+    """
+    while True:
+        await trio.sleep(interval_ms / 1000)
+        try:
+            await work()
+        except (KafkaError, OSError) as error:
+            log.error("housekeeping failed", task=name, error=str(error))
+
+
+class Housekeeping:
+    """The periodic tasks.
+
+    Args:
+        config: The intervals.
+        logs: The logs.
+        partitions: For the high watermarks; retention deletes nothing above them.
+    """
+
+    def __init__(self, config: NodeConfig, logs: LogManager, partitions: Partitions) -> None:
+        self._config = config
+        self._logs = logs
+        self._partitions = partitions
+
+    def tasks(self) -> list[tuple[int, Callable[[], Awaitable[None]], str]]:
+        """(interval in ms, work, name) of each loop."""
+        number = self._config.number
+        return [
+            (number("log.retention.check.interval.ms"), self.retain, "retention"),
+            (min(number("log.flush.scheduler.interval.ms"), FLUSH_CHECK_MS_MAX), self.flush, "flush"),
+            (number("log.flush.offset.checkpoint.interval.ms"), self.checkpoint, "recovery points"),
+            (number("replica.high.watermark.checkpoint.interval.ms"), self.checkpoint_watermarks, "watermarks"),
+            (PRODUCER_CHECK_MS, self.expire_producers, "producers"),
+            (DELETION_CHECK_MS, self.remove_deleted, "deletion"),
+        ]
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermark of each partition of this node."""
+        return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
+
+    async def retain(self) -> None:
+        """Delete segments by age and by size."""
+        self._logs.run_retention(self.high_watermarks().get)
+
+    async def flush(self) -> None:
+        """Sync logs whose `flush.ms` has passed, and rolled segments."""
+        await self._logs.flush_due()
+
+    async def checkpoint(self) -> None:
+        """Write recovery points and log start offsets."""
+        self._logs.write_checkpoints()
+
+    async def checkpoint_watermarks(self) -> None:
+        """Write the high watermarks."""
+        await self._logs.write_high_watermarks(self.high_watermarks())
+
+    async def expire_producers(self) -> None:
+        """Remove idempotent producers that were inactive for `producer.id.expiration.ms`."""
+        self._logs.expire_producers()
+
+    async def remove_deleted(self) -> None:
+        """Remove files that were deleted `file.delete.delay.ms` ago."""
+        self._logs.remove_deleted()
