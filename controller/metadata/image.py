@@ -1,6 +1,6 @@
-"""The cluster as the records tell it: brokers, topics, settings, quotas. Only `apply` changes it.
+"""The metadata image: brokers, topics, settings, quotas and credentials after all records. Only `apply` changes it.
 
-The same records in the same order give the same image: live, after a restart, from a snapshot, on a follower.
+The same records in the same order give the same image: live, after a restart, from a snapshot, and on a follower.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,23 +27,23 @@ from minikafka.controller.metadata.records import (
 __all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "unify_collision_characters"]
 
 Entity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: sorted pairs of type and name."""
+"""The entity of a quota: sorted pairs of type and name."""
 
 NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who keeps a partition.
+    """The leader and replicas of a partition.
 
     Attributes:
-        leader: node id, -1 where there is none.
+        leader: node id; -1 for none.
         replicas: the first is the preferred leader.
         isr: replicas in sync, in no particular order.
-        elr: eligible leader replicas (KIP-966): out of sync, but with every committed record, since they were in sync
-            when fewer than min.insync.replicas became so and nothing could be committed any more. Disjoint from `isr`.
-        last_known_elr: the last leader of a partition that has none and nobody in sync; it is the last resort where all
-            of them lost something in a crash.
+        elr: eligible leader replicas (KIP-966): not in sync, but with every committed record. They left the ISR when it
+            fell below min.insync.replicas, after which nothing could be committed. Disjoint from `isr`.
+        last_known_elr: the last leader of a partition without leader and in-sync replicas; the last resort if all
+            eligible replicas lost records in a crash.
     """
 
     leader: int
@@ -68,20 +68,20 @@ class Topic:
 
 @dataclass(slots=True)
 class Image:
-    """Everything that the cluster knows about itself.
+    """The cluster's metadata.
 
     Attributes:
         cluster_id: "" until the first record.
         topics: by name, in order of creation.
         topics_by_id: the same topics by their 16 bytes.
         brokers: the last registration of each node.
-        last_broker_epoch: the greatest that any broker ever had; -1 before the first.
-        configs: settings in force of a resource, by (resource type, name).
+        last_broker_epoch: the greatest of all brokers so far; -1 before the first registration.
+        configs: dynamic settings by (resource type, resource name).
         features: finalized levels by name.
-        next_producer_id: the first that no broker was given.
+        next_producer_id: the first that is not allocated.
         quotas: key to value, by entity.
         scram: credentials by (user, mechanism).
-        colliding: names with `.` or `_`, by the name in which all are `_`.
+        colliding: topic names with `.` or `_`, by the name with `_` only.
     """
 
     cluster_id: str = ""
@@ -102,24 +102,24 @@ class Image:
         return broker is not None and not broker.fenced
 
     def may_lead(self, node_id: int) -> bool:
-        """Whether a broker is alive and not about to go."""
+        """Whether a broker is registered, not fenced and not shutting down."""
         broker = self.brokers.get(node_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def live_brokers(self) -> list[int]:
-        """The ids of those that are alive, in order."""
+        """The ids of all brokers that are not fenced, in order."""
         return sorted(node_id for node_id in self.brokers if self.is_alive(node_id))
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """The settings of a resource; empty where none are set."""
+        """The dynamic settings of a resource; empty if none are set."""
         return self.configs.get((resource_type, name), {})
 
     def apply(self, record: Record) -> None:
-        """Change the image by one committed record.
+        """Apply one record.
 
         Raises:
-            KeyError, IndexError, AssertionError: when the record does not fit what came before it. That is a
-                bug or a rotten log: the node must stop.
+            KeyError, IndexError, AssertionError: the record does not fit the image. That is a bug or a corrupt log: the
+                node must stop.
         """
         match record:
             case PartitionRecord():
@@ -150,7 +150,7 @@ class Image:
                 self.cluster_id = record.cluster_id
                 self.last_broker_epoch = max(self.last_broker_epoch, record.last_broker_epoch)
             case ProducerIdsRecord():
-                assert record.next_producer_id >= self.next_producer_id, "producer ids are never given twice"
+                assert record.next_producer_id >= self.next_producer_id, "producer ids are never allocated twice"
                 self.next_producer_id = record.next_producer_id
             case ScramRecord():
                 self.scram[record.user, record.mechanism] = record
@@ -161,7 +161,7 @@ class Image:
                 if record.level == 0:
                     del self.features[record.name]
             case _:
-                raise AssertionError(f"nobody applies {record!r}")
+                raise AssertionError(f"unknown record {record!r}")
 
     def _add_topic(self, record: TopicRecord) -> None:
         assert record.name not in self.topics, f"topic {record.name} exists"
@@ -182,7 +182,7 @@ class Image:
 
     def _add_partition(self, record: PartitionRecord) -> None:
         partitions = self.topics_by_id[record.topic_id].partitions
-        assert record.partition == len(partitions), "partitions come in their order"
+        assert record.partition == len(partitions), "partitions are in order"
         partitions.append(
             PartitionState(
                 leader=record.leader,
@@ -203,7 +203,7 @@ class Image:
 
     def _change_broker(self, record: BrokerChange) -> None:
         broker = self.brokers[record.node_id]
-        assert broker.epoch == record.epoch, "an older registration of the broker was meant"
+        assert broker.epoch == record.epoch, "the change is for another registration of the broker"
         self.brokers[record.node_id] = replace(
             broker,
             fenced=_or(record.fenced, broker.fenced),
@@ -212,7 +212,7 @@ class Image:
 
 
 def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
-    """A partition after a change."""
+    """The state of a partition after a change."""
     return PartitionState(
         leader=_or(change.leader, old.leader),
         leader_epoch=old.leader_epoch + (change.leader is not None),
@@ -227,12 +227,12 @@ def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
 
 
 def has_collision_characters(name: str) -> bool:
-    """Whether a topic name has `.` or `_`, which are the same in the names of Kafka's metrics."""
+    """Whether a topic name has `.` or `_`, which collide in the names of Kafka's metrics."""
     return "." in name or "_" in name
 
 
 def unify_collision_characters(name: str) -> str:
-    """The name that it shares with all that it collides with."""
+    """The name with `_` for `.`: colliding topic names have the same."""
     return name.replace(".", "_")
 
 
@@ -245,7 +245,7 @@ def _or(given: V | None, old: V) -> V:
 
 
 def _set(of: dict[K, dict[str, V]], key: K, name: str, value: V | None) -> None:
-    """Set or, with None, take away; what has nothing left is not kept."""
+    """Set a value, or remove it if None; remove the key with its last value."""
     if value is not None:
         of.setdefault(key, {})[name] = value
         return

@@ -1,8 +1,8 @@
-"""What is written to the metadata log: small facts, each a msgpack map of kind, version and fields.
+"""The records of the metadata log, and their encoding: a msgpack map of kind, version and fields.
 
-A reader refuses a kind or a version that it does not know: skipping it would make another cluster of this one
-(TRAPS 26). A field that is added raises the record's version, says since which (`added`) and has the default that the
-older versions stand for.
+An unknown kind or version is refused: skipping a record would give this node another state than the others have
+(KAFKA-14275). A new field raises the record's version, names that version (`added`), and has a default with the meaning
+of the older versions.
 """
 
 from dataclasses import dataclass, field, fields
@@ -34,20 +34,20 @@ __all__ = [
 
 
 class UnreadableRecord(Exception):
-    """A record that this version of minikafka cannot read; the node must not go on without it."""
+    """A record that this version of minikafka cannot read; the node must stop."""
 
 
 def added(version: int, default: Any) -> Any:
-    """A field that versions before this one lack."""
+    """A field that was added in `version`."""
     return field(default=default, metadata={"since": version})
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """The cluster has this id: 22 characters of base64.
+    """The cluster id: 22 characters of base64.
 
     Attributes:
-        last_broker_epoch: the greatest that any broker ever had, of those that are forgotten too.
+        last_broker_epoch: the greatest of all brokers so far, including unregistered ones.
     """
 
     VERSION: ClassVar[int] = 1
@@ -56,18 +56,18 @@ class ClusterRecord:
 
 
 Endpoint = tuple[str, str, int, str]
-"""Where a broker can be reached: listener name, host, port, security protocol."""
+"""An address of a broker: listener name, host, port, security protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRecord:
-    """A broker registered; a later one of the same node replaces it.
+    """A broker's registration; a later one of the same node replaces it.
 
     Attributes:
         epoch: grows with each registration of any broker.
         incarnation_id: 16 bytes, new with each start of the process.
-        fenced: whether it may not lead yet.
-        in_controlled_shutdown: whether it is about to go, so that it may not lead any more.
+        fenced: whether it must not lead partitions.
+        in_controlled_shutdown: whether it is shutting down, so that it must not become leader.
     """
 
     VERSION: ClassVar[int] = 1
@@ -82,7 +82,7 @@ class BrokerRecord:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A registered broker was fenced or unfenced, or began to shut down; None is unchanged."""
+    """A registered broker was fenced or unfenced, or began a controlled shutdown; None is unchanged."""
 
     VERSION: ClassVar[int] = 1
     node_id: int
@@ -102,7 +102,7 @@ class RemoveBroker:
 
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
-    """A topic exists; its partitions follow."""
+    """A new topic; its partitions follow."""
 
     VERSION: ClassVar[int] = 0
     topic_id: bytes
@@ -111,11 +111,11 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """A partition of a topic, complete.
+    """A new partition, with its whole state.
 
     Attributes:
-        leader: node id, -1 where there is none.
-        partition_epoch: grows with every change of the partition.
+        leader: node id; -1 for none.
+        partition_epoch: incremented by every change of the partition.
         elr: eligible leader replicas (KIP-966).
         last_known_elr: see `PartitionState`.
     """
@@ -136,10 +136,10 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """What changed in a partition; None is unchanged.
+    """A change of a partition; None is unchanged.
 
-    A leader that is given raises the leader epoch, even where it stays the same (KAFKA-15021: a replica set
-    that shrank). The partition epoch grows always.
+    Setting the leader increments the leader epoch, even to the same leader (KAFKA-15021: a replica set that shrank).
+    The partition epoch is always incremented.
     """
 
     VERSION: ClassVar[int] = 1
@@ -156,7 +156,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class RemoveTopic:
-    """A topic is gone, with its partitions and its settings."""
+    """A topic was deleted, with its partitions and settings."""
 
     VERSION: ClassVar[int] = 0
     topic_id: bytes
@@ -164,7 +164,7 @@ class RemoveTopic:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecord:
-    """A setting of a resource; a value of None takes it away.
+    """A setting of a resource; a value of None removes it.
 
     Attributes:
         resource_type: as in DescribeConfigs: 2 topic, 4 broker, 16 client metrics, 32 group.
@@ -180,7 +180,7 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdsRecord:
-    """Producer ids below `next_producer_id` were handed to brokers."""
+    """Producer ids below `next_producer_id` were allocated to brokers."""
 
     VERSION: ClassVar[int] = 0
     node_id: int
@@ -190,7 +190,7 @@ class ProducerIdsRecord:
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaRecord:
-    """A quota of an entity; a value of None takes it away.
+    """A quota of an entity; a value of None removes it.
 
     Attributes:
         entity: pairs of type ("user", "client-id", "ip") and name, sorted; a name of None is the default
@@ -205,7 +205,7 @@ class ClientQuotaRecord:
 
 @dataclass(frozen=True, slots=True)
 class ScramRecord:
-    """What is needed to check a user's password, without the password (RFC 5802)."""
+    """A user's SCRAM credential, from which the password cannot be recovered (RFC 5802)."""
 
     VERSION: ClassVar[int] = 0
     user: str
@@ -218,7 +218,7 @@ class ScramRecord:
 
 @dataclass(frozen=True, slots=True)
 class RemoveScram:
-    """A user's credential of one mechanism is gone."""
+    """A user's credential of one mechanism was deleted."""
 
     VERSION: ClassVar[int] = 0
     user: str
@@ -227,7 +227,7 @@ class RemoveScram:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRecord:
-    """A feature's finalized level; 0 takes it away."""
+    """A feature's finalized level; 0 removes the feature."""
 
     VERSION: ClassVar[int] = 0
     name: str
@@ -273,7 +273,7 @@ _SINCE = {record: {one.name: one.metadata.get("since", 0) for one in fields(reco
 
 
 def encode_record(record: Record) -> bytes:
-    """A record as it stands in the log."""
+    """The value of a record in the log."""
     kind = type(record)
     named = {name: getattr(record, name) for name in _FIELDS[kind]}
     return bytes(msgpack.packb({"kind": _KIND_OF[kind], "version": kind.VERSION, **named}))
@@ -283,20 +283,19 @@ def decode_record(data: bytes | memoryview) -> Record:
     """The inverse of `encode_record`.
 
     Raises:
-        UnreadableRecord: on an unknown kind or version, missing or additional fields, or bytes that are no
-        map.
+        UnreadableRecord: unknown kind or version, missing or additional fields, or not a msgpack map.
     """
     try:
-        told = msgpack.unpackb(data, use_list=False, strict_map_key=True)
+        plain = msgpack.unpackb(data, use_list=False, strict_map_key=True)
     except (ValueError, msgpack.UnpackException) as error:
         raise UnreadableRecord(f"metadata record of {len(data)} bytes is not msgpack: {error}") from None
-    if not isinstance(told, dict):
-        raise UnreadableRecord(f"metadata record is no map but {told!r}")
-    return _built(told)
+    if not isinstance(plain, dict):
+        raise UnreadableRecord(f"metadata record is not a map: {plain!r}")
+    return _record_from(plain)
 
 
-def _built(told: dict[str, Any]) -> Record:
-    kind, version = told.pop("kind", None), told.pop("version", None)
+def _record_from(plain: dict[str, Any]) -> Record:
+    kind, version = plain.pop("kind", None), plain.pop("version", None)
     record = _KINDS.get(kind) if isinstance(kind, str) else None
     if record is None:
         raise UnreadableRecord(f"metadata record of unknown kind {kind!r}: written by a newer minikafka?")
@@ -304,6 +303,6 @@ def _built(told: dict[str, Any]) -> Record:
         raise UnreadableRecord(
             f"metadata record {kind!r} has version {version!r}, this minikafka reads {record.VERSION} and older"
         )
-    if told.keys() != {name for name, since in _SINCE[record].items() if since <= version}:
-        raise UnreadableRecord(f"metadata record {kind!r} has the fields {sorted(told)}")
-    return record(**told)
+    if plain.keys() != {name for name, since in _SINCE[record].items() if since <= version}:
+        raise UnreadableRecord(f"metadata record {kind!r} has the fields {sorted(plain)}")
+    return record(**plain)

@@ -1,7 +1,7 @@
-"""An image as records, and records as the bytes of a snapshot file.
+"""Encodes an image as the content of a snapshot file, and decodes it to records. Pure.
 
-A snapshot is one file (`snapshot_files.py`): a line that names the format, then the records of the image, each with
-its length, then a CRC-32C of all that precedes it. It stands for every record below its offset.
+A snapshot is one file (`snapshot_files.py`): a line with the format's name, the records of the image, each preceded by
+its length, and a CRC-32C of everything before. It replaces every record below its offset.
 """
 
 import struct
@@ -28,7 +28,7 @@ __all__ = ["decode_snapshot", "encode_snapshot", "records_of"]
 
 
 def records_of(image: Image) -> Iterator[Record]:
-    """Records that make this image out of an empty one, in an order of their own that never varies."""
+    """Records that produce this image from an empty one, in a deterministic order."""
     if image.cluster_id:
         yield ClusterRecord(image.cluster_id, image.last_broker_epoch)
     for name, level in sorted(image.features.items()):
@@ -49,7 +49,7 @@ def records_of(image: Image) -> Iterator[Record]:
 
 
 def _topics(image: Image) -> Iterator[Record]:
-    """In order of creation, which Metadata of all topics shows."""
+    """In order of creation, which is visible in the response to Metadata for all topics."""
     for topic in image.topics.values():
         yield TopicRecord(topic.id, topic.name)
         for index, state in enumerate(topic.partitions):
@@ -85,7 +85,7 @@ def decode_snapshot(data: bytes) -> list[Record]:
     """The records of a snapshot file.
 
     Raises:
-        UnreadableRecord: when the file is not whole or of a format that this minikafka does not know.
+        UnreadableRecord: the file is damaged or its format is unknown.
     """
     end = len(data) - _LENGTH.size
     if not data.startswith(_MAGIC):

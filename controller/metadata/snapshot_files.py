@@ -1,6 +1,6 @@
-"""The snapshots beside the metadata log's segments: the newest two `<offset>-<epoch>.checkpoint`.
+"""Snapshot files in the metadata log's directory: reads, writes and deletes `<offset>-<epoch>.checkpoint`; keeps two.
 
-`snapshots.py` says what is in one.
+Their content is that of `snapshot_encoding.py`.
 """
 
 import re
@@ -12,11 +12,11 @@ __all__ = ["SnapshotFiles"]
 
 NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 KEPT = 2
-"""A follower may be fetching the last but one."""
+"""A follower may still be fetching the second newest."""
 
 
 class SnapshotFiles:
-    """Those of one directory, which is this process's own. Methods raise OSError."""
+    """The snapshot files of one directory, which is locked by this process. Methods raise OSError."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -26,15 +26,15 @@ class SnapshotFiles:
 
     @property
     def newest(self) -> SnapshotId | None:
-        """None where there is none yet."""
+        """None if there is no snapshot yet."""
         return self._kept[-1] if self._kept else None
 
     def read_newest(self) -> bytes | None:
-        """Its content, whole."""
+        """The content of the newest snapshot."""
         return self._disk.read_bytes(self._path(self._kept[-1])) if self._kept else None
 
     def read(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
-        """The size of a snapshot and some of its bytes; None where it is not kept."""
+        """The size of a snapshot and a part of its bytes; None if it was deleted."""
         if snapshot not in self._kept:
             return None
         file = self._disk.open(self._path(snapshot))
@@ -44,12 +44,12 @@ class SnapshotFiles:
             file.close()
 
     def install(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Keep what another node had, as the newest from now on."""
+        """Write a snapshot fetched from another node, which becomes the newest."""
         self._disk.write_atomically(self._path(snapshot), data)
         self._kept.append(snapshot)
 
     async def write(self, snapshot: SnapshotId, data: bytes) -> bool:
-        """Keep one of this node's own; whether it is the newest: one as new may have been installed meanwhile."""
+        """Write a snapshot of this node. Returns False if one at least as new was installed meanwhile."""
         await self._disk.run(self._disk.write_atomically, self._path(snapshot), data)
         if self.newest is not None and self.newest.offset >= snapshot.offset:
             if self.newest != snapshot:
@@ -59,7 +59,7 @@ class SnapshotFiles:
         return True
 
     def remove_old(self) -> None:
-        """All but the newest `KEPT`."""
+        """Delete all but the newest `KEPT`."""
         for old in self._kept[:-KEPT]:
             self._disk.remove(self._path(old))
         del self._kept[:-KEPT]

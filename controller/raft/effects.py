@@ -1,7 +1,7 @@
-"""What Raft wants done. Effects are carried out strictly in the order in which they were returned.
+"""The effects that Raft returns for its caller to carry out, strictly in the order in which they were returned.
 
-That order is the whole of the promise to the disk: nothing that stands behind a `Persist` or a `Sync` may be seen by
-anybody before that is on the device. Inputs may be given meanwhile; their effects queue up behind.
+The order is what makes votes and acknowledgements durable: no effect behind a `Persist` or a `Sync` may be visible to
+another node before that is on the device. Further inputs are allowed meanwhile; their effects queue up behind.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Request, Response
 
 Token: TypeAlias = object
-"""Whatever the driver wants to find a request again by."""
+"""An opaque object by which the driver finds a request again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Write the election state, and sync it. *Use:* a vote is on disk before anybody is told of it."""
+    """Write the election state, and sync it. *Use:* a vote is on disk before it is sent."""
 
     state: ElectionState
 
@@ -26,7 +26,7 @@ class Persist:
 class Sync:
     """Sync the log up to `end_offset`, then call `Raft.synced` with this effect.
 
-    Several that follow each other can be done by one sync; `synced` is then called with the last.
+    Consecutive ones may share one sync; `synced` is then called with the last.
     """
 
     end_offset: int
@@ -35,7 +35,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Send a request to a node; its answer goes to `Raft.answer`, its failure to `Raft.failed`, with `request`."""
+    """Send a request to a node; pass its response to `Raft.response`, its failure to `Raft.failed`, with `request`."""
 
     peer: int
     request: Request
@@ -43,7 +43,7 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendResponse:
-    """SendResponse the request that came in with `token`."""
+    """Send the response to the request that was passed in with `token`."""
 
     token: Token
     message: Response
@@ -51,17 +51,17 @@ class SendResponse:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All records before `high_watermark` will last: apply them. It only ever grows."""
+    """All records before `high_watermark` are committed: apply them. It never decreases."""
 
     high_watermark: int
 
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """This node leads the epoch, and its log already has the record that says so (LEADER_CHANGE).
+    """This node leads the epoch, and its log has the epoch's first record (LEADER_CHANGE).
 
-    What earlier leaders left is committed, and may be built upon, once the high watermark is beyond `end_offset`,
-    the offset behind that record.
+    The records of earlier leaders are committed once the high watermark reaches `end_offset`, the offset after that
+    record.
     """
 
     epoch: int
@@ -70,12 +70,12 @@ class Elected:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """This node led, and does not any more. What it appended and has not seen committed may last or not."""
+    """This node leads no longer. Its uncommitted records may be kept or lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Another node leads, and this one fetches from it."""
+    """Another node leads, and this node fetches from it."""
 
     leader_id: int
     epoch: int
@@ -83,8 +83,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A snapshot has taken the place of the log: forget all state and begin with `data`; everything before its offset
-    is committed."""
+    """A snapshot has replaced the log: replace all state by `data`; everything before its offset is committed."""
 
     snapshot: SnapshotId
     data: bytes

@@ -1,8 +1,8 @@
-"""What a node must never forget: the epoch that it has seen, and whom it voted for in it.
+"""The election state, which must survive a restart: the highest epoch seen, and the vote in it.
 
-It is kept beside the log in the file `quorum-state`, one line of JSON in the form that Kafka writes for a quorum of
-static voters (`QuorumStateData` v0). Of a version that is not known nothing may be assumed, least of all that there
-was no vote (KAFKA-15412).
+Stored beside the log in the file `quorum-state`, one line of JSON in the format that Kafka writes for a quorum of
+static voters (`QuorumStateData` v0). A file of an unknown version is refused: it must not be taken for "no vote yet"
+(KAFKA-15412).
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NOBODY = -1
-"""No leader is known; no vote was given."""
+"""No known leader, or no vote."""
 FILE_NAME = "quorum-state"
 FILE_VERSION = 0
 
@@ -21,12 +21,12 @@ class UnreadableElectionState(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """An epoch, and what this node did in it.
+    """An epoch, and this node's vote and leader in it.
 
     Attributes:
-        epoch: the greatest one seen; it never shrinks. 0: there has been no election.
-        voted_for: who got this node's vote in it. *Invariant:* once set, it stays for this epoch.
-        leader: who leads it. *Use:* a restart finds its leader again; a leader that is restarted knows that it was one.
+        epoch: the greatest one seen; it never decreases. 0: there has been no election.
+        voted_for: the candidate that got this node's vote. *Invariant:* once set, it stays for this epoch.
+        leader: the leader. *Use:* a restarted node knows its leader, and a restarted leader that it was one.
     """
 
     epoch: int = 0
@@ -49,10 +49,10 @@ def encode_election_state(state: ElectionState, voters: Sequence[int]) -> bytes:
 
 
 def decode_election_state(data: bytes) -> ElectionState:
-    """What the file says. No file at all is `ElectionState()`, which only the caller can know.
+    """Decode the file. The caller handles a missing file, which stands for `ElectionState()`.
 
     Raises:
-        UnreadableElectionState: for anything but a whole file of the known version.
+        UnreadableElectionState: the file is damaged or of another version.
     """
     try:
         fields = json.loads(data)
@@ -61,10 +61,10 @@ def decode_election_state(data: bytes) -> ElectionState:
     version = fields.get("data_version") if isinstance(fields, dict) else None
     if version != FILE_VERSION or isinstance(version, bool):
         raise UnreadableElectionState(
-            f"{FILE_NAME} has version {version!r}, known is {FILE_VERSION}: was it written by a newer minikafka?"
+            f"{FILE_NAME} has version {version!r}, supported is {FILE_VERSION}: was it written by a newer minikafka?"
         )
     numbers = [fields.get(name) for name in ("leaderEpoch", "votedId", "leaderId")]
     epoch, voted_for, leader = (number if type(number) is int else -2 for number in numbers)
     if epoch < 0 or voted_for < NOBODY or leader < NOBODY:
-        raise UnreadableElectionState(f"{FILE_NAME} says what cannot be: {numbers!r}")
+        raise UnreadableElectionState(f"{FILE_NAME} has invalid values: epoch, vote, leader are {numbers!r}")
     return ElectionState(epoch, voted_for, leader)

@@ -1,8 +1,8 @@
-"""Elections: who stands, who grants, who wins.
+"""Elections: granting and counting votes, starting a candidacy, and the pause after a lost election.
 
-A node first asks whether it *would* be voted for (pre-vote, KIP-996; Ongaro's dissertation, 9.6). Only with a
-majority's yes does it begin a new epoch, so that a node that was cut off comes back in the epoch that it had, and
-deposes nobody.
+A node first asks the voters whether they *would* vote for it (pre-vote, KIP-996; Ongaro's dissertation, 9.6). Only if a
+majority would does it begin a new epoch. A node that was partitioned therefore comes back in its old epoch, and does
+not depose the leader.
 """
 
 from minikafka.controller.raft import raft_leader
@@ -13,11 +13,11 @@ from minikafka.controller.raft.role_states import Candidate, Follower, Leader, P
 
 
 def grants(member: Member, vote: Vote) -> bool:
-    """Whether this node votes for the candidate, or would."""
+    """Whether this node votes for the candidate, or would after a pre-vote."""
     if vote.epoch < member.epoch or not member.is_voter or vote.candidate not in member.others:
         return False
     if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):
-        return False  # It may lack what is committed (Raft, section 5.4.1).
+        return False  # Its log may lack committed records (Raft, section 5.4.1).
     if vote.pre_vote:
         return not _has_leader(member)
     return member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)
@@ -29,7 +29,7 @@ def _has_leader(member: Member) -> bool:
 
 
 def handle_vote(member: Member, vote: Vote) -> VoteResponse:
-    """Vote, and say so; the vote is persisted first. Whoever grants names no leader: it has lost faith in it."""
+    """Handle a vote request; a vote is persisted before the response. A response that grants names no leader."""
     granted = grants(member, vote)
     if granted and vote.pre_vote:
         _yield(member, vote)
@@ -39,10 +39,10 @@ def handle_vote(member: Member, vote: Vote) -> VoteResponse:
 
 
 def _yield(member: Member, vote: Vote) -> None:
-    """Let another stand first, lest two of a kind split the votes between them.
+    """Delay this node's own pre-vote for another voter's, so that the two do not split the votes.
 
-    Only for a moment, and once: it may fail. Of two that ask each other at the same time the one with the lower id, or
-    the better log, goes first. This is a courtesy, on which no promise rests.
+    Only briefly and only once, because the other may fail. Of two voters that ask each other at the same time, the one
+    with the better log goes first, or else the one with the lower id. An optimization: safety does not depend on it.
     """
     state = member.state
     if not isinstance(state, Unattached | Follower | Prospective) or state.has_yielded:
@@ -64,23 +64,23 @@ def _rank(vote: Vote) -> tuple[int, int, int]:
 
 
 def _election_backoff(member: Member) -> float:
-    """Of random length, so that those who got in each other's way do so no more."""
+    """The pause before the next attempt; random, so that two candidates do not collide again."""
     return member.settings.election_timeout * (0.25 + 0.5 * member.random.random())
 
 
-def count_response(member: Member, peer: int, vote: Vote, answer: VoteResponse) -> None:
-    """A voter's answer. One from an earlier round says nothing any more."""
+def count_response(member: Member, peer: int, vote: Vote, response: VoteResponse) -> None:
+    """Count a voter's response. A response from an earlier round is ignored."""
     state = member.state
     if not isinstance(state, Prospective | Candidate) or state.ballot is None or state.ballot.request is not vote:
         return
-    if answer.epoch != vote.epoch or peer not in member.others:
+    if response.epoch != vote.epoch or peer not in member.others:
         return
-    state.ballot.record(peer, granted=answer.granted)
+    state.ballot.record(peer, granted=response.granted)
     _conclude(member, state)
 
 
 def count_failure(member: Member, peer: int, vote: Vote) -> None:
-    """Who cannot be reached does not vote, so that a round need not be waited for that nobody can win any more."""
+    """Count an unreachable voter as a refusal, so that a round that cannot be won ends at once."""
     state = member.state
     if isinstance(state, Prospective | Candidate) and state.ballot is not None and state.ballot.request is vote:
         state.ballot.record(peer, granted=False)
@@ -88,27 +88,27 @@ def count_failure(member: Member, peer: int, vote: Vote) -> None:
 
 
 def _conclude(member: Member, state: Prospective | Candidate) -> None:
-    """Go on as soon as the ballot is decided, one way or the other."""
-    assert state.ballot is not None, "it was asked for"
+    """Proceed as soon as the ballot is won or lost."""
+    assert state.ballot is not None, "a ballot was started"
     if state.ballot.is_won(member.majority):
         if isinstance(state, Prospective):
-            stand(member)
+            start_election(member)
         else:
             raft_leader.begin(member, sorted(state.ballot.granted))
     elif state.ballot.is_lost(member.majority, len(member.voters)):
         _lose(member, state)
 
 
-def stand(member: Member) -> None:
+def start_election(member: Member) -> None:
     """Begin a new epoch as its candidate."""
     member.become_candidate()
     candidate = member.state
-    assert isinstance(candidate, Candidate), "it has just become one"
+    assert isinstance(candidate, Candidate), "become_candidate sets it"
     _conclude(member, candidate)
 
 
 def _lose(member: Member, state: Prospective | Candidate) -> None:
-    """Try again after a pause."""
+    """Try again after a pause: the election was lost."""
     again = member.now + _election_backoff(member)
     if isinstance(state, Prospective):
         state.deadline = min(state.deadline, again)
@@ -119,12 +119,12 @@ def _lose(member: Member, state: Prospective | Candidate) -> None:
 def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) -> None:
     """An election timeout has passed."""
     if isinstance(state, Prospective):
-        _ask_whether_to_stand(member, state)
+        _start_pre_vote(member, state)
     else:
         member.become_prospective(deadline=member.now)
 
 
-def _ask_whether_to_stand(member: Member, state: Prospective) -> None:
+def _start_pre_vote(member: Member, state: Prospective) -> None:
     if state.reported_leader != NOBODY:
         member.become_follower(state.reported_leader)
         return

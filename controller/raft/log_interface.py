@@ -1,6 +1,7 @@
-"""What Raft asks of the log: the seam to the disk. Nothing here waits; `effects.Sync` says what must be durable when.
+"""`RaftLog`, the interface between Raft and the log on disk. No method waits: `effects.Sync` requests durability.
 
-Offsets count records. Data is whole record batches of format v2, which Raft never looks into.
+Implemented by `controller/quorum/raft_log.py`. Offsets count records. Data is whole record batches of format v2, which
+Raft does not parse.
 """
 
 from typing import NamedTuple, Protocol
@@ -14,28 +15,27 @@ class EpochEnd(NamedTuple):
 
 
 class SnapshotId(NamedTuple):
-    """A snapshot stands for all records before `offset`, the last of which is of `epoch`."""
+    """A snapshot that replaces all records before `offset`, the last of which is of `epoch`."""
 
     offset: int
     epoch: int
 
 
 class RaftLog(Protocol):
-    """A log whose changes show at once and last once a Sync that follows them is done.
+    """A log whose changes are visible at once, and durable once a later Sync is done.
 
-    After a crash what had been synced is there, and of what came later any part that was done first.
+    After a crash the log has all synced changes, and any prefix of the later ones.
     """
 
     @property
     def start_offset(self) -> int:
-        """The first record's offset. *Invariant:* where it is not 0 a snapshot of exactly this offset is kept, or the
-        latest snapshot is of a later one and `start_epoch` is remembered."""
+        """The first record's offset. *Invariant:* if not 0, there is a snapshot of exactly this offset, or the latest
+        snapshot is of a later one and `start_epoch` is known."""
         ...
 
     @property
     def start_epoch(self) -> int:
-        """The epoch of the last record before `start_offset`, which is the snapshot's that begins the log; 0 if
-        `start_offset` is 0."""
+        """The epoch of the last record before `start_offset`, that of the snapshot; 0 if `start_offset` is 0."""
         ...
 
     @property
@@ -49,43 +49,43 @@ class RaftLog(Protocol):
         ...
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """The greatest epoch in the log that is not above `epoch`, and where it ends: at the next epoch's first record
-        or at the log's end. Where all are above: (`start_epoch`, `start_offset`)."""
+        """The greatest epoch in the log up to `epoch`, and its end: the next epoch's first record or the log end. If
+        all epochs are greater: (`start_epoch`, `start_offset`)."""
         ...
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from `offset` on, which is a batch's first: as many as fit, but at least one. Empty only at
-        the end. What is not synced is read as well."""
+        """Whole batches from `offset` on, which is a batch's base offset: as many as fit, at least one. Empty only at
+        the log end. Includes records that are not synced."""
         ...
 
     def append_as_leader(self, batches: bytes, epoch: int) -> int:
-        """Give the batches offsets and this epoch, append them, and return the new end."""
+        """Assign offsets and this epoch to the batches, append them, and return the new end offset."""
         ...
 
     def append_as_follower(self, batches: bytes) -> int:
-        """Append batches as the leader has them; returns the new end.
+        """Append the leader's batches unchanged; returns the new end offset.
 
         Raises:
-            ValueError: they do not begin at the end, or are damaged. The log has not changed.
+            ValueError: they do not start at the log end, or are damaged. The log has not changed.
         """
         ...
 
     def truncate_to(self, offset: int) -> None:
-        """Drop all records from `offset` on."""
+        """Remove all records from `offset` on."""
         ...
 
     def latest_snapshot(self) -> SnapshotId | None:
-        """The newest snapshot, which never reaches beyond what is committed."""
+        """The newest snapshot, which contains committed records only."""
         ...
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, size_max: int) -> tuple[int, bytes] | None:
-        """The snapshot's whole size and at most `size_max` of its bytes from `position` on; None if it is gone."""
+        """The snapshot's whole size and at most `size_max` of its bytes from `position` on; None if it was deleted."""
         ...
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Install a snapshot in place of everything: the log is empty and begins at the snapshot's offset.
+        """Install a snapshot that replaces the whole log: the log is then empty and starts at the snapshot's offset.
 
         A crash may leave the snapshot beside the old log: a log that ends before its latest snapshot, or has another
-        epoch there, must be opened as an empty one that begins at the snapshot.
+        epoch there, must be opened as an empty log that starts at the snapshot.
         """
         ...

@@ -1,6 +1,6 @@
-"""A node of the quorum, whatever its role: what all roles share, and the changes from one role to another.
+"""The state of a node that is the same in all roles, and the change from one role to another.
 
-Each `become_…` leaves the effects of the change itself; what the new role does first is due at once, see `Raft`.
+Each `become_…` adds the effects of the change itself. The first action of the new role is due at once: see `Raft`.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,18 +39,18 @@ from minikafka.controller.raft.role_transitions import check_transition
 
 
 class Inconsistent(Exception):
-    """What cannot happen in a quorum that keeps its promises: the node must stop (KAFKA-12460)."""
+    """A violated invariant of the quorum: the node must stop (KAFKA-12460)."""
 
 
 class Member:
     """
     Attributes:
         others: the other voters, in order.
-        majority: how many voters decide.
-        election: as the last Persist has it.
-        high_watermark: *Invariant:* it never shrinks, and is never beyond the log's end.
-        now: of the input at hand.
-        effects: of the input at hand.
+        majority: the number of voters that make a majority.
+        election: the election state, as in the last Persist.
+        high_watermark: *Invariant:* it never decreases, and is never beyond the log end.
+        now: the time of the current input.
+        effects: the effects of the current input.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class Member:
         snapshot = log.latest_snapshot()
         self.high_watermark = snapshot.offset if snapshot else log.start_offset
         if not self.voters or self.high_watermark > log.end_offset:
-            raise Inconsistent(f"no quorum of voters {self.voters} with a log up to {log.end_offset}: {snapshot}")
+            raise Inconsistent(f"invalid start of a quorum: voters {self.voters}, log end {log.end_offset}, {snapshot}")
         if election.epoch < log.last_epoch:
-            # The file was lost. That epoch had a leader, so that no vote in it can matter any more (as in Kafka).
+            # The file was lost. The epoch had a leader, so no vote in it can matter any more (as in Kafka).
             self.election = ElectionState(log.last_epoch)
         self.state: State = self._first_state()
 
     def _first_state(self) -> State:
         election = self.election
         if election.leader == self.node_id:
-            # It may have lost what it had not synced: it must not go on leading the same epoch.
+            # It may have lost records that were not synced: it must not lead the same epoch again.
             return Resigned(self._first_deadline())
         if election.leader in self.voters:
             return self._follower(election.leader)
@@ -125,13 +125,13 @@ class Member:
         self.effects.append(Sync(self.log.end_offset, self.epoch))
 
     def commit(self, high_watermark: int) -> None:
-        """Move the high watermark forwards; backwards it never goes."""
+        """Advance the high watermark; a lower one is ignored."""
         if high_watermark > self.high_watermark:
             self.high_watermark = high_watermark
             self.effects.append(Committed(high_watermark))
 
     def _persist(self, election: ElectionState) -> None:
-        """Two in a row become one: nobody can have seen what lies between."""
+        """Replace a Persist that directly precedes: no other effect depends on it."""
         self.election = election
         if self.effects and isinstance(self.effects[-1], Persist):
             self.effects.pop()
@@ -142,8 +142,8 @@ class Member:
         self.state = state
 
     def adopt(self, epoch: int) -> None:
-        """Somebody is in a higher epoch: so is this node now, and nobody leads or has its vote, as far as it knows."""
-        assert epoch > self.epoch, "an epoch never goes backwards"
+        """Move to a higher epoch, without a leader or a vote in it."""
+        assert epoch > self.epoch, "epochs never decrease"
         former = self.state
         if isinstance(former, Leader):
             self.effects.append(Deposed())
@@ -153,7 +153,7 @@ class Member:
             self._release_fetches(former)
 
     def vote_for(self, candidate: int) -> None:
-        """Give the one vote of this epoch, and leave the candidate the time to win. It may ask twice."""
+        """Vote for a candidate, which may ask twice, and leave it an election timeout to win."""
         assert self.election.voted_for in (NOBODY, candidate), "one vote in an epoch"
         if self.election.voted_for == NOBODY:
             self._persist(replace(self.election, voted_for=candidate))
@@ -172,22 +172,22 @@ class Member:
         return Follower(leader, fetch_timeout, fetch_deadline=self.now + fetch_timeout, next_request_at=self.now)
 
     def become_unattached(self) -> None:
-        """An observer looks for a leader."""
+        """Look for a leader, as an observer."""
         self._become(Unattached(self.now))
 
     def become_prospective(self, *, deadline: float, lost_leader: int = NOBODY) -> None:
-        """SendRequest from `deadline` on whether an election is wanted."""
+        """Start pre-votes at `deadline`."""
         self._become(Prospective(deadline, lost_leader))
 
     def become_candidate(self) -> None:
-        """Begin an epoch with a vote for oneself."""
+        """Begin an epoch with a vote for this node."""
         self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id))
         ballot = self.ballot(pre_vote=False)
         self._become(Candidate(self.election_deadline(), ballot))
         self.ask_for_votes(ballot)
 
     def ballot(self, *, pre_vote: bool) -> Ballot:
-        """A question to all voters, which this node answers with yes."""
+        """A round of vote requests, with this node's own vote granted."""
         vote = Vote(self.epoch, self.node_id, self.log.last_epoch, self.log.end_offset, pre_vote)
         return Ballot(vote, {self.node_id})
 
@@ -196,7 +196,7 @@ class Member:
             self.send(voter, ballot.request)
 
     def become_leader(self, granting: Sequence[int]) -> None:
-        """Persist it, append the epoch's first record, and sync that."""
+        """Persist the leader and append the epoch's first record; `raft_leader.begin` syncs it."""
         start = self.log.end_offset
         self._persist(replace(self.election, leader=self.node_id))
         voters = {voter: ReplicaProgress(contact=self.now) for voter in self.others}
@@ -209,7 +209,7 @@ class Member:
         self.effects.append(Elected(self.epoch, end))
 
     def become_resigned(self) -> None:
-        """Stop leading. It will not stand at once: others should get their chance."""
+        """Stop leading. Its next election is delayed, so that another voter can be elected."""
         leader = self.state
         assert isinstance(leader, Leader), "only a leader can resign"
         self._become(Resigned(self.now + 2 * self.settings.election_timeout * (1 + self.random.random())))
@@ -217,6 +217,6 @@ class Member:
         self._release_fetches(leader)
 
     def _release_fetches(self, leader: Leader) -> None:
-        """Nobody need wait for news from somebody who does not lead."""
+        """Answer the waiting Fetches: this node leads no longer."""
         for waiting in leader.parked.values():
             self.respond(waiting.token, FetchResponse(self.epoch, self.leader_id))

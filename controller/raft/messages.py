@@ -1,7 +1,7 @@
-"""What the nodes of a quorum say to each other: four requests, and their answers (KIP-595, KIP-630, KIP-996).
+"""The messages between the nodes of a quorum: four requests and their responses (KIP-595, KIP-630, KIP-996).
 
-Each answer tells the epoch that its sender is in and the leader of it, as far as the sender knows: so whoever asks the
-wrong node learns where to go. An answer was given *as the leader* if it names its own sender for the request's epoch.
+Each response has the sender's epoch and its leader, if known, so that a request to the wrong node finds the leader. A
+response was sent *as the leader* if it names its own sender as the leader of the request's epoch.
 
 `to_map` and `from_map` are the form for msgpack: a map of plain values with `kind` and `version`.
 """
@@ -18,12 +18,12 @@ INT64_MAX = (1 << 63) - 1
 
 
 class BadMessage(ValueError):
-    """Somebody sent what no minikafka of this version sends: the connection should be closed."""
+    """A message that no minikafka of this version sends: the connection should be closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`epoch` is the one that the sender is in (or asks a vote for)."""
+    """`epoch` is the sender's epoch, or the one of the requested vote."""
 
     KIND: ClassVar[str] = ""
     epoch: int
@@ -38,23 +38,23 @@ class Message:
 
     @classmethod
     def from_map(cls, plain: dict[str, Any]) -> Self:
-        """The message that `to_map` made this of; see `message_from_map`, which finds the class."""
+        """The inverse of `to_map`; `request_from_map` and `response_from_map` find the class."""
         checks = _CHECKS_OF[cls.KIND]
         if plain.get("kind") != cls.KIND or plain.get("version") != VERSION:
             raise BadMessage(f"kind {plain.get('kind')!r} version {plain.get('version')!r} is not {cls.KIND} {VERSION}")
         if len(plain) != len(checks) + 2:
-            raise BadMessage(f"a {cls.KIND} with {len(plain) - 2} fields, where {len(checks)} belong")
+            raise BadMessage(f"{cls.KIND} with {len(plain) - 2} fields, expected {len(checks)}")
         try:
             return cls(**{name: check(name, plain[name]) for name, check in checks.items()})
         except KeyError as error:
-            raise BadMessage(f"a {cls.KIND} without {error}") from None
+            raise BadMessage(f"{cls.KIND} without {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Vote(Message):
-    """Will you vote for `candidate` in `epoch`? Or, as `pre_vote`: would you, if I began an epoch after this one?
+    """Requests a vote for `candidate` in `epoch`. As `pre_vote`: asks whether it would be granted in a later epoch.
 
-    `last_epoch` and `last_offset` are the candidate's log's last record's epoch, and its end offset.
+    `last_epoch` and `last_offset` are the epoch of the last record in the candidate's log, and the log's end offset.
     """
 
     KIND: ClassVar[str] = "vote"
@@ -75,7 +75,7 @@ class VoteResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class BeginEpoch(Message):
-    """`leader` leads `epoch`: fetch from it. Said until a voter fetches."""
+    """`leader` leads `epoch`: fetch from it. Repeated until the voter fetches."""
 
     KIND: ClassVar[str] = "begin-epoch"
     leader: int
@@ -83,7 +83,7 @@ class BeginEpoch(Message):
 
 @dataclass(frozen=True, slots=True)
 class BeginEpochResponse(Message):
-    """Heard."""
+    """Acknowledges a BeginEpoch."""
 
     KIND: ClassVar[str] = "begin-epoch-answer"
     leader: int
@@ -91,10 +91,10 @@ class BeginEpochResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(Message):
-    """Send records from `fetch_offset` on; the last one that `replica` has is of `last_fetched_epoch`.
+    """Requests records from `fetch_offset` on; the last record of `replica` is of `last_fetched_epoch`.
 
-    It says as well that `replica` has synced everything before `fetch_offset` and knows `high_watermark`: an answer
-    may wait up to `max_wait_ms` until there is more to tell than that.
+    Also acknowledges that `replica` has synced everything before `fetch_offset`, and knows `high_watermark`: the
+    response may wait up to `max_wait_ms` for newer records or a higher high watermark.
     """
 
     KIND: ClassVar[str] = "fetch"
@@ -108,13 +108,13 @@ class Fetch(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse(Message):
-    """Records, or else what to do first.
+    """Records; or a divergence, or a snapshot to fetch first.
 
     Attributes:
-        records: whole batches from the offset on that was asked for.
+        records: whole batches from the fetch offset on.
         high_watermark: the leader's.
-        diverging: the logs part: the leader's greatest epoch not above the last fetched one, and where that ends there.
-        snapshot: what was asked for is no longer in the log, but in this snapshot (offset, epoch).
+        diverging: the logs diverge: the leader's greatest epoch up to the last fetched one, and its end offset there.
+        snapshot: the fetch offset is no longer in the log, but covered by this snapshot (offset, epoch).
         log_start: the leader's log start offset.
     """
 
@@ -129,7 +129,7 @@ class FetchResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshot(Message):
-    """Send the snapshot's bytes from `position` on."""
+    """Requests the snapshot's bytes from `position` on."""
 
     KIND: ClassVar[str] = "fetch-snapshot"
     replica: int
@@ -140,7 +140,7 @@ class FetchSnapshot(Message):
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotResponse(Message):
-    """A part of the snapshot; `size` is that of the whole, -1 if it is no longer there."""
+    """A part of the snapshot; `size` is that of the whole, -1 if the snapshot is deleted."""
 
     KIND: ClassVar[str] = "fetch-snapshot-answer"
     leader: int
@@ -161,18 +161,18 @@ RESPONSE_OF: dict[type[Request], type[Response]] = dict(zip(REQUESTS.values(), R
 
 
 def request_from_map(plain: object) -> Request:
-    """A request out of what msgpack gave. Raises BadMessage for anything else."""
+    """Decode a request from the value that msgpack returned. Raises BadMessage."""
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(plain, dict) or not isinstance(kind, str) or kind not in REQUESTS:
-        raise BadMessage(f"no request of the quorum: kind {kind!r}")
+        raise BadMessage(f"not a Raft request: kind {kind!r}")
     return REQUESTS[kind].from_map(plain)
 
 
 def response_from_map(plain: object) -> Response:
-    """An answer out of what msgpack gave. Raises BadMessage for anything else."""
+    """Decode a response from the value that msgpack returned. Raises BadMessage."""
     kind = plain.get("kind") if isinstance(plain, dict) else None
     if not isinstance(plain, dict) or not isinstance(kind, str) or kind not in RESPONSES:
-        raise BadMessage(f"no answer of the quorum: kind {kind!r}")
+        raise BadMessage(f"not a Raft response: kind {kind!r}")
     return RESPONSES[kind].from_map(plain)
 
 
@@ -243,7 +243,7 @@ _CHECKS: dict[str, Check] = {
     "size": _number(-1, INT64_MAX),
     "data": _data,
 }
-"""Fields of the same name hold the same in every message, but `FetchResponse.snapshot` may be None."""
+"""Fields of the same name have the same type in every message, except that `FetchResponse.snapshot` may be None."""
 
 
 def _checks_of(kind: type[Message]) -> dict[str, Check]:

@@ -1,7 +1,7 @@
-"""`Raft`: one node of the quorum, without clock, disk or network. Every input returns effects.
+"""`Raft`: one node of the quorum, as a state machine without clock, disk or network. Every input returns effects.
 
-An input is taken up by the rules of the role that the node is in (`electing.py`, `following.py`, `leading.py`); then
-whatever has become due is done, be it that time has passed or that the node has just changed its role.
+An input is handled by the rules of the node's role (`elections.py`, `raft_follower.py`, `raft_leader.py`); then
+everything that is due is done, because time has passed or because the role has changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from minikafka.controller.raft.role_transitions import Role
 __all__ = ["Inconsistent", "NotLeader", "Raft", "Replica"]
 
 STEPS_MAX = 8
-"""A node alone comes from nothing to leading in one input, by way of four roles; more steps are a bug."""
+"""A single voter goes through four roles to leading in one input; more steps are a bug."""
 
 
 class NotLeader(Exception):
@@ -43,11 +43,11 @@ class NotLeader(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What the leader knows of a node that follows it, or of itself (DescribeQuorum).
+    """The leader's view of a replica, or of itself (DescribeQuorum).
 
     Attributes:
         end_offset: it has synced everything before; -1: it has not fetched yet.
-        last_fetch_time, last_caught_up_time: by the clock that inputs bear; None: never.
+        last_fetch_time, last_caught_up_time: by the clock of the inputs; None: never.
     """
 
     id: int
@@ -58,22 +58,22 @@ class Replica:
 
 
 class Raft:
-    """A voter, or an observer: a node that follows and does not vote.
+    """A voter, or an observer, which follows without a vote.
 
     Times are seconds of one monotonic clock. Call `tick` when `deadline` has passed, at first at once.
 
     Args:
         node_id: this node's.
-        voters: all voters' ids, this node's among them if it is one.
+        voters: the ids of all voters, including this node if it is one.
         log: see `RaftLog`.
-        election: as it was persisted last; `ElectionState()` on a first start.
-        random: election timeouts are drawn from it.
-        wall_clock_ms: for the timestamp of the record that a new leader appends.
+        election: the persisted election state; `ElectionState()` on the first start.
+        random: the source of randomized timeouts.
+        wall_clock_ms: the timestamp of the record that a new leader appends.
 
     Raises from every input:
         Inconsistent: the node must stop.
-        BadMessage: (from `request` and `answer`) the sender talks nonsense; nothing has changed.
-        Whatever the log raises: the node must stop.
+        BadMessage: (from `request` and `response`) an invalid message; nothing has changed.
+        Any exception of the log: the node must stop.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Raft:
 
     @property
     def leader_id(self) -> int:
-        """This node itself, or whom it follows; -1 if it knows of none."""
+        """This node itself, or the node that it follows; -1 if unknown."""
         return self._member.leader_id
 
     @property
@@ -122,7 +122,7 @@ class Raft:
 
     @property
     def high_watermark(self) -> int:
-        """Everything before is committed. After a restart it begins at the latest snapshot's offset."""
+        """Everything before it is committed. After a restart it starts at the latest snapshot's offset."""
         return self._member.high_watermark
 
     @property
@@ -131,7 +131,7 @@ class Raft:
         return self._member.state.deadline
 
     def replicas(self) -> list[Replica]:
-        """All voters and observers as the leader knows them, by id; empty on other nodes."""
+        """The leader's view of all voters and observers, by id; empty on other nodes."""
         leader = self._member.state
         if not isinstance(leader, Leader):
             return []
@@ -142,12 +142,12 @@ class Raft:
         return sorted([itself, *voters, *observers], key=lambda replica: replica.id)
 
     def tick(self, now: float) -> Effects:
-        """Time has passed. Early and repeated calls do no harm."""
+        """Time has passed. Early and repeated calls are harmless."""
         self._begin(now)
         return self._finish()
 
     def request(self, now: float, sender: int, message: Request, token: Token) -> Effects:
-        """A request came from node `sender`. Exactly one SendResponse with this token follows, now or later."""
+        """A request arrived from node `sender`. Exactly one SendResponse with this token follows, now or later."""
         self._check_request(sender, message)
         member = self._begin(now)
         if message.epoch > member.epoch:
@@ -165,9 +165,9 @@ class Raft:
         return self._finish()
 
     def response(self, now: float, peer: int, request: Request, message: Response) -> Effects:
-        """`peer` answered `request`, the very object that an SendRequest bore."""
+        """The response of `peer` to `request`, the same object as in the SendRequest."""
         if not isinstance(message, RESPONSE_OF[type(request)]):
-            raise BadMessage(f"node {peer} answers a {request.KIND} with a {message.KIND}")
+            raise BadMessage(f"node {peer} responded to {request.KIND} with {message.KIND}")
         self._check_leader(message.leader)
         member = self._begin(now)
         if message.epoch > member.epoch:
@@ -181,7 +181,7 @@ class Raft:
         return self._finish()
 
     def failed(self, now: float, peer: int, request: Request) -> Effects:
-        """`request` will get no answer: there was no connection, or it broke, or it took too long."""
+        """`request` will get no response: there was no connection, or it broke, or it timed out."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.in_flight is request:
             raft_follower.failed(self._member, state)
@@ -192,17 +192,17 @@ class Raft:
         return self._finish()
 
     def unreachable(self, now: float, peer: int) -> Effects:
-        """`peer` closed a connection or refused one: it is probably gone. Who follows it need not wait for long."""
+        """`peer` closed or refused a connection, so it has probably failed: a follower of it suspects its leader."""
         state = self._begin(now).state
         if isinstance(state, Follower) and state.leader_id == peer:
             raft_follower.suspect(self._member, state)
         return self._finish()
 
     def append(self, now: float, batches: bytes) -> Effects:
-        """Append batches to the log of the leader; `log.end_offset` is where they end.
+        """Append batches as the leader; they end at `log.end_offset`.
 
         Raises:
-            NotLeader: this node is none. Nothing has changed.
+            NotLeader: this node is not the leader. Nothing has changed.
         """
         leader = self._member.state
         if not isinstance(leader, Leader):
@@ -211,14 +211,14 @@ class Raft:
         return self._finish()
 
     def synced(self, now: float, sync: Sync) -> Effects:
-        """A Sync effect is done. To be told on every node, at once."""
+        """A Sync effect is done. Call it on every node, without delay."""
         member = self._begin(now)
         if isinstance(member.state, Leader):
             raft_leader.synced(member, member.state, sync)
         return self._finish()
 
     def resign(self, now: float) -> Effects:
-        """Give up leading, so that others need not wait: before a clean shutdown. Does nothing on other nodes."""
+        """Give up leadership, before a clean shutdown. No effect on other nodes."""
         member = self._begin(now)
         if isinstance(member.state, Leader):
             member.become_resigned()
@@ -230,13 +230,13 @@ class Raft:
         return self._member
 
     def _finish(self) -> Effects:
-        """Do what is due, and hand over all effects."""
+        """Do everything that is due, and return all effects."""
         member = self._member
         steps = 0
         while member.state.deadline <= member.now:
             self._do_what_is_due()
             steps += 1
-            assert steps < STEPS_MAX, f"a node in role {self.role.value} finds no rest"
+            assert steps < STEPS_MAX, f"endless role changes in role {self.role.value}"
         return member.effects
 
     def _do_what_is_due(self) -> None:
@@ -251,7 +251,7 @@ class Raft:
             elections.due(member, state)
 
     def _learn(self, leader: int, *, firsthand: bool) -> None:
-        """Somebody names the leader of this epoch."""
+        """A message names the leader of this epoch; `firsthand` if the leader itself sent it."""
         member, state = self._member, self._member.state
         if leader in (NOBODY, member.node_id):
             return
@@ -285,18 +285,19 @@ class Raft:
             raft_follower.retry_find_leader(self._member, state)
 
     def _check_request(self, sender: int, message: Request) -> None:
-        """Nobody may speak for another, nor ask votes or lead without being a voter."""
+        """A node may only send messages of its own; only voters may request votes or lead."""
         if isinstance(message, Fetch | FetchSnapshot):
             speaker = message.replica
         else:
             speaker = message.candidate if isinstance(message, Vote) else message.leader
             self._check_leader(speaker)
         if speaker != sender or sender == self._member.node_id:
-            raise BadMessage(f"node {sender} sends a {message.KIND} of node {speaker} to node {self._member.node_id}")
+            raise BadMessage(f"node {sender} sent a {message.KIND} of node {speaker} to node {self._member.node_id}")
 
     def _check_leader(self, node_id: int) -> None:
         if node_id != NOBODY and node_id not in self._member.voters:
-            raise BadMessage(f"node {node_id} is none of the voters {self._member.voters}: do all nodes name the same?")
+            voters = self._member.voters
+            raise BadMessage(f"node {node_id} is not one of the voters {voters}: all nodes must have the same voters")
 
 
 def _replica(node_id: int, progress: ReplicaProgress, *, is_voter: bool) -> Replica:

@@ -1,6 +1,6 @@
-"""What a follower does: it fetches, cuts off what the leader does not have, appends, syncs, and fetches again.
+"""The rules of a follower: fetching, truncating a divergent log end, appending, syncing, installing snapshots.
 
-An observer that knows no leader asks voters at random; who does not lead tells it who does.
+An observer without a known leader asks voters at random, whose responses name the leader.
 """
 
 from minikafka.controller.raft.effects import Installed
@@ -11,11 +11,11 @@ from minikafka.controller.raft.messages import Fetch, FetchResponse, FetchSnapsh
 from minikafka.controller.raft.role_states import Download, Follower, Unattached
 
 SUSPECTED_LEADER_FRACTION = 0.25
-"""The part of an election timeout within which a voter stands whose leader is probably gone."""
+"""The fraction of an election timeout within which a voter with a suspected leader starts a pre-vote."""
 
 
 def due(member: Member, follower: Follower) -> None:
-    """Fetch, or lose fetch_timeout with the leader."""
+    """Fetch, or give up on the leader after the fetch timeout."""
     if member.now < follower.fetch_deadline:
         _fetch(member, follower)
     elif member.is_voter:
@@ -25,7 +25,7 @@ def due(member: Member, follower: Follower) -> None:
 
 
 def _fetch(member: Member, follower: Follower) -> None:
-    """Send the next request. One that is still under way is given up."""
+    """Send the next request. One that is still in flight is given up."""
     settings = member.settings
     download = follower.download
     request: Fetch | FetchSnapshot
@@ -54,7 +54,7 @@ def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
 
 
 def suspect(member: Member, follower: Follower) -> None:
-    """The leader is probably gone: do not wait for the whole fetch timeout. One answer of its clears it."""
+    """The leader has probably failed: shorten the fetch timeout. A response from it clears the suspicion."""
     if not follower.leader_suspected:
         follower.leader_suspected = True
         soon = member.now + member.settings.election_timeout * SUSPECTED_LEADER_FRACTION * member.random.random()
@@ -62,72 +62,72 @@ def suspect(member: Member, follower: Follower) -> None:
 
 
 def failed(member: Member, follower: Follower) -> None:
-    """The request under way got no answer, or none of use."""
+    """The request in flight got no response, or none of use."""
     follower.in_flight = None
     follower.next_request_at = member.now + member.settings.retry_backoff
 
 
-def handle_response(member: Member, follower: Follower, answer: FetchResponse | FetchSnapshotResponse) -> None:
-    """The answer to the request under way."""
-    if answer.epoch != member.epoch or answer.leader != follower.leader_id:
+def handle_response(member: Member, follower: Follower, response: FetchResponse | FetchSnapshotResponse) -> None:
+    """Handle the response to the request in flight."""
+    if response.epoch != member.epoch or response.leader != follower.leader_id:
         failed(member, follower)
-        if answer.epoch == member.epoch and answer.leader == NOBODY:
+        if response.epoch == member.epoch and response.leader == NOBODY:
             suspect(member, follower)  # It has resigned.
         return
     follower.in_flight = None
     follower.next_request_at = member.now
     follower.leader_responded, follower.leader_suspected = True, False
     follower.fetch_deadline = member.now + follower.fetch_timeout
-    if isinstance(answer, FetchSnapshotResponse):
-        is_of_use = _take_part(member, follower, answer)
+    if isinstance(response, FetchSnapshotResponse):
+        is_of_use = _handle_snapshot_part(member, follower, response)
     else:
-        is_of_use = _take(member, follower, answer)
+        is_of_use = _handle_fetched(member, follower, response)
     if not is_of_use:
         failed(member, follower)
 
 
-def _take(member: Member, follower: Follower, answer: FetchResponse) -> bool:
-    """Whether there was something right in it. The leader's high watermark counts only where the logs agree
+def _handle_fetched(member: Member, follower: Follower, response: FetchResponse) -> bool:
+    """Apply the response; returns whether it was of use. The leader's high watermark counts only if the logs agree
     (KAFKA-14704)."""
-    if answer.diverging is not None:
-        return _truncate(member, answer.diverging)
-    if answer.snapshot is not None:
-        follower.download = Download(answer.snapshot)
+    if response.diverging is not None:
+        return _truncate(member, response.diverging)
+    if response.snapshot is not None:
+        follower.download = Download(response.snapshot)
         return True
-    if answer.records:
+    if response.records:
         try:
-            member.log.append_as_follower(answer.records)
+            member.log.append_as_follower(response.records)
         except ValueError:
             return False
         member.sync()
-    member.commit(min(answer.high_watermark, member.log.end_offset))
+    member.commit(min(response.high_watermark, member.log.end_offset))
     return True
 
 
 def _truncate(member: Member, theirs: EpochEnd) -> bool:
-    """Cut back to the last point at which both logs may still agree; the next Fetch tells whether they do."""
+    """Truncate to the last offset up to which both logs may agree; the next Fetch shows whether they do."""
     ours = member.log.end_offset_for(theirs.epoch)
     offset = min(ours.end_offset, theirs.end_offset) if ours.epoch == theirs.epoch else ours.end_offset
     if offset >= member.log.end_offset:
         return False
     if offset < member.high_watermark:
         raise Inconsistent(
-            f"the leader of epoch {member.epoch} would have this node truncate its log to {offset}, but everything"
-            f" before {member.high_watermark} is committed (KAFKA-12460)"
+            f"the leader of epoch {member.epoch} requires truncation of the log to {offset}, below the high watermark"
+            f" {member.high_watermark} (KAFKA-12460)"
         )
     member.log.truncate_to(offset)
     return True
 
 
-def _take_part(member: Member, follower: Follower, part: FetchSnapshotResponse) -> bool:
-    """Whether the download may go on; the whole snapshot is installed at once."""
+def _handle_snapshot_part(member: Member, follower: Follower, part: FetchSnapshotResponse) -> bool:
+    """Add a part of the snapshot, and install it once complete; returns whether the part was of use."""
     download = follower.download
-    assert download is not None, "a part was asked for"
+    assert download is not None, "a part was requested"
     if part.size < 0 or part.snapshot != download.snapshot:
         follower.download = None
         return True
     if part.size > member.settings.snapshot_size_max:
-        raise Inconsistent(f"a snapshot of {part.size} bytes: at most {member.settings.snapshot_size_max} are taken")
+        raise Inconsistent(f"a snapshot of {part.size} bytes exceeds the limit of {member.settings.snapshot_size_max}")
     is_next = part.position == len(download.data)
     is_new = bool(part.data) or part.size == 0
     if not is_next or not is_new or part.position + len(part.data) > part.size:
@@ -142,7 +142,7 @@ def _take_part(member: Member, follower: Follower, part: FetchSnapshotResponse) 
 def _install(member: Member, download: Download) -> None:
     snapshot, data = download.snapshot, bytes(download.data)
     if snapshot.offset < member.high_watermark:
-        raise Inconsistent(f"{snapshot} would undo what is committed up to {member.high_watermark}")
+        raise Inconsistent(f"{snapshot} is below the high watermark {member.high_watermark}")
     member.log.start_at(snapshot, data)
     member.high_watermark = snapshot.offset
     member.sync()
@@ -150,13 +150,13 @@ def _install(member: Member, download: Download) -> None:
 
 
 def find_leader(member: Member, observer: Unattached) -> None:
-    """SendRequest a voter, at random, whether it knows who leads."""
+    """Ask a random voter for the leader."""
     observer.in_flight = _next_fetch(member, max_wait=0)
     observer.deadline = member.now + member.settings.request_timeout
     member.send(member.random.choice(member.others), observer.in_flight)
 
 
 def retry_find_leader(member: Member, observer: Unattached) -> None:
-    """The voter asked did not know, or did not answer."""
+    """The voter did not know the leader, or did not respond: try another after a pause."""
     observer.in_flight = None
     observer.deadline = member.now + member.settings.retry_backoff

@@ -1,6 +1,6 @@
-"""What a leader does: it appends, serves Fetches, moves the high watermark, and gives up when nobody follows it.
+"""The rules of a leader: appending, serving Fetches, advancing the high watermark, resigning without a majority.
 
-A Fetch is both question and acknowledgement: who asks for offset 10 has everything before it on its disk.
+A Fetch is also an acknowledgement: a replica that fetches offset 10 has everything before it on its disk.
 """
 
 from math import inf
@@ -18,24 +18,24 @@ def begin(member: Member, granting: list[int]) -> None:
     """Lead the epoch that this node was elected in."""
     member.become_leader(granting)
     leader = member.state
-    assert isinstance(leader, Leader), "it has just become one"
+    assert isinstance(leader, Leader), "become_leader sets it"
     _announce(member, leader)
     member.sync()
 
 
 def due(member: Member, leader: Leader) -> None:
-    """SendResponse whoever has waited long enough, tell voters who leads, or resign."""
+    """Answer Fetches that have waited long enough, send BeginEpoch, or resign (check-quorum)."""
     if member.now >= leader.resigns_at:
         member.become_resigned()
         return
     for waiting in [waiting for waiting in leader.parked.values() if member.now >= waiting.until]:
-        _answer_parked(member, leader, waiting)
+        _respond_to_parked(member, leader, waiting)
     if member.now >= leader.announces_at:
         _announce(member, leader)
 
 
 def _announce(member: Member, leader: Leader) -> None:
-    """Say BeginEpoch to the voters that do not fetch."""
+    """Send BeginEpoch to the voters that do not fetch."""
     interval = member.settings.fetch_timeout / ANNOUNCEMENTS_PER_FETCH_TIMEOUT
     for voter, progress in leader.voters.items():
         fetched_at = -inf if progress.fetched_at is None else progress.fetched_at
@@ -45,33 +45,33 @@ def _announce(member: Member, leader: Leader) -> None:
 
 
 def append(member: Member, leader: Leader, batches: bytes) -> None:
-    """Append, hand it to those who wait, then sync: the disks of all work at the same time (Ongaro, 10.2.1)."""
+    """Append, answer waiting Fetches, then sync: all replicas write to disk in parallel (Ongaro, 10.2.1)."""
     member.log.append_as_leader(batches, member.epoch)
     _answer_fetches_with_news(member, leader)
     member.sync()
 
 
 def synced(member: Member, leader: Leader, sync: Sync) -> None:
-    """The leader's own disk counts as one of the majority, and only for what is on it."""
+    """The log is synced up to an offset: the leader counts towards the majority up to there."""
     if sync.epoch == member.epoch and sync.end_offset > leader.synced_end:
         leader.synced_end = sync.end_offset
         _advance_high_watermark(member, leader)
 
 
 def handle_fetch(member: Member, leader: Leader, fetch: Fetch, token: Token) -> None:
-    """Serve a Fetch of this epoch: with records, with the way to where they are, or later."""
+    """Serve a Fetch of this epoch: with records, a divergence or a snapshot id, or later."""
     progress = _contact(member, leader, fetch.replica)
     _answer_superseded(member, leader, fetch.replica)
-    parting = find_divergence(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
-    if parting is not None:
-        # It has what this log has not: none of that counts as acknowledged (KAFKA-13141).
-        member.respond(token, _divergence_response(member, parting))
+    divergence = find_divergence(member.log, fetch.fetch_offset, fetch.last_fetched_epoch)
+    if divergence is not None:
+        # The replica has records that this log lacks: nothing is acknowledged (KAFKA-13141).
+        member.respond(token, _divergence_response(member, divergence))
         return
     progress.end_offset = fetch.fetch_offset
     if fetch.fetch_offset >= member.log.end_offset:
         progress.caught_up_at = member.now
     _advance_high_watermark(member, leader)
-    if _is_news(member, fetch) or fetch.max_wait_ms == 0:
+    if _has_news(member, fetch) or fetch.max_wait_ms == 0:
         member.respond(token, _records_response(member, fetch))
     else:
         leader.parked[fetch.replica] = ParkedFetch(fetch, token, until=member.now + fetch.max_wait_ms / 1000)
@@ -88,10 +88,10 @@ def handle_fetch_snapshot(member: Member, leader: Leader, fetch: FetchSnapshot) 
 
 
 def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | SnapshotId | None:
-    """None where a log that ends at `fetch_offset` with `last_fetched_epoch` is a beginning of this one.
+    """None if a log that ends at `fetch_offset` with `last_fetched_epoch` is a prefix of this log.
 
-    Else the greatest epoch not above it with its end here, so that the other can look for what both have (KIP-595); or
-    the snapshot to take, where that lies before this log's start.
+    Otherwise the greatest epoch up to `last_fetched_epoch` in this log, with its end, so that the replica can truncate
+    to a common prefix (KIP-595); or the snapshot to fetch, if `fetch_offset` is before this log's start.
     """
     start, start_epoch = log.start_offset, log.start_epoch
     parts_at_start = fetch_offset == start and last_fetched_epoch != start_epoch
@@ -100,7 +100,7 @@ def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) ->
         if snapshot is not None:
             return snapshot
         if start:
-            raise Inconsistent(f"the log begins at {start}, and there is no snapshot of what was before")
+            raise Inconsistent(f"the log starts at offset {start}, and there is no snapshot of the records before it")
     end = log.end_offset_for(last_fetched_epoch)
     if end.epoch != last_fetched_epoch or end.end_offset < fetch_offset:
         return end
@@ -108,7 +108,7 @@ def find_divergence(log: RaftLog, fetch_offset: int, last_fetched_epoch: int) ->
 
 
 def _contact(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
-    """Note that a node is there; the progress of it."""
+    """Record contact with a replica; returns its progress."""
     progress = leader.voters.get(replica)
     if progress is None:
         progress = _observer(member, leader, replica)
@@ -121,7 +121,7 @@ def _contact(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
 
 
 def _observer(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
-    """A new one takes the place of those not seen for long, or, where there are too many, of the one least seen."""
+    """The progress of an observer. A new one evicts expired observers and, above the limit, the oldest."""
     known = leader.observers.get(replica)
     if known is not None:
         return known
@@ -136,7 +136,7 @@ def _observer(member: Member, leader: Leader, replica: int) -> ReplicaProgress:
 
 
 def _advance_high_watermark(member: Member, leader: Leader) -> None:
-    """What a majority has synced is committed, once the leader's own epoch has begun there (Raft, section 5.4.2)."""
+    """Commit what a majority has synced, if that includes a record of this epoch (Raft, section 5.4.2)."""
     ends = sorted((leader.synced_end, *(voter.end_offset for voter in leader.voters.values())), reverse=True)
     on_a_majority = ends[member.majority - 1]
     if on_a_majority > max(leader.epoch_start, member.high_watermark):
@@ -144,23 +144,23 @@ def _advance_high_watermark(member: Member, leader: Leader) -> None:
         _answer_fetches_with_news(member, leader)
 
 
-def _is_news(member: Member, fetch: Fetch) -> bool:
+def _has_news(member: Member, fetch: Fetch) -> bool:
     return fetch.fetch_offset < member.log.end_offset or fetch.high_watermark < member.high_watermark
 
 
 def _answer_fetches_with_news(member: Member, leader: Leader) -> None:
-    for waiting in [waiting for waiting in leader.parked.values() if _is_news(member, waiting.request)]:
-        _answer_parked(member, leader, waiting)
+    for waiting in [waiting for waiting in leader.parked.values() if _has_news(member, waiting.request)]:
+        _respond_to_parked(member, leader, waiting)
 
 
 def _answer_superseded(member: Member, leader: Leader, replica: int) -> None:
-    """A node that fetches again has given up its earlier Fetch; its token is answered nevertheless."""
+    """Answer the earlier Fetch of a replica that fetches again: every token gets a response."""
     waiting = leader.parked.get(replica)
     if waiting is not None:
-        _answer_parked(member, leader, waiting)
+        _respond_to_parked(member, leader, waiting)
 
 
-def _answer_parked(member: Member, leader: Leader, waiting: ParkedFetch) -> None:
+def _respond_to_parked(member: Member, leader: Leader, waiting: ParkedFetch) -> None:
     del leader.parked[waiting.request.replica]
     member.respond(waiting.token, _records_response(member, waiting.request))
 
@@ -168,8 +168,8 @@ def _answer_parked(member: Member, leader: Leader, waiting: ParkedFetch) -> None
 def _records_response(member: Member, fetch: Fetch) -> FetchResponse:
     log = member.log
     if fetch.fetch_offset < log.start_offset:
-        snapshot = log.latest_snapshot()  # A snapshot was taken while it waited.
-        assert snapshot is not None, "a log begins at 0 or at a snapshot"
+        snapshot = log.latest_snapshot()  # A snapshot was written while the Fetch waited.
+        assert snapshot is not None, "a log starts at 0 or at a snapshot"
         return _divergence_response(member, snapshot)
     max_bytes = min(fetch.max_bytes, member.settings.fetch_bytes_max)
     records = log.read(fetch.fetch_offset, max_bytes) if fetch.fetch_offset < log.end_offset else b""
@@ -178,12 +178,12 @@ def _records_response(member: Member, fetch: Fetch) -> FetchResponse:
     )
 
 
-def _divergence_response(member: Member, parting: EpochEnd | SnapshotId) -> FetchResponse:
+def _divergence_response(member: Member, divergence: EpochEnd | SnapshotId) -> FetchResponse:
     return FetchResponse(
         member.epoch,
         member.node_id,
         high_watermark=member.high_watermark,
-        diverging=parting if isinstance(parting, EpochEnd) else None,
-        snapshot=parting if isinstance(parting, SnapshotId) else None,
+        diverging=divergence if isinstance(divergence, EpochEnd) else None,
+        snapshot=divergence if isinstance(divergence, SnapshotId) else None,
         log_start=member.log.start_offset,
     )

@@ -1,4 +1,4 @@
-"""How long the quorum waits for what, and how much it sends at once."""
+"""The timeouts and size limits of Raft."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,21 @@ from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 @dataclass(frozen=True, slots=True)
 class RaftSettings:
-    """Times are in seconds, sizes in bytes.
+    """Timeouts in seconds, sizes in bytes.
 
     Attributes:
-        election_timeout: controller.quorum.election.timeout.ms. An election is given this long to twice as long, at
-            random, before the next is tried.
-        fetch_timeout: controller.quorum.fetch.timeout.ms. A voter that got nothing from its leader for so long asks for
-            an election; a leader that no majority has fetched from for so long resigns.
-        retry_backoff: controller.quorum.retry.backoff.ms. The pause before something that failed is asked again.
-        request_timeout: how long a Fetch may take beyond the time it may wait at the leader; then it is sent again.
-        fetch_wait: how long a Fetch may wait at the leader for news.
-        fetch_bytes_max: of records in one answer; a larger batch is sent nevertheless.
-        snapshot_bytes_max: of a snapshot in one answer.
-        snapshot_size_max: no larger snapshot is installed; it is collected in memory.
-        observer_session: observers that have not fetched for so long are forgotten.
-        observers_max: no more of them are served at the same time.
+        election_timeout: controller.quorum.election.timeout.ms. The next election starts after one to two times
+            as long, at random.
+        fetch_timeout: controller.quorum.fetch.timeout.ms. A voter without a response from its leader for so long
+            starts a pre-vote; a leader from which no majority has fetched for so long resigns.
+        retry_backoff: controller.quorum.retry.backoff.ms. The pause before a failed request is repeated.
+        request_timeout: how long a Fetch may take in addition to `fetch_wait`; then it is repeated.
+        fetch_wait: how long a Fetch may wait at the leader for new records.
+        fetch_bytes_max: most bytes of records in one response; a larger first batch is sent nevertheless.
+        snapshot_bytes_max: most bytes of a snapshot in one response.
+        snapshot_size_max: the largest snapshot that is installed; it is collected in memory.
+        observer_session: an observer without a Fetch for so long is forgotten.
+        observers_max: most observers served at the same time.
     """
 
     election_timeout: float
@@ -40,4 +40,4 @@ class RaftSettings:
         if min(self.election_timeout, self.fetch_timeout, self.retry_backoff, self.request_timeout) <= 0:
             raise ValueError("the quorum's timeouts must be greater than 0")
         if self.fetch_wait + self.retry_backoff >= self.fetch_timeout:
-            raise ValueError("a fetch that waits for news must be over well within the fetch timeout")
+            raise ValueError("fetch_wait and retry_backoff together must be below the fetch timeout")

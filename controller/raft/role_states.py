@@ -1,6 +1,6 @@
-"""What a node knows in each role, and nothing that belongs to another. The rules are in the modules named in `raft.py`.
+"""The state that a node keeps in each role, one class per role. The rules that change it are in the modules per role.
 
-Every state has a `deadline`: when it is time to do something of one's own accord.
+Every state has a `deadline`: the time at which the node must act without any input.
 """
 
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ from minikafka.controller.raft.role_transitions import Role
 class Unattached:
     """
     Attributes:
-        deadline: of a voter: when it would rather stand itself. Of an observer: when to ask the next voter.
-        asked: an observer's question to a voter, until it is answered.
-        has_yielded: it has let another go first, which it does once.
+        deadline: voter: when to start a pre-vote. Observer: when to ask the next voter for the leader.
+        in_flight: an observer's request to a voter.
+        has_yielded: it has delayed its own pre-vote for another voter's, which it does once.
     """
 
     role: ClassVar[Role] = Role.UNATTACHED
@@ -31,7 +31,7 @@ class Unattached:
 
 @dataclass(slots=True, eq=False)
 class Download:
-    """A snapshot, as far as it has come."""
+    """The bytes of a snapshot that were fetched so far."""
 
     snapshot: SnapshotId
     data: bytearray = field(default_factory=bytearray)
@@ -41,14 +41,14 @@ class Download:
 class Follower:
     """
     Attributes:
-        leader_id: whom it fetches from.
-        fetch_timeout: how long it lives without its leader, a little different for each: else all would stand at once.
-        fetch_deadline: when its fetch_timeout with the leader ends.
-        next_request_at: when to send the next request; while one is under way: when that is given up.
-        asked: the request under way. *Invariant:* an answer to any other changes nothing.
-        leader_responded: the leader has answered as such, so it is there, and no other is needed.
-        leader_suspected: but since then its connection broke or it resigned.
-        download: of a snapshot that takes the log's place.
+        leader_id: the node that it fetches from.
+        fetch_timeout: the fetch timeout with random jitter, so that not all followers start elections at once.
+        fetch_deadline: when the fetch timeout expires.
+        next_request_at: when to send the next request; with one in flight: when to give that one up.
+        in_flight: the request without a response yet. *Invariant:* a response to any other request is ignored.
+        leader_responded: the leader has responded as leader of this epoch.
+        leader_suspected: since its last response the connection broke, or it resigned.
+        download: the snapshot that is being fetched to replace the log.
         has_yielded: as `Unattached`.
     """
 
@@ -68,20 +68,20 @@ class Follower:
         return min(self.fetch_deadline, self.next_request_at)
 
     def has_leader(self, now: float) -> bool:
-        """Whether an election would only disturb."""
+        """Whether the leader is up, so that an election is not needed."""
         return self.leader_responded and not self.leader_suspected and now < self.fetch_deadline
 
 
 @dataclass(slots=True, eq=False)
 class Ballot:
-    """One round of asking all voters the same."""
+    """One round of vote requests to all voters."""
 
     request: Vote
     granted: set[int]
     refused: set[int] = field(default_factory=set)
 
     def record(self, voter: int, *, granted: bool) -> None:
-        """Count an answer; the first of each voter."""
+        """Count a response; only the first of each voter counts."""
         if voter not in self.granted and voter not in self.refused:
             (self.granted if granted else self.refused).add(voter)
 
@@ -96,10 +96,10 @@ class Ballot:
 class Prospective:
     """
     Attributes:
-        deadline: when to ask all again; without a ballot: for the first time.
-        lost: the leader of this epoch that it has lost touch with. Others may not have noticed yet, so that it
-            believes only the leader itself, not their reported_leader, until the next round.
-        reported_leader: but this is what they said.
+        deadline: when to start the next round of pre-votes, or the first one.
+        lost_leader: the leader of this epoch that it has lost contact with. Other voters may not have noticed yet, so
+            until the next round it follows that leader again only if the leader itself makes contact.
+        reported_leader: the leader that other voters named meanwhile.
         has_yielded: as `Unattached`.
     """
 
@@ -115,7 +115,7 @@ class Prospective:
 class Candidate:
     """
     Attributes:
-        deadline: when the election is given up as undecided.
+        deadline: the election timeout.
     """
 
     role: ClassVar[Role] = Role.CANDIDATE
@@ -125,12 +125,12 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class ReplicaProgress:
-    """How far another node has come, as its Fetches in this epoch told.
+    """The replication progress of another node, from its Fetch requests in this epoch.
 
     Attributes:
-        end_offset: it has synced everything before, and its log agrees with the leader's up to there; -1: not known.
+        end_offset: it has synced everything before, and its log matches the leader's up to there; -1: unknown.
         contact: when it last fetched, or when the epoch began.
-        fetched_at, caught_up_at: when it last fetched, and fetched what was then the end.
+        fetched_at, caught_up_at: when it last fetched, and when it last fetched from the log end.
     """
 
     contact: float
@@ -141,7 +141,7 @@ class ReplicaProgress:
 
 @dataclass(frozen=True, slots=True)
 class ParkedFetch:
-    """A Fetch that waits for news."""
+    """A Fetch that waits at the leader for new records."""
 
     request: Fetch
     token: Token
@@ -152,11 +152,11 @@ class ParkedFetch:
 class Leader:
     """
     Attributes:
-        epoch_start: the offset of its first record. *Invariant:* the high watermark is moved only beyond it.
-        synced_end: its own device has everything before.
-        voters: progress of the other voters. observers: of nodes that do not vote.
-        parked: by replica, at most one each.
-        announces_at: when to tell voters that do not fetch who leads.
+        epoch_start: the offset of its first record. *Invariant:* the high watermark only moves to beyond it.
+        synced_end: everything before is on its own device.
+        voters: the progress of the other voters. observers: of nodes that do not vote.
+        parked: waiting Fetches by replica, at most one each.
+        announces_at: when to send BeginEpoch to voters that do not fetch.
     """
 
     role: ClassVar[Role] = Role.LEADER
@@ -167,7 +167,7 @@ class Leader:
     observers: dict[int, ReplicaProgress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     resigns_at: float = inf
-    """When, should nobody fetch any more, it has lost touch with the majority; never if it is one by itself."""
+    """When it resigns unless a majority fetches before (check-quorum); never if it is a majority by itself."""
 
     @property
     def deadline(self) -> float:
@@ -181,7 +181,7 @@ class Leader:
 class Resigned:
     """
     Attributes:
-        deadline: when it stands again, should nobody else have been elected.
+        deadline: when it starts a pre-vote itself, unless another node was elected.
     """
 
     role: ClassVar[Role] = Role.RESIGNED

@@ -1,8 +1,8 @@
-"""What a node of the quorum can be, and what may become of it: the table that every change of role is held against.
+"""The roles of a node in the quorum, and the transitions allowed between them; every change of role is checked.
 
 ::
 
-                         hears of a higher epoch, or votes
+                         sees a higher epoch, or votes
              ┌────────────────────────────────────────────────────┐
              ▼                                                    │
         UNATTACHED ── election timeout ──► PROSPECTIVE ── a majority would vote ──► CANDIDATE
@@ -12,8 +12,8 @@
              ▼  │                           │   ▼                                         ▼
           FOLLOWER ─────────────────────────┘  FOLLOWER            RESIGNED ◄── alone ── LEADER
 
-A candidate and a prospective that hear of a leader follow it. A higher epoch makes anybody UNATTACHED first.
-Observers (nodes that are no voters) are only ever UNATTACHED or FOLLOWER.
+A candidate or prospective node that learns of a leader follows it. A higher epoch makes any node UNATTACHED first.
+Observers (nodes that are not voters) are always UNATTACHED or FOLLOWER.
 
 Sources: Kafka's `QuorumState`; KIP-595 (the roles), KIP-996 (PROSPECTIVE).
 """
@@ -22,20 +22,20 @@ from enum import Enum
 
 
 class Role(Enum):
-    """The value is what people read."""
+    """The value is the text in log lines."""
 
     UNATTACHED = "unattached"
     """Knows no leader of its epoch; may have voted in it."""
     FOLLOWER = "follower"
     """Fetches from the leader of its epoch."""
     PROSPECTIVE = "prospective"
-    """Asks whether a majority would vote for it, before it disturbs anybody with a new epoch (KIP-996)."""
+    """Asks whether a majority would vote for it, before it begins a new epoch (KIP-996)."""
     CANDIDATE = "candidate"
-    """Has begun an epoch, voted for itself, and asks for votes."""
+    """Has begun an epoch, voted for itself, and requests votes."""
     LEADER = "leader"
-    """Was voted for by a majority; the only one that appends."""
+    """Was elected by a majority; the only node that appends."""
     RESIGNED = "resigned"
-    """Led this epoch, and does not any more: it gave up, lost touch with the majority, or was restarted."""
+    """Led this epoch and leads no longer: it resigned, lost contact with the majority, or was restarted."""
 
 
 TRANSITIONS: dict[Role, frozenset[Role]] = {
@@ -46,7 +46,7 @@ TRANSITIONS: dict[Role, frozenset[Role]] = {
     Role.LEADER: frozenset({Role.UNATTACHED, Role.RESIGNED}),
     Role.RESIGNED: frozenset({Role.UNATTACHED, Role.PROSPECTIVE}),
 }
-"""Who may become what. A leader follows somebody else only by way of a higher epoch, which makes it UNATTACHED."""
+"""The allowed transitions. A leader follows another node only after a higher epoch has made it UNATTACHED."""
 
 OBSERVER_ROLES = frozenset({Role.UNATTACHED, Role.FOLLOWER})
 
@@ -56,7 +56,7 @@ class IllegalTransition(AssertionError):
 
 
 def check_transition(before: Role, after: Role, *, is_voter: bool) -> None:
-    """Raise IllegalTransition where the table does not have it."""
+    """Raise IllegalTransition unless the transition is in the table."""
     if after not in TRANSITIONS[before]:
         raise IllegalTransition(f"a {before.value} node cannot become {after.value}")
     if not is_voter and after not in OBSERVER_ROLES:

@@ -55,8 +55,8 @@ MUTATIONS = (
     Mutation(
         "no pre-vote",
         _ELECTING,
-        "        _ask_whether_to_stand(member, state)",
-        "        stand(member)",
+        "        _start_pre_vote(member, state)",
+        "        start_election(member)",
         _TESTS,
     ),
     Mutation(
@@ -125,8 +125,8 @@ MUTATIONS = (
     Mutation(
         "a follower that diverges counts as having what it asked behind",
         _LEADING,
-        "    parting = find_divergence(",
-        "    progress.end_offset = fetch.fetch_offset\n    parting = find_divergence(",
+        "    divergence = find_divergence(",
+        "    progress.end_offset = fetch.fetch_offset\n    divergence = find_divergence(",
         _TESTS,
     ),
     Mutation(
@@ -153,15 +153,16 @@ MUTATIONS = (
     Mutation(
         "a high watermark is believed before the log is truncated",
         _FOLLOWING,
-        "    if answer.diverging is not None:",
-        "    member.commit(min(answer.high_watermark, member.log.end_offset))\n    if answer.diverging is not None:",
+        "    if response.diverging is not None:\n",
+        "    member.commit(min(response.high_watermark, member.log.end_offset))\n"
+        "    if response.diverging is not None:\n",
         _TESTS,
     ),
     Mutation(
         "the leader's high watermark is taken beyond the own log's end",
         _FOLLOWING,
-        "    member.commit(min(answer.high_watermark, member.log.end_offset))",
-        "    member.commit(answer.high_watermark)",
+        "    member.commit(min(response.high_watermark, member.log.end_offset))",
+        "    member.commit(response.high_watermark)",
         _TESTS,
     ),
     Mutation(

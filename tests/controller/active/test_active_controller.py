@@ -99,7 +99,7 @@ def test_waiting_for_brokers_is_bounded_by_the_request() -> None:
 
 
 def test_heartbeats_count_before_their_turn_comes() -> None:
-    """TRAPS 28: the queue does not move for many sessions, and nobody is fenced for it."""
+    """KAFKA-15019: the queue does not move for many sessions, and nobody is fenced for it."""
 
     async def story(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)

@@ -72,7 +72,7 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "no version": (msgpack.packb({"kind": "feature", "name": "x", "level": 1}), "has version None"),
     "a missing field": (msgpack.packb({"kind": "feature", "version": 0, "name": "x"}), "has the fields"),
     "a field too many": (msgpack.packb({**FEATURE, "colour": "red"}), "has the fields"),
-    "no map": (msgpack.packb([1, 2]), "is no map"),
+    "no map": (msgpack.packb([1, 2]), "is not a map"),
     "a record of Apache Kafka": (bytes.fromhex("010c00106d657461646174612e76657273696f6e001e00"), "is not msgpack"),
     "a torn record": (msgpack.packb(FEATURE)[:-1], "is not msgpack"),
     "nothing": (b"", "is not msgpack"),
