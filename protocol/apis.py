@@ -1,6 +1,6 @@
-"""Every API that has a module in `messages`: its key, its name, its two messages and their versions.
+"""`APIS`: every API with a module in `messages`, by key, with its name, its request and response, and their versions.
 
-Which of them a node offers, and up to which version, is the node's affair.
+Which APIs and versions a node advertises is defined in `broker/apis/`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ API_VERSIONS_KEY = 18
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API of Kafka's.
+    """A Kafka API.
 
     Attributes:
-        key: its number in request headers.
-        name: as Kafka writes it, ``OffsetForLeaderEpoch``.
-        request: the class of its requests.
-        response: the class of its responses.
-        versions: those that both messages have.
-        flexible: those whose headers end in tagged fields.
+        key: the API key in request headers.
+        name: Kafka's name, such as ``OffsetForLeaderEpoch``.
+        request: the request class.
+        response: the response class.
+        versions: the versions of both messages.
+        flexible: the versions whose headers end in tagged fields.
     """
 
     key: int
@@ -36,7 +36,7 @@ class Api:
 
 
 def api_of(message_class: Any) -> Api:
-    """The API that a request or response class belongs to.
+    """The API of a request or response class.
 
     Raises:
         TypeError: the class is neither.
@@ -63,4 +63,4 @@ def _api(request: Any, response: Any) -> Api:
 APIS: dict[int, Api] = {
     api.key: api for api in sorted((_api(*pair) for pair in messages.PAIRS), key=lambda api: api.key)
 }
-"""All APIs by key, in the order of their keys."""
+"""All APIs by key, sorted by key."""

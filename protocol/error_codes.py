@@ -1,6 +1,6 @@
-"""Kafka's error codes: what a response says went wrong.
+"""`ErrorCode`: Kafka's error codes.
 
-Source: ``org.apache.kafka.common.protocol.Errors`` of Apache Kafka 4.3. `errors` has an exception for each.
+Source: ``org.apache.kafka.common.protocol.Errors`` of Apache Kafka 4.3. `errors` has an exception for each code.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error as the wire knows it: a signed 16-bit number."""
+    """An error code in responses: a signed 16-bit number."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -149,7 +149,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, perhaps after a refresh of the metadata."""
+        """Whether the request may succeed when repeated, possibly after a metadata refresh."""
         return self in _RETRIABLE
 
     @property

@@ -1,7 +1,7 @@
 """Kafka's errors as exceptions: a class for each code, as in ``except NotLeaderOrFollowerError``.
 
-Handlers raise them for a whole request and put the bare `ErrorCode` into the answer where only one partition
-or topic failed; clients get them from `error_for`. All stem from `KafkaError`.
+Handlers raise them if the whole request fails; if only a partition or topic fails, they put the `ErrorCode` into the
+response. Clients get them from `error_for`. All are subclasses of `KafkaError`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from minikafka.protocol.error_codes import ErrorCode
 
 
 class KafkaError(Exception):
-    """An error with a place in Kafka's protocol.
+    """An error of the Kafka protocol.
 
     Attributes:
-        code: the `ErrorCode` that goes over the wire.
-        message: one sentence for a person; the code's name in words unless something better is known.
+        code: the `ErrorCode` in the response.
+        message: the error message; by default the name of the code in words.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -27,15 +27,15 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """Whether the request may succeed when repeated."""
         return self.code.retriable
 
 
 def error_for(code: int, message: str = "") -> KafkaError:
-    """The exception for a code from the wire; for a code nobody knows yet `UnknownServerError` that says so.
+    """The exception for an error code; for an unknown code, an `UnknownServerError` that names it.
 
     Raises:
-        ValueError: for code 0, which is no error.
+        ValueError: the code is 0, which is not an error.
     """
     if code == 0:
         raise ValueError("error code 0 means success: there is no exception for it")

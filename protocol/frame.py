@@ -1,7 +1,7 @@
-"""Frames: a 4-byte size, then so many bytes. Bytes in, whole frames out; no socket in sight.
+"""Splits a byte stream into frames: a 4-byte size, then that many bytes. No I/O.
 
-A frame's buffer is writable, because a produced batch gets its offset and leader epoch in place, and it grows as its
-bytes arrive: a peer that announces 100 MiB and sends nothing has cost a few hundred bytes.
+A frame's buffer is writable, because offset and leader epoch are set in place in produced batches. It grows as bytes
+arrive: a peer that announces 100 MiB and sends nothing occupies at most `GROWTH_SIZE_BYTES`.
 """
 
 from minikafka.protocol.message import MalformedMessage
@@ -10,14 +10,14 @@ GROWTH_SIZE_BYTES = 1 << 20
 
 
 class OversizedFrame(MalformedMessage):
-    """A size that is not positive or above the limit; the connection cannot go on."""
+    """A size that is not positive or above the limit; the connection must be closed."""
 
 
 class FrameReader:
-    """Cuts one connection's byte stream into frames.
+    """Splits the byte stream of a connection into frames.
 
     Args:
-        size_bytes_max: Larger frames are refused (`socket.request.max.bytes`).
+        size_bytes_max: the maximum frame size (`socket.request.max.bytes`).
     """
 
     __slots__ = ("_body", "_filled", "_prefix", "_size", "size_bytes_max")
@@ -31,9 +31,9 @@ class FrameReader:
 
     @property
     def target(self) -> memoryview | None:
-        """Where the next bytes may be received directly: the rest of a frame begun; None between frames.
+        """The buffer for the rest of a partial frame, for `recv_into`; None between frames.
 
-        Release the view before the reader is used again: the buffer behind it grows.
+        Release the view before the next call: the underlying buffer grows.
         """
         if self._body is None:
             return None
@@ -42,12 +42,12 @@ class FrameReader:
         return memoryview(self._body)[self._filled :]
 
     def received(self, count: int) -> bytearray | None:
-        """`count` bytes were put into `target`.
+        """Tell that `count` bytes were written to `target`.
 
         Returns:
-            The frame without its size, if that made it whole.
+            The frame without its size, if it is now complete.
         """
-        assert self._body is not None, "nothing was asked for"
+        assert self._body is not None, "no partial frame"
         self._filled += count
         if self._filled < self._size:
             return None
@@ -55,13 +55,13 @@ class FrameReader:
         return frame
 
     def feed(self, data: memoryview) -> list[bytearray]:
-        """Take bytes that came between frames, or with the rest of one.
+        """Process received bytes.
 
         Returns:
-            The frames that they completed, sizes stripped.
+            The frames that are now complete, without their sizes.
 
         Raises:
-            OversizedFrame: The reader is of no use afterwards.
+            OversizedFrame: the reader must not be used afterwards.
         """
         frames: list[bytearray] = []
         position = self._take_whole(data, frames) if self._body is None and not self._prefix else 0
@@ -81,7 +81,7 @@ class FrameReader:
         return frames
 
     def _take_whole(self, data: memoryview, frames: list[bytearray]) -> int:
-        """Whole frames at the beginning of `data`, as nearly all come; returns where they end."""
+        """Complete frames at the beginning of `data`, the usual case; returns the position after them."""
         position, size = 0, len(data)
         while size - position > 4:
             end = position + 4 + self._checked(data[position : position + 4])
@@ -94,7 +94,7 @@ class FrameReader:
     def _checked(self, prefix: bytes | memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if not 0 < size <= self.size_bytes_max:
-            raise OversizedFrame(f"a frame of {size} bytes; allowed are 1 to {self.size_bytes_max}")
+            raise OversizedFrame(f"frame size {size}; it must be 1 to {self.size_bytes_max} bytes")
         return size
 
     def _begin(self, data: memoryview, position: int) -> int:

@@ -1,8 +1,8 @@
-"""What stands in front of a message: request and response headers, and the size of the whole frame.
+"""Request and response headers, and the frame size in front of them.
 
-A request's header is v2 (it ends in tagged fields) where the API's version is flexible, else v1; a response's is v1 or
-v0 likewise, but for ApiVersions always v0, because whoever asks does not know yet what the node speaks (KIP-511). The
-client id keeps its 16-bit length in every header.
+The request header is v2 (with tagged fields) if the API version is flexible, else v1. The response header is v1 or v0
+likewise, except for ApiVersions, where it is always v0, because the client does not know the node's versions yet
+(KIP-511). The client id has a 16-bit length in every header.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ def _first_flexible(flexible: Versions) -> int:
 
 
 _FLEXIBLE_REQUESTS: dict[int, int] = {api.key: _first_flexible(api.flexible) for api in APIS.values()}
-"""From which version on requests with this key have a header with tagged fields."""
+"""API key to the first version whose request header has tagged fields."""
 
 _FLEXIBLE_RESPONSES: dict[Any, int] = {
     api.response: LATEST + 1 if api.key == API_VERSIONS_KEY else _first_flexible(api.flexible) for api in APIS.values()
 }
-"""From which version on responses of this class have a header with tagged fields."""
+"""Response class to the first version whose header has tagged fields."""
 
 
 class UnknownApi(MalformedMessage):
-    """A request with an API key that nobody here knows."""
+    """A request with an unknown API key."""
 
 
 @dataclass(slots=True)
 class RequestHeader:
-    """Whose request it is, and which.
+    """A request header.
 
     Attributes:
-        api_key: the API's number.
-        api_version: the version of the message; not checked against the versions that the API has.
-        correlation_id: what the response has to repeat.
-        client_id: the client's name for itself, null if it has none.
+        api_key: the key of the API.
+        api_version: the version of the message; not checked against the versions of the API.
+        correlation_id: repeated in the response.
+        client_id: the `client.id` of the client, or null.
     """
 
     api_key: int
@@ -58,27 +58,27 @@ class RequestHeader:
 
 
 def parse_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
-    """The header of a frame (without its size), and where the message begins.
+    """The header of a frame (without its size), and the position of the message.
 
     Raises:
-        UnknownApi: the key is none of `APIS`.
-        MalformedMessage: the frame is cut short, or the client id is not UTF-8.
+        UnknownApi: the key is not in `APIS`.
+        MalformedMessage: the frame is truncated, or the client id is not valid UTF-8.
     """
     try:
         key, version, correlation_id, client_id_size = _HEAD.unpack_from(frame)
         first_flexible = _FLEXIBLE_REQUESTS.get(key)
         if first_flexible is None:
-            raise UnknownApi(f"no API has the key {key}")
+            raise UnknownApi(f"unknown API key {key}")
         client_id, position = _client_id(frame, client_id_size)
         if version >= first_flexible:
             position = _skip_tags(frame, position)
     except (struct.error, IndexError):
-        raise MalformedMessage(f"a request header, cut short at {len(frame)} bytes") from None
+        raise MalformedMessage(f"request header truncated at {len(frame)} bytes") from None
     return RequestHeader(key, version, correlation_id, client_id), position
 
 
 def encode_request(message: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A whole request frame, size in front.
+    """A request frame, with its size.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
@@ -95,9 +95,9 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
 
 
 def response_parts(message: Any, version: int, correlation_id: int) -> list[Any]:
-    """A whole response frame in parts: bytes, and between them records that are slices of files.
+    """A response frame in parts: bytes and, between them, records that are slices of files.
 
-    The first part begins with the size of all parts together.
+    The first part begins with the total size of all parts.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
@@ -113,16 +113,16 @@ def decode_response(cls: type[M], version: int, frame: Buffer) -> tuple[int, M]:
     """The correlation id and the message of a response frame (without its size).
 
     Raises:
-        MalformedMessage: the frame is no such response.
+        MalformedMessage: the frame is not a valid response.
     """
     if len(frame) < 4:
-        raise MalformedMessage(f"a response of {len(frame)} bytes has no correlation id")
+        raise MalformedMessage(f"response truncated at {len(frame)} bytes: no correlation id")
     position = 4
     if version >= _FLEXIBLE_RESPONSES[cls]:
         try:
             position = _skip_tags(frame, position)
         except IndexError:
-            raise MalformedMessage(f"a response header, cut short at {len(frame)} bytes") from None
+            raise MalformedMessage(f"response header truncated at {len(frame)} bytes") from None
     return int.from_bytes(frame[:4], "big", signed=True), decode(cls, version, frame, position)
 
 
@@ -132,15 +132,15 @@ def _client_id(frame: Buffer, size_bytes: int) -> tuple[str | None, int]:
         return None, position
     end = position + size_bytes
     if end > len(frame):
-        raise MalformedMessage(f"a client id of {size_bytes} bytes, {len(frame) - position} are left")
+        raise MalformedMessage(f"client id of {size_bytes} bytes, but {len(frame) - position} bytes are left")
     try:
         return str(frame[position:end], "utf-8"), end
     except UnicodeDecodeError as error:
-        raise MalformedMessage(f"a client id that is not UTF-8: {error}") from None
+        raise MalformedMessage(f"client id is not valid UTF-8: {error}") from None
 
 
 def _skip_tags(frame: Buffer, position: int) -> int:
-    """The end of the tagged fields at `position`; there are none that anybody uses in headers."""
+    """The end of the tagged fields at `position`; headers have no known tags."""
     if frame[position] == 0:
         return position + 1
     count, position = read_uvarint(frame, position)

@@ -1,4 +1,4 @@
-"""A message is a class; its annotations are its schema.
+"""Declares, encodes and decodes messages: a message is a class, and its annotations are its schema.
 
     @message(key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest:
@@ -7,8 +7,8 @@
         member_id: string = ""
         group_instance_id: string | None = field(default=None, versions="3+")
 
-One class serves every version. Instances take keywords, have slots, compare by value and can be changed. A field
-without any default must be given; one with ``[]`` gets a list of its own each time.
+One class serves every version. Instances are mutable, have slots, take keyword arguments and compare by value. A field
+without a default must be given; with the default ``[]`` each instance has its own list.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
 M = TypeVar("M")
 
 FRESH: Any = IMPLIED
-"""The default of a struct that is not null: a new one, all its fields at their own defaults."""
+"""The default of a struct that is not null: a new one with default fields."""
 
 
 def field(
@@ -68,15 +68,15 @@ def field(
     ignorable: bool = False,
     never_flexible: bool = False,
 ) -> Any:
-    """A field with more to say than its type.
+    """A field with options.
 
     Args:
-        default: its value when not set and where the version lacks it; without one, the field must be given.
-        versions: where it exists, in Kafka's notation: ``3-13``, ``9+``, ``4``.
-        nullable: where it may be null, if not everywhere; the annotation then says ``| None``.
-        tag: its number, for a tagged field of flexible versions (KIP-482).
-        ignorable: encoding a version that lacks it drops the value silently instead of refusing.
-        never_flexible: keeps the old encoding in flexible versions.
+        default: its value if not set, or if the version lacks it; without a default, the field must be given.
+        versions: versions that have the field, in Kafka's notation: ``3-13``, ``9+``, ``4``.
+        nullable: versions in which it may be null, if not all; the annotation must be ``… | None``.
+        tag: the tag of a tagged field in flexible versions (KIP-482).
+        ignorable: if the version lacks the field, its value is dropped silently instead of raising UnsupportedField.
+        never_flexible: flexible versions keep the old encoding.
     """
     return Options(default, versions, nullable, tag, ignorable, never_flexible)
 
@@ -85,13 +85,13 @@ def field(
 def message(
     *, versions: str, flexible: str, key: int | None = None, name: str | None = None
 ) -> Callable[[type[M]], type[M]]:
-    """Make a class a message that can be encoded and decoded.
+    """Class decorator for messages, which can be encoded and decoded.
 
     Args:
-        versions: those that can be encoded and decoded.
-        flexible: those with compact lengths and tagged fields; ``none`` if there are none.
+        versions: the supported versions.
+        flexible: the versions with compact lengths and tagged fields, or ``none``.
         key: the API key of a request or response.
-        name: the name in Kafka's tables, if not the class's own.
+        name: the name in Kafka's schemas, if it is not the class name.
     """
 
     def make(cls: type[M]) -> type[M]:
@@ -102,52 +102,52 @@ def message(
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[M]) -> type[M]:
-    """Make a class a part of messages; it travels as its message does."""
+    """Class decorator for parts of messages; they are encoded in the version of their message."""
     return _make(cls, None, None, EVERY, NEVER)
 
 
 def decode(cls: type[M], version: int, data: compiler.Buffer, offset: int = 0) -> M:
-    """The message that begins at `offset`; what follows it is ignored, as Kafka does.
+    """The message at `offset`; trailing bytes are ignored, as in Kafka.
 
     Raises:
-        MalformedMessage: the bytes are no such message, or the version is none of its own.
+        MalformedMessage: the bytes are not a valid message, or the message has no such version.
     """
     decoder = cls.__decoders__.get(version)  # type: ignore[attr-defined]
     return (decoder or compiler.decoder_for(cls, version))(data, offset)[0]
 
 
 def decode_from(cls: type[M], version: int, data: compiler.Buffer, offset: int) -> tuple[M, int]:
-    """The message that begins at `offset`, and where it ends.
+    """The message at `offset`, and the offset of its end.
 
-    Records stay a `memoryview` of `data`: as long as the message lives, so does the frame.
+    Records remain a `memoryview` of `data`, so the message keeps the frame alive.
 
     Raises:
-        MalformedMessage: the bytes are no such message, or the version is none of its own.
+        MalformedMessage: the bytes are not a valid message, or the message has no such version.
     """
     decoder = cls.__decoders__.get(version)  # type: ignore[attr-defined]
     return (decoder or compiler.decoder_for(cls, version))(data, offset)
 
 
 def encode(message: Any, version: int) -> bytes:
-    """The message's bytes, no header.
+    """The bytes of the message, without a header.
 
     Raises:
-        UnsupportedField: the version lacks a field that has a value of its own and is not ignorable.
-        UnencodableMessage: a value does not fit its type; null where the version has none; records that are a slice
+        UnsupportedField: the version lacks a field that is not ignorable and not at its default.
+        UnencodableMessage: a value does not fit its type, a field is null that must not be, or records are a slice
             of a file.
         UnsupportedVersion: the message has no such version.
     """
     parts = encode_parts(message, version)
     if len(parts) == 1 and isinstance(parts[0], bytes):
         return parts[0]
-    raise UnencodableMessage(f"{type(message).__name__}: records in a file need encode_parts")
+    raise UnencodableMessage(f"{type(message).__name__}: records that are a slice of a file require encode_parts")
 
 
 def encode_parts(message: Any, version: int) -> list[Any]:
-    """Like `encode`, with records that are not in memory kept as they were given.
+    """Like `encode`, but records that are not bytes-like, such as slices of a file, are kept as objects.
 
     Returns:
-        bytes, and between them, in order, every object given for `records` that is not bytes-like.
+        bytes and, between them, the objects given for `records`, in order.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: as for `encode`.
@@ -191,7 +191,7 @@ def _options(cls: Any, annotations: dict[str, Any]) -> dict[str, Options]:
 
 
 def _first_init(self: Any, **values: Any) -> None:
-    """Stands in for a class's `__init__` until the first instance is made: then it is compiled."""
+    """The `__init__` of a class until its first instance is created; it compiles the real one."""
     cls = type(self)
     cls.__init__ = compiler.initializer_for(cls)
     cls.__init__(self, **values)
@@ -204,10 +204,10 @@ def _equals(self: Any, other: Any) -> bool:
 
 
 def _repr(self: Any) -> str:
-    """Only what differs from its default, so that a big message can be read."""
-    told = (
+    """Only the fields that differ from their defaults, so that large messages are readable."""
+    shown = (
         f"{item.name}={getattr(self, item.name)!r}"
         for item in fields_of(self.__class__)
         if getattr(self, item.name) != default_of(item)
     )
-    return f"{type(self).__name__}({', '.join(told)})"
+    return f"{type(self).__name__}({', '.join(shown)})"

@@ -1,19 +1,19 @@
-"""What can be wrong with a message: the peer's bytes (`MalformedMessage`), or what we tried to send."""
+"""Exceptions of the codec: invalid bytes from a peer (`MalformedMessage`) and messages that cannot be encoded."""
 
 from __future__ import annotations
 
 
 class MalformedMessage(ValueError):
-    """Bytes from a peer that are no message: cut short, a length that lies, null where none may be, bad UTF-8."""
+    """Bytes from a peer that are not a valid message: truncated, inconsistent lengths, invalid null or UTF-8."""
 
 
 class UnsupportedVersion(MalformedMessage):
-    """A version that the message does not have."""
+    """The message has no such version."""
 
 
 class UnencodableMessage(ValueError):
-    """A message of ours that cannot be sent: a value outside its type, or null where none may be."""
+    """A message that cannot be encoded: a value out of the range of its type, or an invalid null."""
 
 
 class UnsupportedField(UnencodableMessage):
-    """A field has a value that the version cannot carry and that must not be dropped silently."""
+    """A field that the version lacks is not at its default, and is not ignorable."""

@@ -1,4 +1,4 @@
-"""Names of topics and partitions, and how Kafka writes ids as text."""
+"""Names of topics and partitions, their validation, and uuids as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from minikafka.protocol.errors import InvalidTopicError
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Topics that belong to the cluster itself (Kafka's ``Topic.INTERNAL_TOPICS``)."""
+"""Kafka's ``Topic.INTERNAL_TOPICS``."""
 
 _NAME_LENGTH_MAX = 249
 _ID = re.compile(r"[a-zA-Z0-9_-]{22}")
@@ -17,7 +17,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic; as text ``topic-7``, which is also its folder's name."""
+    """A partition of a topic; as text ``topic-7``, which is also the name of its directory."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class TopicPartition(NamedTuple):
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse a name that no topic may have, in the words of Kafka's ``Topic.validate``.
+    """Validate a topic name, with the error messages of Kafka's ``Topic.validate``.
 
     Raises:
         InvalidTopicError: empty, ``.``, ``..``, longer than 249 characters, or with a character that is not
@@ -53,7 +53,7 @@ def _fault_of_name(name: str) -> str | None:
 
 
 def uuid_text(identifier: bytes) -> str:
-    """16 raw bytes as Kafka prints them: base64 for URLs, 22 characters, no padding."""
+    """16 raw bytes in Kafka's notation: URL-safe base64, 22 characters, no padding."""
     return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode()
 
 
@@ -61,8 +61,8 @@ def uuid_from_text(text: str) -> bytes:
     """The inverse of `uuid_text`.
 
     Raises:
-        ValueError: if the text does not stand for 16 bytes.
+        ValueError: the text is not the notation of 16 bytes.
     """
     if not _ID.fullmatch(text):
-        raise ValueError(f"{text!r} is no id: those are 22 characters of base64 for URLs")
+        raise ValueError(f"{text!r} is not a uuid: expected 22 characters of URL-safe base64")
     return base64.urlsafe_b64decode(text + "==")

@@ -1,7 +1,7 @@
 """The types of Kafka's wire protocol, as annotations.
 
-``int32`` is ``Annotated[int, …]``: a type checker and an editor see an ``int``, the compiler sees four bytes. ``bool``
-is Python's own. Arrays are ``list[…]``, structs are classes, and what may be null is ``… | None``.
+``int32`` is ``Annotated[int, …]``: an ``int`` for type checkers, four bytes for the codec. ``bool`` is Python's
+``bool``. Arrays are ``list[…]``, structs are classes, and nullable fields are ``… | None``.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 NIL_UUID = bytes(16)
-"""The id that stands for none."""
+"""The null uuid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one primitive type travels.
+    """The encoding of a primitive type.
 
     Attributes:
-        name: the name in Kafka's tables.
-        code: its character for `struct`, None where the length varies.
-        size_bytes: its size, 0 where the length varies.
-        zero: the value of a field that nobody set.
+        name: the name in Kafka's schemas.
+        code: its `struct` format character; None if the size varies.
+        size_bytes: its size; 0 if it varies.
+        zero: the implied default.
     """
 
     name: str
@@ -55,5 +55,5 @@ uuid: TypeAlias = Annotated[bytes, UUID]
 string: TypeAlias = Annotated[str, STRING]
 bytes_: TypeAlias = Annotated[bytes, BYTES]
 records: TypeAlias = Annotated[Any, RECORDS]
-"""Record batches, never looked into here: decoded as a `memoryview` of the frame; encoded from anything like bytes,
-or from an object with ``__len__`` (a slice of a file) that stays a part of its own."""
+"""Record batches, opaque to the codec: decoded as a `memoryview` of the frame; encoded from a bytes-like object, or
+from an object with ``__len__`` (a slice of a file), which remains a separate part."""

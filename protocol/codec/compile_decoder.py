@@ -1,8 +1,8 @@
-"""Writes the source that decodes one message at one version.
+"""Generates the source of the decoder of a message version.
 
-Invariants of what is written: `position` never goes back; nothing is allocated for a length or a count before that
-many bytes are known to be there; a read past the end raises `struct.error` or `IndexError`, which the frame around
-the whole turns into `MalformedMessage`.
+Invariants of the generated code: `position` never decreases; nothing is allocated for a length or count before it is
+checked against the remaining bytes; a read past the end raises `struct.error` or `IndexError`, which the enclosing
+`try` converts into `MalformedMessage`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
     Args:
         cls: the message class.
         version: one of its versions.
-        of_view: whether `data` is a `memoryview`, whose slices cannot decode themselves; else it has to be something
-            that can, and the source names the function for views `decode_view`.
+        of_view: whether `data` is a `memoryview`, whose slices have no `decode`. If false, the generated function
+            passes views on to `decode_view`.
     """
     declaration = declaration_of(cls)
     source = Source(f"{declaration.name} v{version} decoder")
@@ -70,14 +70,14 @@ class _Decoder:
             with self.source.block("except MalformedMessage as error:"):
                 line(f"raise MalformedMessage(f'{self.title}: {{error}}') from None")
             with self.source.block("except (struct_error, IndexError):"):
-                line(f"raise MalformedMessage(f'{self.title}: cut short at {{limit}} bytes') from None")
+                line(f"raise MalformedMessage(f'{self.title}: truncated at {{limit}} bytes') from None")
             with self.source.block("except UnicodeDecodeError as error:"):
-                line(f"raise MalformedMessage(f'{self.title}: text that is not UTF-8: {{error}}') from None")
+                line(f"raise MalformedMessage(f'{self.title}: invalid UTF-8: {{error}}') from None")
 
     # -- structs --
 
     def struct(self, cls: Any, target: str, where: str) -> None:
-        """A struct into the new variable `target`; `where` names it in faults."""
+        """Decode a struct into the new variable `target`; `where` is its path in error messages."""
         self.source.line(f"{target} = new({self.source.give_class(cls)})")
         tagged: list[Field] = []
         for field in fields_of(cls):
@@ -93,7 +93,7 @@ class _Decoder:
             self.tagged_fields(tagged, target, where)
 
     def default(self, field: Field, attribute: str) -> None:
-        """What a field has that is not there."""
+        """Set a field that the version lacks to its default."""
         if field.default is not IMPLIED:
             self.source.line(f"{attribute} = {field.default!r}")
         elif field.is_array:
@@ -105,7 +105,7 @@ class _Decoder:
                 self.default(inner, f"{variable}.{inner.name}")
 
     def tagged_fields(self, fields: list[Field], target: str, where: str) -> None:
-        """The end of a struct in a flexible version: known tags into their fields, others skipped."""
+        """Decode the tagged fields at the end of a struct: known tags into their fields; others are skipped."""
         count = self.source.variable("n")
         self.run.append(("B", count))
         self.flush()
@@ -123,19 +123,19 @@ class _Decoder:
         line("size, position = read_uvarint(data, position)")
         line(f"{end} = position + size")
         with self.source.block(f"if {end} > limit:"):
-            line("raise MalformedMessage(f'a tagged field ends {" + end + "} bytes into {limit}')")
+            line("raise MalformedMessage(f'tagged field ends at byte {" + end + "} of {limit}')")
         for number, field in enumerate(fields):
             with self.source.block(f"{'el' if number else ''}if tag == {field.tag}:"):
                 self.value(field, f"{target}.{field.name}", where + field.name)
                 self.flush()
                 with self.source.block(f"if position != {end}:"):
-                    line(f"raise MalformedMessage('{where}{field.name}: the size of its tag lies')")
+                    line(f"raise MalformedMessage('{where}{field.name}: size of tagged field is wrong')")
         line(f"position = {end}")
 
     # -- values --
 
     def value(self, field: Field, target: str, where: str) -> None:
-        """One field's value into `target`, an attribute."""
+        """Decode the value of a field into the attribute `target`."""
         nullable = self.version in field.nullable
         compact = self.flexible and not field.never_flexible
         if field.is_array:
@@ -265,7 +265,7 @@ class _Decoder:
     # -- bytes --
 
     def length(self, variable: str, compact: bool, code: str) -> None:
-        """A length or count into `variable`, negative for null; whatever was put off is read with it."""
+        """Decode a length or count into `variable`, negative for null, together with pending fixed-size fields."""
         self.run.append(("B" if compact else code, variable))
         self.flush()
         if compact:
@@ -273,12 +273,12 @@ class _Decoder:
             self.source.line(f"{variable} -= 1")
 
     def long(self, variable: str) -> None:
-        """`variable` holds the first byte of a variable-length number: read the rest, if any."""
+        """`variable` is the first byte of an unsigned varint: read the rest, if any."""
         with self.source.block(f"if {variable} > 127:"):
             self.source.line(f"{variable}, position = read_uvarint(data, position - 1)")
 
     def flush(self) -> None:
-        """Read the neighbours of fixed size that were put off until now, in one go."""
+        """Read the pending fixed-size fields with one call."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -292,7 +292,7 @@ class _Decoder:
         self.source.line(f"position += {calcsize('>' + codes)}")
 
     def least_bytes(self, field: Field) -> int:
-        """The fewest bytes that one element of an array can take: what makes a count a lie."""
+        """The minimum size of an array element, for the check of counts."""
         if field.kind is None:
             return self.least_bytes_of_struct(field.struct)
         if field.kind.code:
@@ -322,7 +322,7 @@ _SLICES_OF_VIEW = _SLICES | {STRING.name: "str(data[position:end], 'utf-8')"}
 
 
 def holds_records(cls: Any, version: int) -> bool:
-    """Whether a message has a field of record batches, at any depth."""
+    """Whether a message has a `records` field, at any depth."""
     return any(
         field.kind is RECORDS or (field.struct is not None and holds_records(field.struct, version))
         for field in fields_of(cls)

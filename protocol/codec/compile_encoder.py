@@ -1,7 +1,7 @@
-"""Writes the source that encodes one message at one version.
+"""Generates the source of the encoder of a message version.
 
-What is written collects pieces in a list and joins them once; records that are a slice of a file cut the list in two.
-Values that do not fit surface as `struct.error`, `TypeError` or `AttributeError` and become `UnencodableMessage`.
+The generated code collects pieces in a list and joins them once; records that are a slice of a file split the list.
+Invalid values raise `struct.error`, `TypeError` or `AttributeError`, which are converted into `UnencodableMessage`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Encoder:
         self.run: list[tuple[str, str]] = []
         self.add = "add"
         self.drops = title.split()[0].endswith("Response")
-        """A response is made for whoever asks: an older version is told less. A request must mean what it says."""
+        """Responses drop fields that the version lacks; requests raise UnsupportedField."""
 
     def write(self, cls: Any) -> None:
         """The whole function."""
@@ -71,7 +71,7 @@ class _Encoder:
     # -- structs --
 
     def struct(self, cls: Any, value: str, where: str) -> None:
-        """All fields of the struct in the variable `value`."""
+        """Encode all fields of the struct in the variable `value`."""
         for field in fields_of(cls):
             if self.version not in field.versions and not field.ignorable and not self.drops:
                 self.refuse(field, f"{value}.{field.name}", where + field.name)
@@ -87,13 +87,13 @@ class _Encoder:
             self.tagged_fields(sorted(tagged, key=lambda field: field.tag or 0), value)
 
     def refuse(self, field: Field, value: str, where: str) -> None:
-        """A version that lacks the field cannot carry its value."""
+        """Raise UnsupportedField if the field, which the version lacks, is not at its default."""
         with self.source.block(f"if {_differs(field, value)}:"):
             message = f"{self.title} has no {where}, which is {{{value}!r:.100}}"
             self.source.line(f"raise UnsupportedField(f'{message}')")
 
     def tagged_fields(self, fields: list[Field], value: str) -> None:
-        """The end of a struct in a flexible version: those that differ from their defaults."""
+        """Encode the tagged fields at the end of a struct, if they differ from their defaults."""
         if not fields:
             self.run.append(("B", "0"))
             return
@@ -110,7 +110,7 @@ class _Encoder:
             self.source.line(f"{self.add}(b'\\0')")
 
     def tagged_field(self, field: Field, value: str, tags: str) -> None:
-        """One tag: its number and size, then its value, which is written aside first."""
+        """Encode a tagged field: tag, size and value; the value is encoded first, into a list of its own."""
         inner, outer = self.source.variable("inner"), self.add
         self.source.line(f"{inner} = []")
         self.add = f"{inner}.append"
@@ -123,7 +123,7 @@ class _Encoder:
     # -- values --
 
     def value(self, field: Field, value: str) -> None:
-        """One field's value, which is the expression `value`."""
+        """Encode the value of a field, given by the expression `value`."""
         nullable = self.version in field.nullable
         compact = self.flexible and not field.never_flexible
         if field.is_array:
@@ -208,7 +208,7 @@ class _Encoder:
     # -- bytes --
 
     def size(self, size: str, long: str, code: str) -> None:
-        """A length or count, with all that was put off before it; `long` writes compact ones of many bytes."""
+        """Encode a length or count after the pending fixed-size fields; `long` encodes compact ones of many bytes."""
         if not long:
             self.run.append((code, size))
             self.flush()
@@ -219,7 +219,7 @@ class _Encoder:
         )
 
     def flush(self) -> None:
-        """Write the neighbours of fixed size that were put off until now, in one go."""
+        """Write the pending fixed-size fields with one call."""
         if not self.run:
             return
         codes = "".join(code for code, _ in self.run)
@@ -235,12 +235,12 @@ class _Encoder:
 
 def _string_size(size_plus_one: int) -> bytes:
     if size_plus_one > STRING_SIZE_MAX + 1:
-        raise UnencodableMessage(f"a string of {size_plus_one - 1} bytes, {STRING_SIZE_MAX} are the most")
+        raise UnencodableMessage(f"string of {size_plus_one - 1} bytes exceeds the maximum of {STRING_SIZE_MAX}")
     return uvarint(size_plus_one)
 
 
 def _differs(field: Field, value: str) -> str:
-    """An expression: whether the value is not the field's default."""
+    """An expression that is true if the value is not the field's default."""
     if field.default is None:
         return f"{value} is not None"
     if field.is_array:

@@ -1,7 +1,6 @@
-"""Makes a codec for one (message class, version): plain straight-line Python, written out and compiled on first use.
+"""Compiles the decoder and encoder of a message version and the `__init__` of a message class on first use.
 
-The version is known while the source is written, so what runs has no `if version`: neighbours of fixed size are one
-`struct` call, nested structs are inlined, fields that the version lacks are constants. To see the source of one:
+To see the generated source:
 
     print(decoder_source(FetchRequest, 12).text)
 """
@@ -25,7 +24,7 @@ Encoder = Callable[[Any], list[Any]]
 
 
 def decoder_for(cls: Any, version: int) -> Decoder:
-    """The function behind `message.decode_from`, compiled once for each version.
+    """The function behind `message.decode_from`, compiled once per version.
 
     Raises:
         UnsupportedVersion: the message has no such version.
@@ -40,7 +39,7 @@ def decoder_for(cls: Any, version: int) -> Decoder:
 
 
 def _decoder_of_views(cls: Any, version: int) -> Decoder:
-    """A decoder for data in a `memoryview`: rare, so compiled only when the first comes."""
+    """A decoder for data in a `memoryview`; these are rare, so it is compiled on first use."""
     compiled: list[Decoder] = []
 
     def decode_view(data: Buffer, position: int) -> tuple[Any, int]:
@@ -52,7 +51,7 @@ def _decoder_of_views(cls: Any, version: int) -> Decoder:
 
 
 def encoder_for(cls: Any, version: int) -> Encoder:
-    """The function behind `message.encode_parts`, compiled once for each version.
+    """The function behind `message.encode_parts`, compiled once per version.
 
     Raises:
         UnsupportedVersion: the message has no such version.
@@ -65,7 +64,7 @@ def encoder_for(cls: Any, version: int) -> Encoder:
 
 
 def initializer_for(cls: Any) -> Callable[..., None]:
-    """An `__init__` that takes every field as a keyword."""
+    """An `__init__` that takes every field as a keyword argument."""
     source = Source(f"{cls.__name__}.__init__")
     source.give("IMPLIED", IMPLIED)
     arguments: list[str] = []

@@ -1,4 +1,4 @@
-"""Python source in the making: lines, indentation, and the objects its names stand for."""
+"""`Source`: generated Python source: lines, indentation, and the objects that its names refer to."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from struct import Struct
 from typing import Any
 
 ARRAYS_READY = 16
-"""Arrays of fewer numbers than this have their `struct` made in advance."""
+"""For arrays with fewer numbers than this, the `struct` is created in advance."""
 
 
 class Source:
-    """One function's source.
+    """The source of a function.
 
     Attributes:
-        title: what a traceback shows in place of a file's name.
-        names: what the source may refer to.
+        title: shown in tracebacks as the file name.
+        names: the globals of the function.
     """
 
     def __init__(self, title: str) -> None:
@@ -32,47 +32,47 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def line(self, text: str) -> None:
-        """Add a line at the present depth."""
+        """Add a line at the current indentation."""
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
     def block(self, head: str) -> Generator[None]:
-        """`head`, and all lines of the `with` under it."""
+        """Add `head`; lines added inside the `with` are indented below it."""
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def variable(self, stem: str) -> str:
-        """A name that nothing else has."""
+        """A new, unique variable name."""
         self._variables += 1
         return f"{stem}{self._variables}"
 
     def give(self, name: str, value: Any) -> str:
-        """Let the source refer to an object."""
-        assert self.names.setdefault(name, value) is value, f"{name} stands for two things"
+        """Make an object available to the source under `name`."""
+        assert self.names.setdefault(name, value) is value, f"{name} refers to two objects"
         return name
 
     def give_class(self, cls: Any) -> str:
-        """Let the source refer to a struct's class."""
+        """Make the class of a struct available to the source."""
         return self.give(f"C_{cls.__name__}", cls)
 
     def give_struct(self, codes: str, method: str) -> str:
-        """Let the source refer to `pack` or `unpack_from` of big-endian `codes`."""
+        """Make `pack` or `unpack_from` of big-endian `codes` available to the source."""
         name = f"{method}_{codes.replace('?', '_')}"
         if name not in self.names:
             self.names[name] = getattr(Struct(">" + codes), method)
         return name
 
     def give_structs(self, code: str, method: str) -> str:
-        """Let the source refer to `pack` or `unpack_from` of 0, 1, 2, … numbers of one type."""
+        """Make `pack` or `unpack_from` of 0, 1, 2, … numbers of one type available to the source."""
         name = f"{method}_each_{code.replace('?', '_')}"
         if name not in self.names:
             self.names[name] = tuple(getattr(Struct(f">{count}{code}"), method) for count in range(ARRAYS_READY))
         return name
 
     def compile(self, function: str) -> Callable[..., Any]:
-        """The function of that name that the source defines."""
+        """Compile the source; returns the function of that name."""
         names = dict(self.names)
         exec(compile(self.text, f"<{self.title}>", "exec"), names)
         return names[function]

@@ -1,7 +1,7 @@
-"""What a message class declares, read from its annotations: the one source for codecs, checks and documentation.
+"""The schema of a message class, read from its annotations.
 
-`message` puts the raw declarations on a class; `struct_of` resolves them when they are first needed, so that a module
-may name a struct before it defines it and importing a hundred messages stays cheap.
+`message` stores the unresolved `Declaration` on a class; `fields_of` resolves it on first use, so that a module can
+refer to a struct before its definition, and importing a hundred messages is cheap.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 from minikafka.protocol.types import BOOL, Kind
 
 LATEST = 0x7FFF
-"""No version is above: the ``+`` of ``12+``."""
+"""The upper bound of open ranges such as ``12+``."""
 
 
 class Implied:
-    """The default that was not spelled out: what the field's type says, a fresh list or struct each time."""
+    """The default implied by the type of a field: zero, empty, a new list or a new struct."""
 
     def __repr__(self) -> str:
         return "IMPLIED"
 
 
 class Required:
-    """The default of a field that has to be given; where a version lacks it, what its type implies."""
+    """The default of a field that must be given; in versions that lack it, its value is the implied default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -59,23 +59,23 @@ NEVER = Versions(1, 0)
 
 
 def versions_of(text: str) -> Versions:
-    """Kafka's notation: ``3-13``, ``9+``, ``4``, ``none``.
+    """Parse Kafka's notation: ``3-13``, ``9+``, ``4``, ``none``.
 
     Raises:
-        ValueError: for anything else.
+        ValueError: the text is none of these.
     """
     if text == "none":
         return NEVER
     match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text)
     if match is None:
-        raise ValueError(f"{text!r} is no range of versions: 3-13, 9+, 4 and none are")
+        raise ValueError(f"{text!r} is not a range of versions, such as 3-13, 9+, 4 or none")
     first = int(match[1])
     return Versions(first, LATEST if match[2] else int(match[3] or first))
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `message.field` was told; the rest of a field is its annotation."""
+    """The arguments of `message.field`."""
 
     default: Any = REQUIRED
     versions: str = "0+"
@@ -87,20 +87,20 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field.
+    """A resolved field.
 
     Attributes:
-        name: in snake_case, as the attribute.
+        name: the attribute name, in snake_case.
         kind: the primitive type of the field or of its elements; None for structs.
         struct: the struct class of the field or of its elements; None for primitives.
         is_array: whether it is an array of `kind` or `struct`.
-        versions: where the field exists.
-        nullable: where it may be null.
-        tag: its number among the tagged fields of flexible versions; None for a field with a place of its own.
+        versions: versions that have the field.
+        nullable: versions in which it may be null.
+        tag: its tag in flexible versions; None for a positional field.
         default: the value when absent: for arrays None or IMPLIED (a fresh list), for structs None or IMPLIED.
-        ignorable: whether a value that the version cannot carry is dropped silently.
-        never_flexible: keeps the old encoding in flexible versions (the client id of the request header).
-        required: whether whoever makes a message must give it.
+        ignorable: whether its value is dropped silently by versions that lack the field.
+        never_flexible: whether flexible versions keep the old encoding (the client id of the request header).
+        required: whether the constructor requires it.
     """
 
     name: str
@@ -117,21 +117,21 @@ class Field:
 
     @property
     def type_name(self) -> str:
-        """As Kafka's tables write it: ``int32``, ``[]string``, ``[]FetchTopic``."""
+        """The type in Kafka's notation: ``int32``, ``[]string``, ``[]FetchTopic``."""
         name = self.kind.name if self.kind else declaration_of(self.struct).name
         return f"[]{name}" if self.is_array else name
 
 
 @dataclass(slots=True)
 class Declaration:
-    """What the decorators keep on a class until somebody needs it.
+    """The unresolved declaration that the decorators store on a class.
 
     Attributes:
-        name: the table's name.
+        name: the name in Kafka's schemas.
         key: the API key of a request or response, None for other messages and for structs.
-        versions: where the message exists; every version for structs.
-        flexible: the versions with compact lengths and tagged fields; for structs the message decides.
-        options: per field, in order.
+        versions: the versions of the message; all for structs.
+        flexible: the versions with compact lengths and tagged fields; structs follow their message.
+        options: by field name, in wire order.
     """
 
     name: str
@@ -143,10 +143,10 @@ class Declaration:
 
 
 def declaration_of(cls: Any) -> Declaration:
-    """The raw declaration of a message or struct class.
+    """The declaration of a message or struct class.
 
     Raises:
-        TypeError: if the class is neither.
+        TypeError: the class is neither.
     """
     declaration = cls.__dict__.get("__declaration__")
     if declaration is None:
@@ -159,7 +159,7 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     """All fields of a message or struct class, in wire order.
 
     Raises:
-        TypeError: for an annotation that is none of ours.
+        TypeError: an annotation is not a type of the protocol.
     """
     declaration = declaration_of(cls)
     names = vars(sys.modules[cls.__module__])
@@ -170,7 +170,7 @@ def fields_of(cls: type) -> tuple[Field, ...]:
 
 
 def default_of(field: Field) -> Any:
-    """The value of a field that nobody set: a new list or struct where that is what it holds."""
+    """The value of a field that is not set; a new list or struct if that is its type."""
     if field.default is not IMPLIED:
         return field.default
     if field.is_array:
@@ -202,7 +202,7 @@ def _field(name: str, annotation: Any, options: Options) -> Field:
         (annotation,) = get_args(annotation)
     kind = _kind_of(annotation)
     if kind is None and not hasattr(annotation, "__declaration__"):
-        raise TypeError(f"field {name}: {annotation!r} is no type of the wire protocol")
+        raise TypeError(f"field {name}: {annotation!r} is not a type of the wire protocol")
     default = IMPLIED if options.default is REQUIRED else options.default
     if default is IMPLIED and kind is not None and not is_array:
         default = kind.zero
@@ -237,5 +237,5 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
         return annotation, False
     rest = [part for part in get_args(annotation) if part is not NoneType]
     if len(rest) != 1:
-        raise TypeError(f"{annotation!r} mixes types: only `… | None` is known")
+        raise TypeError(f"{annotation!r} is a union; only `… | None` is supported")
     return rest[0], True

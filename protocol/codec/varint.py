@@ -1,4 +1,4 @@
-"""Unsigned variable-length numbers and the tagged fields of flexible versions (KIP-482)."""
+"""Unsigned varints and the tagged fields of flexible versions (KIP-482)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 def uvarint(number: int) -> bytes:
-    """Seven bits a byte, lowest first; the top bit says that more follow."""
+    """Seven bits per byte, lowest first; the top bit is set if more bytes follow."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -21,15 +21,15 @@ def uvarint(number: int) -> bytes:
 
 SHORT = 1024
 UVARINTS = tuple(uvarint(number) for number in range(SHORT))
-"""What `uvarint` gives for numbers below SHORT."""
+"""`uvarint(n)` for n below SHORT."""
 
 
 def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
-    """The number at `position`, and where it ends.
+    """The number at `position`, and the position after it.
 
     Raises:
-        MalformedMessage: longer than the five bytes of a 32-bit number, or above its range.
-        IndexError: the data end first.
+        MalformedMessage: the number exceeds 32 bits.
+        IndexError: the data are truncated.
     """
     number = shift = 0
     while True:
@@ -43,17 +43,17 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
             byte = data[position]
             position += 1
             if byte > 0x0F:
-                raise MalformedMessage("a variable-length number of more than 32 bits")
+                raise MalformedMessage("unsigned varint exceeds 32 bits")
             break
     return number | byte << shift, position
 
 
 def skip_tagged_fields(count: int, data: Buffer, position: int, limit: int) -> int:
-    """The end of `count` tagged fields that nobody here knows."""
+    """The position after `count` unknown tagged fields."""
     for _ in range(count):
         _, position = read_uvarint(data, position)
         size_bytes, position = read_uvarint(data, position)
         position += size_bytes
         if position > limit:
-            raise MalformedMessage(f"a tagged field ends {position - limit} bytes after the message")
+            raise MalformedMessage(f"tagged field extends {position - limit} bytes past the end of the message")
     return position

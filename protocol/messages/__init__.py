@@ -1,19 +1,19 @@
-"""One module per API, named as the API is in every other room: request and response, then their structs.
+"""The request and response of every API, one module per API, with the same name as in `broker/apis/`.
 
-Classes, fields and versions are those of Apache Kafka 4.3, names in snake_case; a module's docstring tells what each
-version brought. Three modules hold messages that are no requests: `consumer_protocol` (what members of a group tell
-each other), `group_records` and `transaction_records` (what the coordinators write to their topics).
+Classes, fields and versions are those of Apache Kafka 4.3, with names in snake_case; the docstring of a module lists
+what each version added. Three modules contain messages that are not requests: `consumer_protocol` (metadata and
+assignments of classic groups), `group_records` and `transaction_records` (the records of the coordinators' topics).
 
-A field without a default has to be given, so that nobody forgets to choose: null is not empty, and the two mean
-different things (``topics`` of a Metadata request, ``error_message`` of many responses).
+A field without a default must be given, so that null and empty, which differ in meaning, are chosen explicitly
+(``topics`` of a Metadata request, ``error_message`` of many responses).
 
 Caveats:
     * Where a module has two structs of one name with different fields (DescribeQuorum, AlterClientQuotas, the consumer
-      protocol), ours are prefixed: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
-    * Of the APIs that only Kafka's own brokers and controllers use among themselves there are those by which a broker
-      speaks to the controller, in frames of our own (registration, heartbeats, AlterPartition, AllocateProducerIds); no
-      client is offered them. The others are missing, as are share groups, streams groups and, but for the heartbeat
-      that is refused, the consumer groups of KIP-848.
+      protocol), ours have a prefix: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
+    * Of the APIs between Kafka's brokers and controllers only those exist that a broker sends to the controller, in
+      frames of our own: registration, heartbeats, AlterPartition, AllocateProducerIds. They are not advertised to
+      clients. The others are missing, as are share groups, streams groups and, except for the heartbeat, which is
+      refused, the consumer groups of KIP-848.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""AddOffsetsToTxn, API key 25: the group whose offsets a transaction is about to commit (KIP-98).
+"""AddOffsetsToTxn, API key 25: adds a group's offsets to a transaction (KIP-98).
 
 Versions 0-4, flexible from 3 on (KIP-482).
 
-- v2: PRODUCER_FENCED may be answered (KIP-588).
-- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v2: PRODUCER_FENCED may be returned (KIP-588).
+- v4: TRANSACTION_ABORTABLE may be returned (KIP-890).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AddOffsetsToTxnRequest:
 
 @message(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse:
-    """One error code."""
+    """An error code."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

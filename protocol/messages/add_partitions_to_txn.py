@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn, API key 24: partitions that a transaction is about to write to (KIP-98).
+"""AddPartitionsToTxn, API key 24: adds partitions to a transaction (KIP-98).
 
 Versions 0-5, flexible from 3 on (KIP-482).
 
 - v4: many transactions, verify_only (KIP-890).
-- v5: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v5: TRANSACTION_ABORTABLE may be returned (KIP-890).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
-    """From clients up to v3; brokers, which also verify, batch transactions from v4 on."""
+    """Up to v3 from clients; from v4 on from brokers, with many transactions, which may only be verified."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field(default=[], versions="4+")
     v3_and_below_transactional_id: string = field(default="", versions="0-3")
@@ -40,7 +40,7 @@ class AddPartitionsToTxnTopic:
 
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = field(default=0, versions="4+", ignorable=True)

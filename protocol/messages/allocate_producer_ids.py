@@ -1,6 +1,6 @@
-"""AllocateProducerIds, API key 67: a broker gets the next block of producer ids (KIP-730).
+"""AllocateProducerIds, API key 67: allocates a block of producer ids to a broker (KIP-730).
 
-Version 0, flexible (KIP-482). Spoken among nodes alone: no client is offered it."""
+Version 0, flexible (KIP-482). Used between nodes only; not advertised to clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int16, int32, int64
 
 @message(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsRequest:
-    """The broker that asks."""
+    """The requesting broker."""
 
     broker_id: int32 = 0
     broker_epoch: int64 = -1
@@ -18,7 +18,7 @@ class AllocateProducerIdsRequest:
 
 @message(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsResponse:
-    """The first id of the block, and how many there are."""
+    """The first id and the size of the block."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

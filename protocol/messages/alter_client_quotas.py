@@ -1,4 +1,4 @@
-"""AlterClientQuotas, API key 49: set or remove quotas (KIP-546).
+"""AlterClientQuotas, API key 49: sets or removes client quotas (KIP-546).
 
 Versions 0-1, flexible from 1 on (KIP-482)."""
 
@@ -37,7 +37,7 @@ class OpData:
 
 @message(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse:
-    """One result per entity."""
+    """A result per entity."""
 
     throttle_time_ms: int32 = 0
     entries: list[ResponseEntryData] = []

@@ -1,4 +1,4 @@
-"""AlterConfigs, API key 33: replace all settings of a resource (KIP-133); see IncrementalAlterConfigs.
+"""AlterConfigs, API key 33: replaces all settings of a resource (KIP-133); see IncrementalAlterConfigs.
 
 Versions 0-2, flexible from 2 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsRequest:
-    """All settings that shall hold; what is not named falls back to its default."""
+    """All settings of the resource; those not named are reset to their defaults."""
 
     resources: list[AlterConfigsResource] = []
     validate_only: bool = False
@@ -31,7 +31,7 @@ class AlterableConfig:
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """One result per resource."""
+    """A result per resource."""
 
     throttle_time_ms: int32 = 0
     responses: list[AlterConfigsResourceResponse] = []

@@ -1,6 +1,6 @@
-"""AlterPartition, API key 56: the leader of a partition has its in-sync replicas changed (KIP-497).
+"""AlterPartition, API key 56: the leader of a partition changes its in-sync replicas (KIP-497).
 
-Versions 2-3, all flexible (KIP-482). Spoken among nodes alone: no client is offered it.
+Versions 2-3, all flexible (KIP-482). Used between nodes only; not advertised to clients.
 
 - v2: topics by id; INELIGIBLE_REPLICA (KIP-841).
 - v3: the broker epochs of the replicas (KIP-903).
@@ -14,7 +14,7 @@ from minikafka.protocol.types import NIL_UUID, int8, int16, int32, int64, uuid
 
 @message(key=56, versions="2-3", flexible="0+")
 class AlterPartitionRequest:
-    """What a leader wants the in-sync replicas of its partitions to be."""
+    """The new in-sync replicas per partition."""
 
     broker_id: int32 = 0
     broker_epoch: int64 = -1
@@ -45,7 +45,7 @@ class BrokerState:
 
 @message(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse:
-    """What they are now."""
+    """The resulting leader and in-sync replicas per partition."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, API key 45: move partitions to other replicas (KIP-455).
+"""AlterPartitionReassignments, API key 45: starts or cancels reassignments of replicas (KIP-455).
 
 Versions 0-1, all flexible (KIP-482).
 
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest:
-    """Target replicas per partition; null cancels."""
+    """The target replicas per partition; null cancels the reassignment."""
 
     timeout_ms: int32 = 60000
     allow_replication_factor_change: bool = field(default=True, versions="1+")
@@ -34,7 +34,7 @@ class ReassignablePartition:
 
 @message(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse:
-    """One result per partition."""
+    """A result per partition."""
 
     throttle_time_ms: int32 = 0
     allow_replication_factor_change: bool = field(default=True, versions="1+", ignorable=True)

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs, API key 34: move replicas between the log directories of a node (KIP-113).
+"""AlterReplicaLogDirs, API key 34: moves replicas between the log directories of a broker (KIP-113).
 
 Versions 1-2, flexible from 2 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """Directories, and the partitions that shall lie in them."""
+    """The partitions to move to each directory."""
 
     dirs: list[AlterReplicaLogDir] = []
 
@@ -29,7 +29,7 @@ class AlterReplicaLogDirTopic:
 
 @message(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     throttle_time_ms: int32 = 0
     results: list[AlterReplicaLogDirTopicResult] = []

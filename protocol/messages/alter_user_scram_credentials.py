@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials, API key 51: set or remove SCRAM credentials (KIP-554).
+"""AlterUserScramCredentials, API key 51: sets or removes SCRAM credentials (KIP-554).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import bytes_, int8, int16, int32, string
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest:
-    """Credentials to remove and to set."""
+    """The credentials to remove and to set."""
 
     deletions: list[ScramCredentialDeletion] = []
     upsertions: list[ScramCredentialUpsertion] = []
@@ -33,7 +33,7 @@ class ScramCredentialUpsertion:
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse:
-    """One result per user."""
+    """A result per user."""
 
     throttle_time_ms: int32 = 0
     results: list[AlterUserScramCredentialsResult] = []

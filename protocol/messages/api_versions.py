@@ -1,10 +1,10 @@
-"""ApiVersions, API key 18: what a node speaks.
+"""ApiVersions, API key 18: the APIs, versions and features of a node.
 
 Versions 0-5, flexible from 3 on (KIP-482).
 
-- v3: the client's software and version (KIP-511); features (KIP-584).
-- v4: a feature may have 0 as its lowest version (KIP-584).
-- v5: the cluster and node that the client means to talk to.
+- v3: the client's software name and version (KIP-511); features (KIP-584).
+- v4: the minimum version of a feature may be 0 (KIP-584).
+- v5: the cluster id and node id that the client expects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest:
-    """Always understood: a version unknown to the node is answered in v0 with UNSUPPORTED_VERSION."""
+    """A request with an unknown version is answered in v0 with UNSUPPORTED_VERSION."""
 
     client_software_name: string = field(default="", versions="3+", ignorable=True)
     client_software_version: string = field(default="", versions="3+", ignorable=True)
@@ -25,7 +25,7 @@ class ApiVersionsRequest:
 
 @message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse:
-    """Versions per API; its header is v0 at every version, for whoever asks knows nothing yet."""
+    """The versions of each API. The response header is v0 in every version, as the client knows no versions yet."""
 
     error_code: int16 = 0
     api_keys: list[ApiVersion] = []

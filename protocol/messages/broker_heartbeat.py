@@ -1,9 +1,9 @@
-"""BrokerHeartbeat, API key 63: a broker is alive, wants to serve, or wants to go (KIP-631).
+"""BrokerHeartbeat, API key 63: a broker is alive, and asks to be unfenced or to shut down (KIP-631).
 
-Versions 0-2, all flexible (KIP-482). Spoken among nodes alone: no client is offered it.
+Versions 0-2, all flexible (KIP-482). Used between nodes only; not advertised to clients.
 
-- v1: log directories that failed (KIP-858).
-- v2: log directories that take nothing new.
+- v1: offline log directories (KIP-858).
+- v2: cordoned log directories (KIP-1066).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int16, int32, int64, uuid
 
 @message(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatRequest:
-    """How far the broker has followed the metadata log, and what it wants to be."""
+    """The broker's metadata offset and the state that it requests."""
 
     broker_id: int32 = 0
     broker_epoch: int64 = -1
@@ -27,7 +27,7 @@ class BrokerHeartbeatRequest:
 
 @message(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse:
-    """What it is."""
+    """The broker's state."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,11 +1,11 @@
-"""BrokerRegistration, API key 62: a broker joins the cluster (KIP-631).
+"""BrokerRegistration, API key 62: registers a broker with the controller (KIP-631).
 
-Versions 0-4, all flexible (KIP-482). Spoken among nodes alone: no client is offered it.
+Versions 0-4, all flexible (KIP-482). Used between nodes only; not advertised to clients.
 
-- v1: whether it comes from ZooKeeper (KIP-866).
+- v1: whether it is migrating from ZooKeeper (KIP-866).
 - v2: its log directories (KIP-858).
-- v3: the epoch that it had before a clean shutdown (KIP-966).
-- v4: features down to level 0 (KAFKA-17011).
+- v3: the broker epoch before the last clean shutdown (KIP-966).
+- v4: the minimum level of a feature may be 0 (KAFKA-17011).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.protocol.types import NIL_UUID, int16, int32, int64, string, uint
 
 @message(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationRequest:
-    """Who the broker is, and where it can be reached."""
+    """The broker's identity, endpoints and features."""
 
     broker_id: int32 = 0
     cluster_id: string = ""
@@ -46,7 +46,7 @@ class Feature:
 
 @message(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse:
-    """Its broker epoch."""
+    """The new broker epoch."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

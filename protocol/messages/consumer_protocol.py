@@ -1,6 +1,6 @@
-"""What members of a classic group tell each other: the bytes inside JoinGroup and SyncGroup (protocol type "consumer").
+"""Metadata and assignments of classic consumer groups, inside JoinGroup and SyncGroup (protocol type "consumer").
 
-On the wire a 16-bit version comes first. A reader takes a version above its own for its newest.
+A 16-bit version precedes each message. A reader decodes versions above its own as its newest.
 
 - v1: owned_partitions, for cooperative rebalancing (KIP-429).
 - v2: generation_id (KIP-792).
@@ -15,7 +15,7 @@ from minikafka.protocol.types import bytes_, int32, string
 
 @message(versions="0-3", flexible="none")
 class ConsumerProtocolSubscription:
-    """What a member subscribes to and owns."""
+    """The topics a member subscribes to and the partitions it owns."""
 
     topics: list[string] = []
     user_data: bytes_ | None = None
@@ -32,7 +32,7 @@ class SubscriptionTopicPartition:
 
 @message(versions="0-3", flexible="none")
 class ConsumerProtocolAssignment:
-    """What a member shall read."""
+    """The partitions assigned to a member."""
 
     assigned_partitions: list[AssignmentTopicPartition] = []
     user_data: bytes_ | None = None

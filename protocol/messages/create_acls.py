@@ -1,4 +1,4 @@
-"""CreateAcls, API key 30: add access rules (KIP-140).
+"""CreateAcls, API key 30: creates ACLs (KIP-140).
 
 Versions 1-3, flexible from 2 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=30, versions="1-3", flexible="2+")
 class CreateAclsRequest:
-    """Rules to add."""
+    """The ACLs to create."""
 
     creations: list[AclCreation] = []
 
@@ -32,7 +32,7 @@ class AclCreation:
 
 @message(key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse:
-    """One result per rule, in order."""
+    """A result per ACL, in the order of the request."""
 
     throttle_time_ms: int32 = 0
     results: list[AclCreationResult] = []

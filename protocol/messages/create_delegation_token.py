@@ -1,8 +1,8 @@
-"""CreateDelegationToken, API key 38: a token that stands for its owner (KIP-48).
+"""CreateDelegationToken, API key 38: creates a delegation token (KIP-48).
 
 Versions 1-3, flexible from 2 on (KIP-482).
 
-- v3: an owner other than who asks (KIP-373).
+- v3: an owner other than the requester (KIP-373).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minikafka.protocol.types import bytes_, int16, int32, int64, string
 
 @message(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """Who may renew it, and how long it may live."""
+    """The renewers and the maximum lifetime of the token."""
 
     owner_principal_type: string | None = field(default="", versions="3+")
     owner_principal_name: string | None = field(default="", versions="3+")
@@ -29,7 +29,7 @@ class CreatableRenewers:
 
 @message(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """The token and its secret."""
+    """The token and its HMAC."""
 
     error_code: int16 = 0
     principal_type: string = ""

@@ -1,8 +1,8 @@
-"""CreatePartitions, API key 37: more partitions for a topic (KIP-195).
+"""CreatePartitions, API key 37: adds partitions to topics (KIP-195).
 
 Versions 0-3, flexible from 2 on (KIP-482).
 
-- v3: THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599).
+- v3: THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
-    """The new total per topic, and optionally where the new ones shall lie."""
+    """The new partition count per topic and, optionally, the assignment of the new partitions."""
 
     topics: list[CreatePartitionsTopic] = []
     timeout_ms: int32 = 0
@@ -34,7 +34,7 @@ class CreatePartitionsAssignment:
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
-    """One result per topic."""
+    """A result per topic."""
 
     throttle_time_ms: int32 = 0
     results: list[CreatePartitionsTopicResult] = []

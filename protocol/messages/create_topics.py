@@ -1,10 +1,10 @@
-"""CreateTopics, API key 19: create topics.
+"""CreateTopics, API key 19: creates topics.
 
 Versions 2-7, flexible from 5 on (KIP-482).
 
 - v4: counts may be -1 (KIP-464).
-- v5: the result tells counts and settings (KIP-525).
-- v6: THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599).
+- v5: the response contains counts and settings (KIP-525).
+- v6: THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599).
 - v7: topic ids (KIP-516).
 """
 
@@ -46,7 +46,7 @@ class CreatableTopicConfig:
 
 @message(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse:
-    """One result per topic; settings as they took effect."""
+    """A result per topic, with its effective settings."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     topics: list[CreatableTopicResult] = []

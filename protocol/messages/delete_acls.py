@@ -1,4 +1,4 @@
-"""DeleteAcls, API key 31: remove access rules (KIP-140).
+"""DeleteAcls, API key 31: deletes ACLs (KIP-140).
 
 Versions 1-3, flexible from 2 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=31, versions="1-3", flexible="2+")
 class DeleteAclsRequest:
-    """Filters; all rules that match one are removed."""
+    """Filters; ACLs that match one of them are deleted."""
 
     filters: list[DeleteAclsFilter] = []
 
@@ -32,7 +32,7 @@ class DeleteAclsFilter:
 
 @message(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse:
-    """What each filter removed."""
+    """The ACLs deleted by each filter."""
 
     throttle_time_ms: int32 = 0
     filter_results: list[DeleteAclsFilterResult] = []

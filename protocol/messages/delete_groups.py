@@ -1,4 +1,4 @@
-"""DeleteGroups, API key 42: delete groups that have no members (KIP-229).
+"""DeleteGroups, API key 42: deletes groups without members (KIP-229).
 
 Versions 0-2, flexible from 2 on (KIP-482)."""
 
@@ -10,14 +10,14 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsRequest:
-    """Groups by name."""
+    """Group ids."""
 
     groups_names: list[string] = []
 
 
 @message(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
-    """One error code per group."""
+    """An error code per group."""
 
     throttle_time_ms: int32 = 0
     results: list[DeletableGroupResult] = []

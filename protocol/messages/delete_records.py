@@ -1,4 +1,4 @@
-"""DeleteRecords, API key 21: move the start of logs up: what lies before is gone (KIP-107).
+"""DeleteRecords, API key 21: deletes records before an offset (KIP-107).
 
 Versions 0-2, flexible from 2 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsRequest:
-    """The new first offset per partition; -1 is the high watermark."""
+    """The new log start offset per partition; -1 is the high watermark."""
 
     topics: list[DeleteRecordsTopic] = []
     timeout_ms: int32 = 0
@@ -30,7 +30,7 @@ class DeleteRecordsPartition:
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    """The lowest start offset among all replicas."""
+    """The low watermark per partition: the lowest log start offset of its replicas."""
 
     throttle_time_ms: int32 = 0
     topics: list[DeleteRecordsTopicResult] = []

@@ -1,9 +1,9 @@
-"""DeleteTopics, API key 20: delete topics.
+"""DeleteTopics, API key 20: deletes topics.
 
 Versions 1-6, flexible from 4 on (KIP-482).
 
-- v3: TOPIC_DELETION_DISABLED may be answered.
-- v5: error_message; THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599).
+- v3: TOPIC_DELETION_DISABLED may be returned.
+- v5: error_message; THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599).
 - v6: topic ids (KIP-516).
 """
 
@@ -30,7 +30,7 @@ class DeleteTopicState:
 
 @message(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse:
-    """One result per topic."""
+    """A result per topic."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     responses: list[DeletableTopicResult] = []

@@ -1,4 +1,4 @@
-"""DescribeAcls, API key 29: list access rules (KIP-140).
+"""DescribeAcls, API key 29: lists ACLs (KIP-140).
 
 Versions 1-3, flexible from 2 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=29, versions="1-3", flexible="2+")
 class DescribeAclsRequest:
-    """A filter; null matches anything."""
+    """A filter; null fields match anything."""
 
     resource_type_filter: int8 = 0
     resource_name_filter: string | None
@@ -27,7 +27,7 @@ class DescribeAclsRequest:
 
 @message(key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse:
-    """Rules by resource."""
+    """The ACLs by resource."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

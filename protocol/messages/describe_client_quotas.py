@@ -1,4 +1,4 @@
-"""DescribeClientQuotas, API key 48: quotas by user, client id or address (KIP-546).
+"""DescribeClientQuotas, API key 48: lists client quotas by user, client id or IP address (KIP-546).
 
 Versions 0-1, flexible from 1 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import float64, int8, int16, int32, string
 
 @message(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest:
-    """A filter by entity: match_type 0 exact, 1 default, 2 any that is named."""
+    """A filter per entity type; match_type: 0 exact name, 1 default, 2 any specified name."""
 
     components: list[ComponentData] = []
     strict: bool = False

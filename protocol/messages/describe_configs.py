@@ -1,4 +1,4 @@
-"""DescribeConfigs, API key 32: settings of topics, nodes and groups (KIP-133).
+"""DescribeConfigs, API key 32: the settings of topics, brokers and groups (KIP-133).
 
 Versions 1-4, flexible from 4 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsRequest:
-    """Resources and, if not all, the settings wanted."""
+    """Resources and the names of settings; null selects all."""
 
     resources: list[DescribeConfigsResource] = []
     include_synonyms: bool = False
@@ -30,7 +30,7 @@ class DescribeConfigsResource:
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse:
-    """Values, where they come from, and what they would be otherwise."""
+    """Values with their sources and synonyms."""
 
     throttle_time_ms: int32 = 0
     results: list[DescribeConfigsResult] = []

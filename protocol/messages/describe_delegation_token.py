@@ -1,8 +1,8 @@
-"""DescribeDelegationToken, API key 41: list delegation tokens (KIP-48).
+"""DescribeDelegationToken, API key 41: lists delegation tokens (KIP-48).
 
 Versions 1-3, flexible from 2 on (KIP-482).
 
-- v3: who requested a token (KIP-373).
+- v3: the requester of a token (KIP-373).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minikafka.protocol.types import bytes_, int16, int32, int64, string
 
 @message(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """Owners; null asks for all."""
+    """Owners; null selects all."""
 
     owners: list[DescribeDelegationTokenOwner] | None
 
@@ -26,7 +26,7 @@ class DescribeDelegationTokenOwner:
 
 @message(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenResponse:
-    """Tokens with their secrets."""
+    """Tokens with their HMACs."""
 
     error_code: int16 = 0
     tokens: list[DescribedDelegationToken] = []

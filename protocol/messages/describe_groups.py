@@ -1,10 +1,10 @@
-"""DescribeGroups, API key 15: state and members of classic groups.
+"""DescribeGroups, API key 15: the state and members of classic groups.
 
 Versions 0-6, flexible from 5 on (KIP-482).
 
 - v3: authorized operations (KIP-430).
 - v4: static members (KIP-345).
-- v6: GROUP_ID_NOT_FOUND for a group nobody knows (KIP-1043).
+- v6: GROUP_ID_NOT_FOUND for an unknown group (KIP-1043).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minikafka.protocol.types import bytes_, int16, int32, string
 
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
-    """Groups by name."""
+    """Group ids."""
 
     groups: list[string] = []
     include_authorized_operations: bool = field(default=False, versions="3+")
@@ -23,7 +23,7 @@ class DescribeGroupsRequest:
 
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse:
-    """A group nobody knows is Dead up to v5."""
+    """Up to v5 an unknown group is in state Dead."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     groups: list[DescribedGroup] = []

@@ -1,8 +1,8 @@
-"""DescribeLogDirs, API key 35: what lies in a node's log directories (KIP-113).
+"""DescribeLogDirs, API key 35: the contents of a broker's log directories (KIP-113).
 
 Versions 1-5, flexible from 2 on (KIP-482).
 
-- v3: error_code for the whole answer.
+- v3: error_code of the whole response.
 - v4: total_bytes and usable_bytes (KIP-827).
 - v5: is_cordoned (KIP-1066).
 """
@@ -15,7 +15,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """Partitions of interest; null asks for all."""
+    """Partitions; null selects all."""
 
     topics: list[DescribableLogDirTopic] | None
 
@@ -28,7 +28,7 @@ class DescribableLogDirTopic:
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse:
-    """Sizes per directory and partition."""
+    """Replica sizes per directory and partition."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = field(default=0, versions="3+", ignorable=True)

@@ -1,4 +1,4 @@
-"""DescribeProducers, API key 61: the producers that a partition remembers (KIP-664).
+"""DescribeProducers, API key 61: the active producers of partitions (KIP-664).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersRequest:
-    """Partitions by index."""
+    """Partitions."""
 
     topics: list[TopicRequest] = []
 
@@ -23,7 +23,7 @@ class TopicRequest:
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse:
-    """Sequences, epochs and open transactions."""
+    """The last sequence, epoch and open transaction of each producer."""
 
     throttle_time_ms: int32 = 0
     topics: list[TopicResponse] = []

@@ -1,8 +1,8 @@
-"""DescribeQuorum, API key 55: voters and observers of the metadata quorum (KIP-595, KIP-836).
+"""DescribeQuorum, API key 55: the voters and observers of the metadata quorum (KIP-595, KIP-836).
 
 Versions 0-2, all flexible (KIP-482).
 
-- v1: when replicas last fetched and last were caught up (KIP-836).
+- v1: last fetch and last caught-up timestamps (KIP-836).
 - v2: directory ids, nodes and error messages (KIP-853).
 """
 
@@ -32,7 +32,7 @@ class RequestPartitionData:
 
 @message(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse:
-    """How far each replica has come."""
+    """The log end offset of each replica."""
 
     error_code: int16 = 0
     error_message: string | None = field(default="", versions="2+", ignorable=True)

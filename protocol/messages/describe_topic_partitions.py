@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions, API key 75: partitions of topics, page by page (KIP-966).
+"""DescribeTopicPartitions, API key 75: the partitions of topics, paginated (KIP-966).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import NIL_UUID, int16, int32, string, uuid
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """Topics by name, and where the last page ended."""
+    """Topics by name, and the cursor of the previous page."""
 
     topics: list[TopicRequest] = []
     response_partition_limit: int32 = 2000
@@ -30,7 +30,7 @@ class Cursor:
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    """Partitions with their eligible leader replicas, and where to go on."""
+    """Partitions with their eligible leader replicas, and the cursor of the next page."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic] = []

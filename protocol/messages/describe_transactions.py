@@ -1,4 +1,4 @@
-"""DescribeTransactions, API key 65: states of transactions (KIP-664).
+"""DescribeTransactions, API key 65: the state of transactions (KIP-664).
 
 Version 0, flexible (KIP-482)."""
 
@@ -17,7 +17,7 @@ class DescribeTransactionsRequest:
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse:
-    """State, producer and partitions of each."""
+    """The state, producer and partitions of each transaction."""
 
     throttle_time_ms: int32 = 0
     transaction_states: list[TransactionState] = []

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, API key 50: which SCRAM credentials users have (KIP-554).
+"""DescribeUserScramCredentials, API key 50: the SCRAM mechanisms of users (KIP-554).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """Users; null or none asks for all."""
+    """Users; null or an empty list selects all."""
 
     users: list[UserName] | None
 
@@ -22,7 +22,7 @@ class UserName:
 
 @message(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse:
-    """Mechanisms and iterations, never secrets."""
+    """Mechanisms and iterations; no secrets."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,8 +1,8 @@
-"""ElectLeaders, API key 43: have leaders elected (KIP-183).
+"""ElectLeaders, API key 43: triggers leader elections (KIP-183).
 
 Versions 0-2, flexible from 2 on (KIP-482).
 
-- v1: election_type 1, unclean elections, beside 0, preferred leaders (KIP-460).
+- v1: election_type: 0 preferred, 1 unclean (KIP-460).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersRequest:
-    """Partitions; null means all that need it."""
+    """Partitions; null selects all that need an election."""
 
     election_type: int8 = field(default=0, versions="1+")
     topic_partitions: list[TopicPartitions] | None
@@ -28,7 +28,7 @@ class TopicPartitions:
 
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse:
-    """One result per partition."""
+    """A result per partition."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = field(default=0, versions="1+")

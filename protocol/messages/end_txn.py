@@ -1,10 +1,10 @@
-"""EndTxn, API key 26: commit or abort a transaction (KIP-98).
+"""EndTxn, API key 26: commits or aborts a transaction (KIP-98).
 
 Versions 0-5, flexible from 3 on (KIP-482).
 
-- v2: PRODUCER_FENCED may be answered (KIP-588).
-- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
-- v5: every transaction ends with a new epoch (KIP-890).
+- v2: PRODUCER_FENCED may be returned (KIP-588).
+- v4: TRANSACTION_ABORTABLE may be returned (KIP-890).
+- v5: the producer epoch is raised with every transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnRequest:
-    """committed tells which."""
+    """`committed`: whether to commit or to abort."""
 
     transactional_id: string = ""
     producer_id: int64 = 0
@@ -25,7 +25,7 @@ class EndTxnRequest:
 
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse:
-    """From v5 on the id and epoch to go on with."""
+    """From v5 on, the producer id and epoch of the next transaction."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

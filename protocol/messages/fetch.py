@@ -1,17 +1,17 @@
-"""Fetch, API key 1: read record batches from partitions; consumers and followers alike.
+"""Fetch, API key 1: reads record batches from partitions, for consumers and followers.
 
 Versions 4-18, flexible from 12 on (KIP-482).
 
 - v4: isolation levels, aborted transactions (KIP-98).
 - v5: log_start_offset (KIP-107).
-- v7: fetch sessions: only what changed is asked and answered (KIP-227).
-- v9: the leader epoch that the client knows (KIP-320).
-- v10: zstd may be answered (KIP-110).
-- v11: racks and preferred_read_replica (KIP-392).
-- v12: last_fetched_epoch finds where logs diverge (KIP-595).
+- v7: fetch sessions: requests and responses contain changed partitions only (KIP-227).
+- v9: current_leader_epoch (KIP-320).
+- v10: zstd may be returned (KIP-110).
+- v11: rack_id and preferred_read_replica (KIP-392).
+- v12: last_fetched_epoch and diverging_epoch (KIP-595).
 - v13: topic ids in place of names (KIP-516).
 - v15: replica_state in place of replica_id (KIP-903).
-- v16: node_endpoints with the new leader (KIP-951).
+- v16: node_endpoints of the current leaders (KIP-951).
 - v17: replica_directory_id (KIP-853).
 - v18: high_watermark (KIP-1166).
 """
@@ -35,7 +35,7 @@ from minikafka.protocol.types import (
 
 @message(key=1, versions="4-18", flexible="12+")
 class FetchRequest:
-    """From which offset of which partition, and how long to wait for how much."""
+    """Partitions with their fetch offsets; the maximum wait and the minimum and maximum size."""
 
     cluster_id: string | None = field(default=None, versions="12+", tag=0, ignorable=True)
     replica_id: int32 = field(default=-1, versions="0-14")
@@ -85,7 +85,7 @@ class ForgottenTopic:
 
 @message(key=1, versions="4-18", flexible="12+")
 class FetchResponse:
-    """Batches as they lie in the log, with the marks up to which they may be trusted."""
+    """Record batches with high watermark, last stable offset and aborted transactions."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     error_code: int16 = field(default=0, versions="7+", ignorable=True)

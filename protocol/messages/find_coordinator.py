@@ -1,10 +1,10 @@
-"""FindCoordinator, API key 10: which node coordinates a group or a transactional id.
+"""FindCoordinator, API key 10: finds the coordinator of a group or transactional id.
 
 Versions 0-6, flexible from 3 on (KIP-482).
 
 - v1: transactional ids (KIP-98).
 - v4: many keys in one request (KIP-699).
-- v5: TRANSACTION_ABORTABLE may be answered (KIP-890).
+- v5: TRANSACTION_ABORTABLE may be returned (KIP-890).
 - v6: share groups (KIP-932).
 """
 
@@ -16,7 +16,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest:
-    """Keys of one kind: 0 groups, 1 transactional ids, 2 share groups."""
+    """Keys of one type: 0 groups, 1 transactional ids, 2 share groups."""
 
     key: string = field(default="", versions="0-3")
     key_type: int8 = field(default=0, versions="1+")
@@ -25,7 +25,7 @@ class FindCoordinatorRequest:
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse:
-    """A node for each key."""
+    """The coordinator of each key."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     error_code: int16 = field(default=0, versions="0-3")

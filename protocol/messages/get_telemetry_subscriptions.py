@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions, API key 71: which metrics a client shall push (KIP-714).
+"""GetTelemetrySubscriptions, API key 71: the metrics that a client is to push (KIP-714).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,14 +10,14 @@ from minikafka.protocol.types import NIL_UUID, int8, int16, int32, string, uuid
 
 @message(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest:
-    """The client's own id; nil at first."""
+    """The client instance id; nil in the first request."""
 
     client_instance_id: uuid = NIL_UUID
 
 
 @message(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    """Metrics by prefix, how often, and how to pack them."""
+    """Metric name prefixes, push interval and compression types."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,7 +1,7 @@
 """Keys and values of the records in ``__consumer_offsets``, as Kafka writes them for classic groups.
 
-Keys and values begin with a 16-bit version; a key's version tells its type: 0 and 1 offsets, 2 groups. A null value is
-a tombstone. Offsets: v1 had an expiry of its own, v3 leader epochs (KIP-320). Groups: v1 rebalance_timeout, v2
+Keys and values begin with a 16-bit version; the version of a key is its type: 0 and 1 offsets, 2 groups. A null value
+is a tombstone. Offsets: v1 expire_timestamp, v3 leader epochs (KIP-320). Groups: v1 rebalance_timeout, v2
 current_state_timestamp (KIP-211), v3 static members (KIP-345). Values of version 4 are flexible.
 """
 

@@ -1,4 +1,4 @@
-"""Heartbeat, API key 12: a member of a classic group is alive.
+"""Heartbeat, API key 12: keeps the session of a member of a classic group alive.
 
 Versions 0-4, flexible from 4 on (KIP-482).
 
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest:
-    """Sent several times in each session timeout."""
+    """Sent several times per session timeout."""
 
     group_id: string = ""
     generation_id: int32 = 0
@@ -23,7 +23,7 @@ class HeartbeatRequest:
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """REBALANCE_IN_PROGRESS tells a member to join again."""
+    """REBALANCE_IN_PROGRESS asks the member to rejoin."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     error_code: int16 = 0

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, API key 44: change some settings of a resource (KIP-339).
+"""IncrementalAlterConfigs, API key 44: changes individual settings of a resource (KIP-339).
 
 Versions 0-1, flexible from 1 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest:
-    """Operations: 0 set, 1 delete, 2 append to and 3 subtract from a list."""
+    """Operations: 0 set, 1 delete, 2 append to a list, 3 subtract from a list."""
 
     resources: list[AlterConfigsResource] = []
     validate_only: bool = False
@@ -32,7 +32,7 @@ class AlterableConfig:
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse:
-    """One result per resource."""
+    """A result per resource."""
 
     throttle_time_ms: int32 = 0
     responses: list[AlterConfigsResourceResponse] = []

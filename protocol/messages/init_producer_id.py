@@ -1,11 +1,11 @@
-"""InitProducerId, API key 22: an id and epoch for an idempotent or transactional producer (KIP-98).
+"""InitProducerId, API key 22: allocates an id and epoch to an idempotent or transactional producer (KIP-98).
 
 Versions 0-6, flexible from 2 on (KIP-482).
 
-- v3: a producer may ask to have its epoch raised (KIP-360).
+- v3: producer_id and producer_epoch, to request a new epoch (KIP-360).
 - v4: PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH (KIP-588).
-- v5: TRANSACTION_ABORTABLE may be answered (KIP-890).
-- v6: two-phase commit (KIP-939); unstable in 4.3, not to be advertised.
+- v5: TRANSACTION_ABORTABLE may be returned (KIP-890).
+- v6: two-phase commit (KIP-939); unstable in 4.3, not advertised.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=22, versions="0-6", flexible="2+")
 class InitProducerIdRequest:
-    """A transactional id, or null for idempotence alone."""
+    """A transactional id, or null for idempotence only."""
 
     transactional_id: string | None
     transaction_timeout_ms: int32 = 0
@@ -28,7 +28,7 @@ class InitProducerIdRequest:
 
 @message(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse:
-    """The id and epoch that every batch has to carry."""
+    """The producer id and epoch of all following batches."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     error_code: int16 = 0

@@ -1,11 +1,11 @@
-"""JoinGroup, API key 11: become, or stay, a member of a classic group.
+"""JoinGroup, API key 11: joins or rejoins a classic group.
 
 Versions 0-9, flexible from 6 on (KIP-482).
 
-- v1: rebalance_timeout_ms, apart from the session's (KIP-62).
-- v4: a new member is given its id and asked to come again (KIP-394).
+- v1: rebalance_timeout_ms, separate from the session timeout (KIP-62).
+- v4: a new member receives its id with MEMBER_ID_REQUIRED and joins again (KIP-394).
 - v5: static members (KIP-345).
-- v7: protocol_type and name are answered (KIP-559).
+- v7: the response contains protocol_type and protocol_name (KIP-559).
 - v8: reason (KIP-800).
 - v9: skip_assignment (KIP-814).
 """
@@ -18,7 +18,7 @@ from minikafka.protocol.types import bytes_, int16, int32, string
 
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest:
-    """What a member can do: its protocols, best first."""
+    """The member's protocols in order of preference."""
 
     group_id: string = ""
     session_timeout_ms: int32 = 0
@@ -38,7 +38,7 @@ class JoinGroupRequestProtocol:
 
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse:
-    """The new generation; the leader learns of all members."""
+    """The new generation; for the leader, with all members."""
 
     throttle_time_ms: int32 = field(default=0, versions="2+", ignorable=True)
     error_code: int16 = 0

@@ -2,7 +2,7 @@
 
 Versions 0-5, flexible from 4 on (KIP-482).
 
-- v3: many members, static ones by their instance id (KIP-345).
+- v3: many members; static members by group_instance_id (KIP-345).
 - v5: reason (KIP-800).
 """
 
@@ -30,7 +30,7 @@ class MemberIdentity:
 
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse:
-    """One error code per member from v3 on."""
+    """From v3 on, an error code per member."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     error_code: int16 = 0

@@ -1,4 +1,4 @@
-"""ListConfigResources, API key 74: resources that have settings of their own (KIP-1142).
+"""ListConfigResources, API key 74: lists resources that have settings (KIP-1142).
 
 Versions 0-1, all flexible (KIP-482).
 
@@ -13,14 +13,14 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """Kinds of resources; v0 asks for client metrics only."""
+    """Resource types; v0 lists client metrics only."""
 
     resource_types: list[int8] = field(default=[], versions="1+")
 
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse:
-    """Names and kinds."""
+    """Resource names and types."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

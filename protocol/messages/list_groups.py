@@ -1,4 +1,4 @@
-"""ListGroups, API key 16: the groups that this node coordinates.
+"""ListGroups, API key 16: lists the groups of a coordinator.
 
 Versions 0-5, flexible from 3 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest:
-    """Filters by state and by type; empty means all."""
+    """Filters by state and type; empty selects all."""
 
     states_filter: list[string] = field(default=[], versions="4+")
     types_filter: list[string] = field(default=[], versions="5+")
@@ -22,7 +22,7 @@ class ListGroupsRequest:
 
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse:
-    """One line per group."""
+    """A row per group."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     error_code: int16 = 0

@@ -1,12 +1,12 @@
-"""ListOffsets, API key 2: the offset at a timestamp, or at the ends of a log.
+"""ListOffsets, API key 2: finds offsets by timestamp, or the ends of a log.
 
 Versions 1-11, flexible from 6 on (KIP-482).
 
 - v2: isolation_level (KIP-98).
 - v4: leader epochs (KIP-320).
 - v5: OFFSET_NOT_AVAILABLE while a new leader does not know its high watermark (KIP-207).
-- v7: timestamp -3, the record of the largest timestamp (KIP-734).
-- v8: timestamp -4, the earliest offset on the local disk (KIP-405).
+- v7: timestamp -3, the record with the maximum timestamp (KIP-734).
+- v8: timestamp -4, the earliest local offset (KIP-405).
 - v9: timestamp -5, the last offset in tiered storage (KIP-1005).
 - v10: timeout_ms, for look-ups in tiered storage (KIP-1075).
 - v11: timestamp -6, the earliest offset that is not in tiered storage yet (KIP-1023).
@@ -20,7 +20,7 @@ from minikafka.protocol.types import int8, int16, int32, int64, string
 
 @message(key=2, versions="1-11", flexible="6+")
 class ListOffsetsRequest:
-    """A timestamp per partition: -1 latest, -2 earliest, -3 that of the largest timestamp, -4 earliest local, …"""
+    """A timestamp per partition: -1 latest, -2 earliest, -3 maximum timestamp, -4 earliest local, …"""
 
     replica_id: int32 = 0
     isolation_level: int8 = field(default=0, versions="2+")
@@ -43,7 +43,7 @@ class ListOffsetsPartition:
 
 @message(key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse:
-    """The first offset whose record is not older, with its timestamp."""
+    """The offset of the first record with that timestamp or a later one, and its timestamp."""
 
     throttle_time_ms: int32 = field(default=0, versions="2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = []

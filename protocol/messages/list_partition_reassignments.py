@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, API key 46: reassignments under way (KIP-455).
+"""ListPartitionReassignments, API key 46: lists ongoing reassignments (KIP-455).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """Partitions of interest; null asks for all."""
+    """Partitions; null selects all."""
 
     timeout_ms: int32 = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
@@ -24,7 +24,7 @@ class ListPartitionReassignmentsTopics:
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """Replicas now, to be added and to be removed."""
+    """The current replicas, those being added and those being removed."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,4 +1,4 @@
-"""ListTransactions, API key 66: the transactions that this node coordinates (KIP-664).
+"""ListTransactions, API key 66: lists the transactions of a coordinator (KIP-664).
 
 Versions 0-2, all flexible (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsRequest:
-    """Filters; empty means all."""
+    """Filters; empty selects all."""
 
     state_filters: list[string] = []
     producer_id_filters: list[int64] = []
@@ -24,7 +24,7 @@ class ListTransactionsRequest:
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """One line per transaction."""
+    """A row per transaction."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

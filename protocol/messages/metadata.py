@@ -1,16 +1,16 @@
-"""Metadata, API key 3: brokers, topics, and who leads which partition.
+"""Metadata, API key 3: brokers, topics, and the leaders of partitions.
 
 Versions 0-13, flexible from 9 on (KIP-482).
 
-- v1: racks, controller_id, is_internal; null asks for all topics, an empty list for none.
+- v1: racks, controller_id, is_internal; null selects all topics, an empty list none.
 - v2: cluster_id (KIP-78).
 - v4: allow_auto_topic_creation.
 - v5: offline_replicas (KIP-112).
 - v7: leader epochs (KIP-320).
 - v8: authorized operations (KIP-430).
 - v10: topic ids (KIP-516); v11 drops the cluster's authorized operations (KIP-700).
-- v12: topics may be asked for by id.
-- v13: error_code for the whole answer (KIP-1102).
+- v12: topics may be requested by id.
+- v13: error_code of the whole response (KIP-1102).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minikafka.protocol.types import NIL_UUID, int16, int32, string, uuid
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataRequest:
-    """Topics by name or id; null (v0: an empty list) asks for all of them."""
+    """Topics by name or id; null (v0: an empty list) selects all."""
 
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")
     allow_auto_topic_creation: bool = field(default=True, versions="4+")

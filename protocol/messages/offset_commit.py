@@ -1,11 +1,11 @@
-"""OffsetCommit, API key 8: how far a group has read.
+"""OffsetCommit, API key 8: commits the offsets of a group.
 
 Versions 2-10, flexible from 8 on (KIP-482).
 
-- v2 to v4: retention_time_ms; v5 on, the group's offsets are kept while it lives (KIP-211).
+- v2 to v4: retention_time_ms; from v5 on, offsets are retained while the group is not empty (KIP-211).
 - v6: leader epochs (KIP-320).
 - v7: static members (KIP-345).
-- v9: groups of the new protocol may commit (KIP-848).
+- v9: groups of the consumer protocol may commit (KIP-848).
 - v10: topic ids in place of names (KIP-848).
 """
 
@@ -17,7 +17,7 @@ from minikafka.protocol.types import NIL_UUID, int16, int32, int64, string, uuid
 
 @message(key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest:
-    """Offsets per partition, from a member of the group or from whoever manages offsets alone."""
+    """Offsets per partition, from a member of the group or from a consumer with manual assignment."""
 
     group_id: string = ""
     generation_id_or_member_epoch: int32 = field(default=-1, ignorable=True)
@@ -44,7 +44,7 @@ class OffsetCommitRequestPartition:
 
 @message(key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     throttle_time_ms: int32 = field(default=0, versions="3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = []

@@ -1,4 +1,4 @@
-"""OffsetDelete, API key 47: delete a group's committed offsets (KIP-496).
+"""OffsetDelete, API key 47: deletes committed offsets of a group (KIP-496).
 
 Version 0, never flexible."""
 
@@ -29,7 +29,7 @@ class OffsetDeleteRequestPartition:
 
 @message(key=47, versions="0", flexible="none")
 class OffsetDeleteResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     error_code: int16 = 0
     throttle_time_ms: int32 = field(default=0, ignorable=True)

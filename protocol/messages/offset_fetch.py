@@ -1,12 +1,12 @@
-"""OffsetFetch, API key 9: the offsets that a group committed.
+"""OffsetFetch, API key 9: fetches the committed offsets of groups.
 
 Versions 1-10, flexible from 6 on (KIP-482).
 
-- v2: null topics ask for all; an error code for the whole answer.
+- v2: null topics select all; error_code of the whole response.
 - v5: leader epochs (KIP-320).
-- v7: require_stable waits for open transactions (KIP-447).
+- v7: require_stable: UNSTABLE_OFFSET_COMMIT while a transaction is open (KIP-447).
 - v8: many groups in one request (KIP-709).
-- v9: members and epochs of the new protocol (KIP-848).
+- v9: member ids and epochs of the consumer protocol (KIP-848).
 - v10: topic ids in place of names (KIP-848).
 """
 
@@ -18,7 +18,7 @@ from minikafka.protocol.types import NIL_UUID, int16, int32, int64, string, uuid
 
 @message(key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest:
-    """One group up to v7, many from v8 on; null topics ask for all."""
+    """One group up to v7, many from v8 on; null topics select all."""
 
     group_id: string = field(default="", versions="0-7")
     topics: list[OffsetFetchRequestTopic] | None = field(default=[], versions="0-7", nullable="2-7")
@@ -49,7 +49,7 @@ class OffsetFetchRequestTopics:
 
 @message(key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse:
-    """Committed offsets; -1 where there is none."""
+    """Committed offsets; -1 if there is none."""
 
     throttle_time_ms: int32 = field(default=0, versions="3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = field(default=[], versions="0-7")

@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch, API key 23: where a leader epoch ended (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch, API key 23: finds the end offset of a leader epoch (KIP-101, KIP-320).
 
 Versions 2-4, flexible from 4 on (KIP-482).
 
-- v3: replica_id tells followers from consumers (KIP-392).
+- v3: replica_id, to distinguish followers from consumers (KIP-392).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochRequest:
-    """An epoch per partition."""
+    """A leader epoch per partition."""
 
     replica_id: int32 = field(default=-2, versions="3+", ignorable=True)
     topics: list[OffsetForLeaderTopic] = []
@@ -34,7 +34,7 @@ class OffsetForLeaderPartition:
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse:
-    """The largest epoch not above it, and the first offset past it."""
+    """The largest epoch not above the requested one, and its end offset."""
 
     throttle_time_ms: int32 = field(default=0, ignorable=True)
     topics: list[OffsetForLeaderTopicResult] = []

@@ -1,14 +1,14 @@
-"""Produce, API key 0: append record batches to partitions.
+"""Produce, API key 0: appends record batches to partitions.
 
 Versions 3-13, flexible from 9 on (KIP-482).
 
 - v3: record batches of magic 2, transactional ids (KIP-98).
-- v4: KAFKA_STORAGE_ERROR may be answered (KIP-112).
-- v5: log_start_offset in the answer (KIP-107).
+- v4: KAFKA_STORAGE_ERROR may be returned (KIP-112).
+- v5: log_start_offset in the response (KIP-107).
 - v7: zstd may be used (KIP-110).
 - v8: record_errors and error_message (KIP-467).
-- v10: the new leader comes with NOT_LEADER_OR_FOLLOWER (KIP-951).
-- v11, v12: transactions of the second kind (KIP-890).
+- v10: the current leader is returned with NOT_LEADER_OR_FOLLOWER (KIP-951).
+- v11, v12: transactions, version 2 (KIP-890).
 - v13: topic ids in place of names (KIP-516).
 """
 
@@ -21,7 +21,7 @@ from minikafka.protocol.types import records as raw_records
 
 @message(key=0, versions="3-13", flexible="9+")
 class ProduceRequest:
-    """Batches for many partitions, and how many replicas must have them before the answer."""
+    """Record batches per partition, and the required acks."""
 
     transactional_id: string | None = None
     acks: int16 = 0
@@ -44,7 +44,7 @@ class PartitionProduceData:
 
 @message(key=0, versions="3-13", flexible="9+")
 class ProduceResponse:
-    """Where each partition's batches went, or why they did not."""
+    """The base offset or the error of each partition."""
 
     responses: list[TopicProduceResponse] = []
     throttle_time_ms: int32 = field(default=0, ignorable=True)

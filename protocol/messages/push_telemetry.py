@@ -1,4 +1,4 @@
-"""PushTelemetry, API key 72: a client's metrics (KIP-714).
+"""PushTelemetry, API key 72: pushes the metrics of a client (KIP-714).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import NIL_UUID, bytes_, int8, int16, int32, uuid
 
 @message(key=72, versions="0", flexible="0+")
 class PushTelemetryRequest:
-    """OpenTelemetry data, perhaps compressed."""
+    """OpenTelemetry data, optionally compressed."""
 
     client_instance_id: uuid = NIL_UUID
     subscription_id: int32 = 0
@@ -21,7 +21,7 @@ class PushTelemetryRequest:
 
 @message(key=72, versions="0", flexible="0+")
 class PushTelemetryResponse:
-    """One error code."""
+    """An error code."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,4 +1,4 @@
-"""RenewDelegationToken, API key 39: prolong a delegation token (KIP-48).
+"""RenewDelegationToken, API key 39: renews a delegation token (KIP-48).
 
 Versions 1-2, flexible from 2 on (KIP-482)."""
 
@@ -10,7 +10,7 @@ from minikafka.protocol.types import bytes_, int16, int32, int64
 
 @message(key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenRequest:
-    """The token's secret and the new period."""
+    """The token's HMAC and the new period."""
 
     hmac: bytes_ = b""
     renew_period_ms: int64 = 0
@@ -18,7 +18,7 @@ class RenewDelegationTokenRequest:
 
 @message(key=39, versions="1-2", flexible="2+")
 class RenewDelegationTokenResponse:
-    """When it expires now."""
+    """The new expiry timestamp."""
 
     error_code: int16 = 0
     expiry_timestamp_ms: int64 = 0

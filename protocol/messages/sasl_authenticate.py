@@ -1,8 +1,8 @@
-"""SaslAuthenticate, API key 36: one step of a SASL exchange.
+"""SaslAuthenticate, API key 36: a step of a SASL authentication.
 
 Versions 0-2, flexible from 2 on (KIP-482).
 
-- v1: session_lifetime_ms, after which the client has to authenticate again (KIP-368).
+- v1: session_lifetime_ms, after which the client must reauthenticate (KIP-368).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from minikafka.protocol.types import bytes_, int16, int64, string
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest:
-    """What the client's mechanism says."""
+    """The token of the client's SASL mechanism."""
 
     auth_bytes: bytes_ = b""
 
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
-    """What the server's mechanism answers."""
+    """The token of the server's SASL mechanism."""
 
     error_code: int16 = 0
     error_message: string | None

@@ -1,4 +1,4 @@
-"""SyncGroup, API key 14: the leader of a classic group hands out the assignment, the others collect theirs.
+"""SyncGroup, API key 14: distributes the leader's assignment to the members of a classic group.
 
 Versions 0-5, flexible from 4 on (KIP-482).
 
@@ -14,7 +14,7 @@ from minikafka.protocol.types import bytes_, int16, int32, string
 
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest:
-    """Assignments from the leader; nothing from the others."""
+    """From the leader, all assignments; from other members, none."""
 
     group_id: string = ""
     generation_id: int32 = 0
@@ -33,7 +33,7 @@ class SyncGroupRequestAssignment:
 
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse:
-    """The member's own assignment, in bytes only clients understand."""
+    """The member's assignment, opaque to the broker."""
 
     throttle_time_ms: int32 = field(default=0, versions="1+", ignorable=True)
     error_code: int16 = 0

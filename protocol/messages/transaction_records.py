@@ -1,7 +1,7 @@
-"""Keys and values of the records in ``__transaction_state`` (KIP-98), and what markers hold.
+"""Keys and values of the records in ``__transaction_state`` (KIP-98), and the value of transaction markers.
 
-Keys and values begin with a 16-bit version. Values of version 1 are flexible and know the producer ids before and after
-this one (KIP-890).
+Keys and values begin with a 16-bit version. Values of version 1 are flexible and contain the previous and
+the next producer id (KIP-890).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TransactionLogKey:
 
 @message(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """A transaction: its producer, its state and its partitions."""
+    """The producer, state and partitions of a transaction."""
 
     producer_id: int64 = 0
     previous_producer_id: int64 = field(default=-1, versions="1+", tag=0)

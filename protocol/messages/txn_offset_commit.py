@@ -1,11 +1,11 @@
-"""TxnOffsetCommit, API key 28: offsets that count only if a transaction commits (KIP-98).
+"""TxnOffsetCommit, API key 28: commits offsets as part of a transaction (KIP-98).
 
 Versions 0-5, flexible from 3 on (KIP-482).
 
 - v2: leader epochs (KIP-320).
-- v3: the member and its generation fence zombies (KIP-447).
-- v4: TRANSACTION_ABORTABLE may be answered (KIP-890).
-- v5: no AddOffsetsToTxn needed first (KIP-890).
+- v3: member_id, group_instance_id and generation_id, to fence zombies (KIP-447).
+- v4: TRANSACTION_ABORTABLE may be returned (KIP-890).
+- v5: AddOffsetsToTxn is not required before it (KIP-890).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minikafka.protocol.types import int16, int32, int64, string
 
 @message(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
-    """Like OffsetCommit, under a producer's id and epoch."""
+    """Like OffsetCommit, with a producer id and epoch."""
 
     transactional_id: string = ""
     group_id: string = ""
@@ -44,7 +44,7 @@ class TxnOffsetCommitRequestPartition:
 
 @message(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     throttle_time_ms: int32 = 0
     topics: list[TxnOffsetCommitResponseTopic] = []

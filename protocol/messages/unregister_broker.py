@@ -1,4 +1,4 @@
-"""UnregisterBroker, API key 64: forget a broker that will not come back (KIP-631).
+"""UnregisterBroker, API key 64: removes the registration of a broker (KIP-631).
 
 Version 0, flexible (KIP-482)."""
 
@@ -10,14 +10,14 @@ from minikafka.protocol.types import int16, int32, string
 
 @message(key=64, versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """A broker's id."""
+    """A broker id."""
 
     broker_id: int32 = 0
 
 
 @message(key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse:
-    """One error."""
+    """An error."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

@@ -1,9 +1,9 @@
-"""UpdateFeatures, API key 57: raise or lower the cluster's feature levels (KIP-584).
+"""UpdateFeatures, API key 57: changes the finalized feature levels of the cluster (KIP-584).
 
 Versions 0-2, all flexible (KIP-482).
 
 - v1: upgrade_type and validate_only (KIP-778).
-- v2: all or nothing (KIP-1022).
+- v2: all updates succeed or fail together (KIP-1022).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minikafka.protocol.types import int8, int16, int32, string
 
 @message(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
-    """Levels to finalize."""
+    """The feature levels to finalize."""
 
     timeout_ms: int32 = 60000
     feature_updates: list[FeatureUpdateKey] = []
@@ -31,7 +31,7 @@ class FeatureUpdateKey:
 
 @message(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    """One result per feature up to v1, one for all from v2 on."""
+    """Up to v1, a result per feature; from v2 on, one for all."""
 
     throttle_time_ms: int32 = 0
     error_code: int16 = 0

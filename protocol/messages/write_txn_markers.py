@@ -1,4 +1,4 @@
-"""WriteTxnMarkers, API key 27: a transaction coordinator has its verdict written into partitions (KIP-98).
+"""WriteTxnMarkers, API key 27: a transaction coordinator writes transaction markers to partitions (KIP-98).
 
 Versions 1-2, flexible from 1 on (KIP-482).
 
@@ -13,7 +13,7 @@ from minikafka.protocol.types import int8, int16, int32, int64, string
 
 @message(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """Markers per producer, with the partitions to write them to."""
+    """A marker per producer, with the partitions to write it to."""
 
     markers: list[WritableTxnMarker] = []
 
@@ -36,7 +36,7 @@ class WritableTxnMarkerTopic:
 
 @message(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse:
-    """One error code per partition."""
+    """An error code per partition."""
 
     markers: list[WritableTxnMarkerResult] = []
 

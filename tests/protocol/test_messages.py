@@ -192,9 +192,9 @@ class TestDecoding:
             (b"\x7f\xff\xff\xff", "elements"),
             (b"\x00\x00\x00\x01\x00\x02\xff\xfe", "UTF-8"),
             (b"\x00\x00\x00\x01\x00\x09abc", "9 bytes"),
-            (b"\x00\x00\x00\x02\x00\x01a", "left|cut short"),
+            (b"\x00\x00\x00\x02\x00\x01a", "left|truncated"),
             (b"\x00\x00\x00\x01\xff\xff", "null"),
-            (b"", "cut short"),
+            (b"", "truncated"),
         ],
     )
     def test_says_what_is_wrong(self, data: bytes, why: str) -> None:
@@ -207,7 +207,7 @@ class TestDecoding:
             (b"\xff\xff\xff\xff\xff\x01", "32 bits"),
             (b"\xff\xff\xff\xff\x0f", "elements"),
             (b"\x00\x00\x00", "null"),
-            (b"\x01\x01\x00\x08\x00\x00\x00\x01\x00\x02\x00\x00", "size of its tag lies"),
+            (b"\x01\x01\x00\x08\x00\x00\x00\x01\x00\x02\x00\x00", "size of tagged field is wrong"),
             (b"\x01\x01\x00\x05ab", "ends"),
             (b"\x01\x01\x09\x05ab", "ends"),
             (b"\x02\x81\x80\x02" + b"x" * 40000, "32768 bytes"),

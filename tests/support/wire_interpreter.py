@@ -76,7 +76,7 @@ class Reader:
         self.flexible = flexible
 
     def take(self, size: int) -> bytes:
-        assert 0 <= size <= len(self.data) - self.position, "cut short"
+        assert 0 <= size <= len(self.data) - self.position, "truncated"
         self.position += size
         return self.data[self.position - size : self.position]
 
