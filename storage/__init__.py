@@ -1,56 +1,79 @@
-"""Bytes that survive: the logs of a node, in Apache Kafka's own files.
+"""Storage: the logs of a node, in Apache Kafka's file formats.
 
-The idea: a partition is a log, a log is a row of segments, a segment is a file of record batches exactly as they
-came over the wire (only base offset and leader epoch are set by us). Everything beside it (indexes, producer
-snapshots, leader epochs) can be made again from the batches, and is when it is missing or lies. A JVM's
-`kafka-dump-log` reads all of it.
+A partition is a log, a log is a list of segments, and a segment is a file of record batches exactly as they were sent
+(only base offset and leader epoch are assigned by the broker). All other files (indexes, producer snapshots, leader
+epochs) can be rebuilt from the batches, and are if they are missing or inconsistent. Kafka's `kafka-dump-log` reads
+them.
 
-The data on disk::
+The files on disk::
 
-    data/                                         data_directory.py, logs.py
-    ├── meta.properties                           whose it is
-    ├── .kafka_cleanshutdown                      present only between a clean shutdown and the next start
-    ├── recovery-point-offset-checkpoint          up to where each log is known to be on the device
+    data/                                         a data directory (log.dirs)
+    ├── meta.properties                           node id, cluster id
+    ├── .kafka_cleanshutdown                      exists only between a clean shutdown and the next start
+    ├── recovery-point-offset-checkpoint          the offset up to which each log has been flushed
     ├── replication-offset-checkpoint             high watermarks
-    ├── log-start-offset-checkpoint               where DeleteRecords moved a log's start
-    └── flights-0/                                log.py, segments.py
-        ├── partition.metadata                    the topic's id
-        ├── leader-epoch-checkpoint               which epoch began where: epochs.py
-        ├── 00000000000000000000.log              a segment: segment.py, scan.py
-        ├── 00000000000000000000.index            offset → position, every `index.interval.bytes`: index.py
-        ├── 00000000000000000000.timeindex        timestamp → offset
-        ├── 00000000000000000000.txnindex         aborted transactions, where there are any: transactions.py
-        ├── 00000000000000002120.snapshot         producers before offset 2120: producers.py, snapshots.py
+    ├── log-start-offset-checkpoint               log start offsets advanced by DeleteRecords
+    └── flights-0/                                the log of a partition
+        ├── partition.metadata                    the topic id
+        ├── leader-epoch-checkpoint               the start offset of each leader epoch
+        ├── 00000000000000000000.log              a segment
+        ├── 00000000000000000000.index            offset to position, every `index.interval.bytes`
+        ├── 00000000000000000000.timeindex        timestamp to offset
+        ├── 00000000000000000000.txnindex         aborted transactions, if any
+        ├── 00000000000000002120.snapshot         producer state before offset 2120
         ├── 00000000000000002120.log              the next segment
-        └── …                                     *.deleted: going; *.damaged: set aside by recovery
+        └── …                                     *.deleted: to be removed; *.damaged: saved by recovery
 
-The life of an append: `Log.append` sets offsets, rolls to a new segment if the old one is full, writes once,
-adds an index entry about every `index.interval.bytes`, and updates the producer state. Nothing is synced: replication
-is what makes records safe, unless `flush.messages` or `flush.ms` say otherwise (`Log.flush_async`, in a worker thread).
+The path of an append: `Log.append` assigns offsets, rolls to a new segment if the active one is full, writes once, adds
+an index entry every `index.interval.bytes`, and updates the producer state. Nothing is flushed: replication makes
+records durable, unless `flush.messages` or `flush.ms` require a flush (`Log.flush_async`, in a worker thread).
 
-The life of a read: `Log.read` finds the segment among the bases, a starting point in the sparse index, the batch
-by scanning headers from there, and answers with a `FileSlice` for sendfile.
+The path of a read: `Log.read` finds the segment by its base offset, a start position in the sparse index, and the batch
+by scanning headers from there; it returns a `FileSlice` for sendfile.
 
-Opening (`recovery.py`): after a clean shutdown only the active segment is looked at, however many there are.
-After a crash all past the recovery point is checked and the rest of the files are made anew. A torn end is
-cut; damage to synced data is never cut silently. After one failed write or sync a log is offline until then. What turns
-out to be rotten when it is read is missing to who asks for it; the rest goes on.
+Opening a log: after a clean shutdown only the active segment is examined. After a crash everything beyond the recovery
+point is verified and the other files are rebuilt. A torn end is truncated; corruption of flushed data is reported,
+never truncated silently. After one failed write or fsync a log is offline until the next start. A corrupt batch found
+by a read fails that read only.
 
-All files go through `disk.py`; `MemoryDisk` is a disk in memory that loses its power when a test says so.
+    log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
+    data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
+    log.py                 the log of one partition: append, read, roll, flush, close
+    log_config.py          the topic configs that a log uses
+    log_state.py           the part of a log that flush, retention and truncation work on (a Protocol)
+    log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
+    log_lookup.py          lookups across segments: by offset, by timestamp, aborted transactions, producers' batches
+    flush.py               fsync of a log's files, in order
+    retention.py           deletion by retention.ms, retention.bytes and log start offset
+    truncation.py          truncation to an offset, full truncation
+    recovery.py            opening a log: clean, or with a scan after a crash; corruption
+    temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
+    segments.py            the ordered list of a log's segments
+    segment.py             one segment: append, search, index maintenance, truncation
+    batch_scan.py          iterates over batch headers in a file
+    index.py               offset index and time index
+    transaction_index.py   aborted transactions of a segment
+    leader_epochs.py       the leader epoch cache and its checkpoint
+    producer_state.py      sequence numbers, open transactions, last stable offset
+    producer_snapshots.py  snapshot files of the producer state
+    checkpoint_files.py    formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
+    disk.py                the file system: `Disk`, `File`, `RealDisk`
+    memory_disk.py         an in-memory disk with power failures and I/O errors, for tests
 
-Caveats:
+*Caveats*
 
-- No log cleaner yet: `compaction.py` comes with its own issue. Compacted logs read and recover as they should.
-- What is rotten stays so: it is not fetched anew from other replicas. With a batch that cannot be walked over, those
-  behind it are missing up to the next index entry (every `index.interval.bytes`). Damage that is met while a log is
-  changed, as when it is cut, takes its data directory offline, as a disk that fails does.
-- A `.txnindex` that vanishes from a segment below the recovery point is not missed (in Kafka neither): nothing says
-  that there was one. It is rebuilt where a segment is scanned.
-- A checksum does not cover a batch's base offset and leader epoch (the format's choice): damage to them is seen
-  only where offsets stop growing.
-- The last entry of a time index below the recovery point is believed: if it is cut off, a lookup by time may
-  pass over that segment's end.
-- Only format v2 (Kafka 0.11 and newer) is read, like in Kafka 4. No tiered storage, no log directories moves.
+- No log cleaner yet: compaction is a later issue. Compacted logs can be read and recovered.
+- Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
+  are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
+  in a truncation, takes its data directory offline, like a failed disk.
+- A `.txnindex` that disappears from a segment below the recovery point is not noticed (nor in Kafka): no other file
+  records its existence. It is rebuilt when the segment is scanned.
+- A checksum does not cover a batch's base offset and leader epoch (by design of the format): their corruption is
+noticed
+  only if offsets do not increase.
+- The last entry of a time index below the recovery point is trusted: if it was truncated, a lookup by timestamp may
+  skip the end of that segment.
+- Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage, no moves between log directories.
 """
 
 from minikafka.storage.disk import Disk, File, FileSlice, MemoryDisk, RealDisk

@@ -1,4 +1,4 @@
-"""Walking through the batches of a segment by their headers, without reading what they hold."""
+"""Iterates over the batch headers of a segment without reading the records."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -14,7 +14,7 @@ _MAGIC = 2
 
 
 class Header(NamedTuple):
-    """Where a batch lies, and what its header says (named as in `Batch`)."""
+    """The position of a batch and fields of its header (named as in `Batch`)."""
 
     position: int
     size_bytes: int
@@ -33,10 +33,10 @@ class Header(NamedTuple):
 
 
 def headers(file: File, position: int, end: int) -> Iterator[Header]:
-    """The batches from `position` on that end at `end` or before.
+    """Yields the headers of the batches from `position` on that end at or before `end`.
 
-    Stops at the first that is cut, is not of format v2, or has an impossible length; whoever needs to know
-    compares where the last one ended with `end`. Raises OSError.
+    Stops at the first batch that is incomplete, not of format v2, or has an invalid length; callers detect this by
+    comparing the end of the last batch with `end`. Raises OSError.
     """
     chunk, start = b"", position
     unpack = _HEADER.unpack_from

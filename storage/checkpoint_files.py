@@ -1,8 +1,8 @@
-"""Small files in Kafka's text formats, whole or not at all.
+"""Reads and writes checkpoint files, `meta.properties`, `partition.metadata` and `.kafka_cleanshutdown`.
 
-A checkpoint is text: version, number of entries, one entry a line (Kafka's `CheckpointFile`). It is written
-beside itself, synced and renamed. What cannot be read is never trusted: `BrokenCheckpoint`, and the caller
-falls back to what is always safe (recovery from offset 0, epochs rebuilt from the batches).
+A checkpoint is a text file: version, number of entries, one entry per line (Kafka's `CheckpointFile`). It is written to
+a temporary file, flushed and renamed. An invalid file raises `BrokenCheckpoint`; the caller falls back to a safe value
+(recovery from offset 0, leader epochs rebuilt from the batches).
 """
 
 import json
@@ -26,11 +26,11 @@ _ESCAPED = r"\\\1"
 
 
 class BrokenCheckpoint(ValueError):
-    """The file is there, but does not hold what it should."""
+    """A file exists, but its content is invalid."""
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """`topic partition offset` a line; empty where the file is absent. Raises BrokenCheckpoint."""
+    """Reads lines of `topic partition offset`; a missing file is empty. Raises BrokenCheckpoint."""
     offsets: dict[TopicPartition, int] = {}
     data = _read(disk, path)
     for line in [] if data is None else _lines(path, data):
@@ -40,12 +40,12 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Synced. Raises OSError."""
+    """Writes and flushes the file. Raises OSError."""
     _write_lines(disk, path, [f"{key.topic} {key.partition} {offset}" for key, offset in offsets.items()])
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
-    """(Leader epoch, start offset) in order; None where the file is absent. Raises BrokenCheckpoint."""
+    """Returns (leader epoch, start offset) in order; None for a missing file. Raises BrokenCheckpoint."""
     entries: list[tuple[int, int]] = []
     data = _read(disk, path)
     if data is None:
@@ -74,10 +74,10 @@ def _lines(path: str, data: bytes) -> list[str]:
         raise BrokenCheckpoint(f"{path} is not text") from None
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] != _VERSION:
-        raise BrokenCheckpoint(f"{path} does not begin with version {_VERSION} and a count")
+        raise BrokenCheckpoint(f"{path} does not start with version {_VERSION} and a number of entries")
     entries = lines[2:-1]
     if lines[-1] or _number(path, lines[1]) != len(entries):
-        raise BrokenCheckpoint(f"{path} promises {lines[1]} entries and has {len(entries)}")
+        raise BrokenCheckpoint(f"{path} has {len(entries)} entries, expected {lines[1]}")
     return entries
 
 
@@ -89,25 +89,24 @@ def _write_lines(disk: Disk, path: str, entries: list[str], *, sync: bool = True
 def _fields(path: str, line: str, count: int) -> list[str]:
     fields = line.split()
     if len(fields) != count:
-        raise BrokenCheckpoint(f"{path} has a line that is no entry: {line!r}")
+        raise BrokenCheckpoint(f"{path} has an invalid entry: {line!r}")
     return fields
 
 
 def _number(path: str, text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise BrokenCheckpoint(f"{path} has {text!r} where a number should be")
+        raise BrokenCheckpoint(f"{path} has {text!r} instead of a number")
     return int(text)
 
 
 def read_topic_id(disk: Disk, path: str) -> bytes | None:
-    """The topic id of `partition.metadata`, 16 bytes; None where the file is absent. Raises
-    BrokenCheckpoint."""
+    """Returns the topic id in `partition.metadata`, 16 bytes; None for a missing file. Raises BrokenCheckpoint."""
     data = _read(disk, path)
     if data is None:
         return None
     found = re.fullmatch(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?", data.decode("latin-1"))
     if found is None:
-        raise BrokenCheckpoint(f"{path} does not name a topic id")
+        raise BrokenCheckpoint(f"{path} has no valid topic id")
     return uuid_from_text(found[1])
 
 
@@ -116,8 +115,8 @@ def write_topic_id(disk: Disk, path: str, topic_id: bytes, *, sync: bool) -> Non
 
 
 def read_clean_shutdown(disk: Disk, path: str) -> int | None:
-    """The broker epoch that the node had when it shut down cleanly; -1 where the marker is there but does
-    not tell, None where there is no marker (Kafka's `CleanShutdownFileHandler`)."""
+    """Returns the broker epoch at the last clean shutdown; -1 if the file does not contain it, None for a missing file
+    (Kafka's `CleanShutdownFileHandler`)."""
     data = _read(disk, path)
     if data is None:
         return None
@@ -133,7 +132,7 @@ def write_clean_shutdown(disk: Disk, path: str, broker_epoch: int) -> None:
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
-    """`meta.properties` (`name=value` a line, `#` begins a comment); None where the file is absent.
+    """Reads `meta.properties` (lines of `name=value`, comments start with `#`); None for a missing file.
 
     Raises BrokenCheckpoint.
     """
@@ -152,6 +151,6 @@ def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
 
 
 def write_properties(disk: Disk, path: str, properties: Mapping[str, str]) -> None:
-    """Synced; `:`, `=`, `#`, `!` and `\\` in values are escaped as Java's Properties do."""
+    """Writes and flushes the file; `:`, `=`, `#`, `!` and `\\` in values are escaped like Java's Properties."""
     lines = [f"{name}={_SPECIAL.sub(_ESCAPED, value)}" for name, value in properties.items()]
     disk.write_atomically(path, "\n".join(["#", *lines, ""]).encode("latin-1"))

@@ -1,12 +1,12 @@
-"""One data directory of a node: whose it is, and its checkpoints.
+"""One data directory (an entry of `log.dirs`): its identity, clean-shutdown file and checkpoints.
 
-    meta.properties                       node.id, cluster.id, directory.id: refuses to serve another node
-    .kafka_cleanshutdown                  written last at shutdown, removed first at start
-    recovery-point-offset-checkpoint      everything before these offsets is on the device
+    meta.properties                       node.id, cluster.id, directory.id: checked at startup
+    .kafka_cleanshutdown                  written last at shutdown, deleted first at startup
+    recovery-point-offset-checkpoint      the offsets up to which logs have been flushed
     replication-offset-checkpoint         high watermarks
-    log-start-offset-checkpoint           where DeleteRecords moved a log's start
+    log-start-offset-checkpoint           log start offsets advanced by DeleteRecords
     topic-partition/                      a log
-    topic-partition.<hex>-delete/         a log that is about to go
+    topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
 """
 
 from collections.abc import Callable, Mapping
@@ -26,14 +26,14 @@ class WrongDirectory(ValueError):
 
 
 class DataDirectory:
-    """See above. Methods raise OSError, and then the directory is offline.
+    """One data directory. Methods may raise OSError, after which the directory must go offline.
 
     Attributes:
-        logs: the open ones in here.
-        corrupt: partitions whose logs stay closed.
-        clean: it was shut down cleanly.
-        failure: why it is offline, None while it is not.
-        directory_id: from `meta.properties`, as text.
+        logs: the open logs in this directory.
+        corrupt: partitions with corrupt logs, which are not opened.
+        clean: the last shutdown was clean.
+        failure: the error that took the directory offline, or None.
+        directory_id: from `meta.properties`.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -51,16 +51,16 @@ class DataDirectory:
         self._written: dict[str, Offsets] = {}
 
     def open(self, node_id: int | None, cluster_id: str | None, *, random: Random) -> None:
-        """Lock the directory and see whose it is; a new one becomes this node's.
+        """Locks the directory and checks or writes `meta.properties`.
 
-        Raises WrongDirectory, BrokenCheckpoint (as WrongDirectory's cousin: nobody may guess) and
-        BlockingIOError.
+        Raises WrongDirectory; BrokenCheckpoint for an invalid `meta.properties`; BlockingIOError if the directory is in
+        use.
         """
         self._disk.make_directory(self.path)
         self._disk.lock(f"{self.path}/.lock")
         found = checkpoint_files.read_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES))
         if found is None:
-            # The first byte keeps the text from beginning with '-'; the bits are those of a version 4 UUID.
+            # A version 4 UUID; the first bit is cleared so that the text does not start with '-'.
             raw = bytearray(random.randbytes(16))
             raw[0] &= 0x7F
             raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
@@ -77,7 +77,7 @@ class DataDirectory:
             raise WrongDirectory(f"{self.path} belongs to {name} {found[name]}, not {expected}")
 
     def take_marker(self) -> None:
-        """See whether the last shutdown was clean, and take the marker away before anything is opened."""
+        """Reads and deletes the clean-shutdown file, before any log is opened."""
         path = self._at(checkpoint_files.CLEAN_SHUTDOWN)
         epoch = checkpoint_files.read_clean_shutdown(self._disk, path)
         self.clean = epoch is not None
@@ -87,11 +87,11 @@ class DataDirectory:
             self._disk.sync_directory(self.path)
 
     def write_marker(self, broker_epoch: int) -> None:
-        """The very last thing of a clean shutdown."""
+        """Writes the clean-shutdown file: the last step of a clean shutdown."""
         checkpoint_files.write_clean_shutdown(self._disk, self._at(checkpoint_files.CLEAN_SHUTDOWN), broker_epoch)
 
     def read_checkpoints(self) -> list[str]:
-        """Read all; one that cannot be read counts as empty, which is always safe. Returns what was wrong."""
+        """Reads the checkpoints. An invalid one counts as empty, which is always safe; returns the error messages."""
         warnings: list[str] = []
         for name, offsets in (
             (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
@@ -106,7 +106,7 @@ class DataDirectory:
         return warnings
 
     def forget(self, key: TopicPartition) -> None:
-        """A new log begins under this name: what was written down for an older one must not be believed."""
+        """Removes the checkpointed offsets of an earlier log with the same name."""
         for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks):
             offsets.pop(key, None)
         if key in self._written.get(checkpoint_files.RECOVERY_POINTS, {}):
@@ -119,7 +119,7 @@ class DataDirectory:
         self._write(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
 
     def write_start_offsets(self) -> None:
-        """Only of logs whose start was moved: the others begin where their first segment does."""
+        """Writes the start offsets that differ from the base offset of the first segment."""
         moved = {
             key: log.start_offset
             for key, log in self.logs.items()
@@ -128,14 +128,14 @@ class DataDirectory:
         self._write(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
 
     def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """What writes them, for a worker thread."""
+        """Returns a function that writes the high watermarks, for a worker thread."""
         known = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
         self.high_watermarks.update(known)
         found = {**self._closed(self.high_watermarks), **known}
         return lambda: self._write(checkpoint_files.HIGH_WATERMARKS, found)
 
     def _closed(self, offsets: Offsets) -> Offsets:
-        """The lines of logs that are there but not open (corrupt ones): they stay as they are."""
+        """Returns the entries of existing logs that are not open (corrupt ones), which are kept."""
         return {
             key: offset
             for key, offset in offsets.items()

@@ -1,12 +1,12 @@
-"""The only door to the file system, and the only place with threads.
+"""Access to the file system: the `Disk` and `File` interfaces, and `RealDisk`. The only module with files and threads.
 
-`RealDisk` is the operating system's; `MemoryDisk` (in `memory_disk.py`) keeps synced and unsynced bytes
-apart, so that a test can cut the power at any operation. Both have the same methods and raise OSError alike;
-the log decides what an error means (it goes offline, `log.py`).
+`RealDisk` uses the operating system; `MemoryDisk` (in `memory_disk.py`) keeps flushed and unflushed bytes apart, so
+that a test can simulate a power failure at any operation. Both have the same methods and raise OSError; the log handles
+errors by going offline (`log.py`).
 
-Descriptors are kept few: a `RealFile` opens itself when it is used and may be closed behind its owner's back
-when more than `open_files_max` are open (second chance: those not used since the last sweep go first). A file
-that a worker thread or a sendfile must not lose is held with `hold`.
+The number of open descriptors is limited: a `RealFile` opens itself on use and may be closed when more than
+`open_files_max` files are open (second-chance algorithm: files not used since the last sweep are closed first). `hold`
+keeps a file open for a worker thread or sendfile.
 """
 
 import errno
@@ -32,52 +32,51 @@ Result = TypeVar("Result")
 
 
 class File(Protocol):
-    """A file that grows at its end. Positions and sizes are bytes."""
+    """A file that is appended to. Positions and sizes are in bytes."""
 
     path: str
     size_bytes: int
 
     def append(self, *buffers: Buffer) -> int:
-        """Write the buffers behind one another at the end; returns where they begin. OSError may leave a
-        part of them written."""
+        """Appends the buffers; returns the position of the first. After an OSError a part may have been written."""
         ...
 
     def pread(self, position: int, size_bytes: int) -> bytes:
-        """Up to `size_bytes` bytes; fewer only at the end of the file."""
+        """Returns up to `size_bytes` bytes, fewer only at the end of the file."""
         ...
 
     def pwrite(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut, or lengthen with zeros that take no room."""
+        """Truncates the file, or extends it with a hole."""
         ...
 
     def sync(self) -> None:
-        """Bring all bytes to the device. May run in a worker thread while the file is held."""
+        """Flushes the file (fdatasync). May run in a worker thread while the file is held."""
         ...
 
     def fileno(self) -> int:
-        """A descriptor for sendfile, valid until the next call into storage; -1 where there is none."""
+        """Returns a descriptor for sendfile, valid until the next call into storage; -1 if there is none."""
         ...
 
     def hold(self) -> None:
-        """Open the file and keep it open until `release`, even past `close`."""
+        """Opens the file and keeps it open until `release`, even after `close`."""
         ...
 
     def release(self) -> None: ...
 
     def close(self) -> None:
-        """Give the descriptor back. The file opens itself again when it is used again."""
+        """Closes the descriptor. The file reopens itself on its next use."""
         ...
 
 
 class Disk(Protocol):
-    """What storage asks of a file system. Paths are text with `/`; every method may raise OSError."""
+    """The file system as storage uses it. Paths are strings with `/`; every method may raise OSError."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
     def list(self, directory: str) -> list[str]:
-        """The names in a directory, sorted."""
+        """Returns the sorted names in a directory."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -89,11 +88,11 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def make_directory(self, path: str) -> None:
-        """Make it and its parents; nothing happens where it exists."""
+        """Creates the directory and its parents, unless it exists."""
         ...
 
     def rename(self, path: str, new_path: str) -> None:
-        """Atomic, over an existing file; durable only after `sync_directory`."""
+        """Replaces an existing file atomically; durable only after `sync_directory`."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -103,7 +102,7 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        """Temporary file, fsync, rename, fsync of the directory (the two fsyncs only with `sync`)."""
+        """Writes a temporary file, fsyncs and renames it, fsyncs the directory (without `sync`: no fsyncs)."""
         ...
 
     def sync_file(self, path: str) -> None: ...
@@ -115,24 +114,24 @@ class Disk(Protocol):
     def total_bytes(self, path: str) -> int: ...
 
     def lock(self, path: str) -> None:
-        """Keep other processes from this file's directory. Raises BlockingIOError where one is there."""
+        """Locks a file exclusively. Raises BlockingIOError if another process holds the lock."""
         ...
 
     def unlock_all(self) -> None:
-        """Give back all locks."""
+        """Releases all locks."""
         ...
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Call `function` where it may block: in a worker thread. Cancellation waits for it to end."""
+        """Calls `function` in a worker thread. Cancellation waits for it to return."""
         ...
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
-        """Call all of them, several at once, and wait; the OSError of each. For shutting down."""
+        """Calls all functions concurrently and waits; returns the OSError of each, or None. For shutdown."""
         ...
 
 
 class FileSlice:
-    """A part of a file that goes out as it is: by `sendfile` (`file.fileno()`, `position`) or `read()`."""
+    """A part of a file to send by `sendfile` (`file.fileno()`, `position`) or `read()`."""
 
     __slots__ = ("file", "position", "size_bytes")
 
@@ -145,10 +144,10 @@ class FileSlice:
         return self.size_bytes
 
     def read(self) -> bytes:
-        """The bytes. Raises OSError, also where the file has been cut in the meantime."""
+        """Returns the bytes. Raises OSError, also if the file has been truncated meanwhile."""
         data = self.file.pread(self.position, self.size_bytes)
         if len(data) != self.size_bytes:
-            raise OSError(errno.EIO, f"{self.size_bytes - len(data)} bytes are gone from {self.file.path}")
+            raise OSError(errno.EIO, f"{self.size_bytes - len(data)} bytes are missing from {self.file.path}")
         return data
 
     def __repr__(self) -> str:
@@ -156,7 +155,7 @@ class FileSlice:
 
 
 class RealFile:
-    """See `File`. Made by `RealDisk.open`."""
+    """A `File` of the operating system. Created by `RealDisk.open`."""
 
     __slots__ = ("_closing", "_disk", "_fd", "_holds", "path", "size_bytes", "used")
 
@@ -189,7 +188,7 @@ class RealFile:
         while rest:
             written = os.pwrite(self._fd, rest, self.size_bytes)
             if not written:
-                raise OSError(errno.EIO, f"nothing could be written to {self.path}")
+                raise OSError(errno.EIO, f"no bytes could be written to {self.path}")
             self.size_bytes += written
             rest = rest[written:]
 
@@ -229,7 +228,7 @@ class RealFile:
         self._closing = not self.try_close()
 
     def try_close(self) -> bool:
-        """Close unless held; whether it is closed now."""
+        """Closes the descriptor unless held; returns whether it is closed."""
         if self._holds:
             return False
         if self._fd >= 0:
@@ -244,11 +243,11 @@ class RealFile:
 
 
 class RealDisk:
-    """See `Disk`: the operating system's files.
+    """The `Disk` of the operating system.
 
     Args:
-        open_files_max: descriptors kept open; more only while files are held. By default a part of what the
-            process may have: the others are for connections.
+        open_files_max: the number of descriptors to keep open, exceeded only by held files. By default a third of the
+            process limit (RLIMIT_NOFILE); the others are for connections.
     """
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
@@ -265,7 +264,7 @@ class RealDisk:
         return file
 
     def descriptor(self, file: RealFile, flags: int) -> int:
-        """Open the file of a RealFile, and close others where too many are open."""
+        """Opens the file of a RealFile, and closes others if too many are open."""
         if self._open_count >= self._open_files_max:
             self._sweep()
         fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
@@ -377,7 +376,7 @@ class RealDisk:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(fd)
-            raise BlockingIOError(error.errno, "in use by another process; stop it first", path) from error
+            raise BlockingIOError(error.errno, "in use by another process", path) from error
         self._locks.append(fd)  # Held until the process ends or `unlock_all`.
 
     def unlock_all(self) -> None:

@@ -1,24 +1,24 @@
-"""What a flush brings to the device, in which order: batches, indexes, snapshots and epochs, then names.
+"""Flushes a log: fsync of batches, indexes, producer snapshots and leader epochs, then of the directories.
 
-The recovery point moves only when all of it is there; so whatever lies below it, the indexes too, can be trusted
-after a crash.
+The recovery point advances only after all of them; everything below it, including the indexes, can be trusted after a
+crash.
 """
 
 from minikafka.storage.log_state import LogState
 
 _SEGMENTS_MAX = 32
-"""Held open at once."""
+"""Segments held open during one flush."""
 
 
 class Flush:
-    """Holds the files of a log open for a worker thread, which calls `sync` and touches nothing else.
+    """One flush: holds files of a log open for a worker thread, which calls `sync` and nothing else.
 
     Args:
-        offset: everything before it is to be flushed.
+        offset: the offset to flush up to.
 
     Attributes:
-        offset: everything before it is flushed by this: less than asked for where there are many segments.
-        truncations: how often the log had been cut when this began.
+        offset: the offset that this flush reaches: lower than requested if there are many segments.
+        truncations: the log's number of truncations when the flush began.
     """
 
     def __init__(self, log: LogState, offset: int) -> None:
@@ -47,7 +47,7 @@ class Flush:
             file.hold()
 
     def sync(self) -> None:
-        """Raises OSError; then the log must go offline."""
+        """Raises OSError, after which the log must go offline."""
         for file in self._files:
             file.sync()
         for path in self._paths:

@@ -1,17 +1,15 @@
-"""The sparse indexes beside a segment: offset → position, and timestamp → offset.
+"""The sparse offset and time indexes of a segment: offset to position, and timestamp to offset.
 
-Entries are fixed in size, big endian and sorted, offsets relative to the segment's base::
+Entries have a fixed size, are big endian and sorted, with offsets relative to the base offset::
 
     .index       relative offset: int32   position: int32                 8 bytes
     .timeindex   timestamp: int64         relative offset: int32         12 bytes
 
-An index entry says: the batch at this position ends with this offset. A time index entry says: up to and
-including the batch that ends with this offset, no record is later than this timestamp. The index of the
-segment that is written to is lengthened to `segment.index.bytes` at once (a sparse file, as Kafka does) and
-trimmed when the segment is full.
+An offset index entry means that the batch at this position ends with this offset. A time index entry means that no
+record up to the end of the batch with this last offset has a larger timestamp. The indexes of the active segment are
+preallocated to `segment.index.bytes` (sparse files, as in Kafka) and trimmed when the segment is rolled.
 
-Searches read a window of entries by `pread` and guess where it should lie; the last window is kept, so that
-whoever reads on finds it there.
+Searches read a window of entries by `pread` at an estimated position. The last window is cached for sequential reads.
 """
 
 import struct
@@ -27,24 +25,24 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class OffsetPosition(NamedTuple):
-    """The batch that ends with `offset` begins at byte `position`."""
+    """The batch that ends with `offset` starts at byte `position`."""
 
     offset: int
     position: int
 
 
 class TimestampOffset(NamedTuple):
-    """No record up to the batch that ends with `offset` is later than `timestamp` (ms; -1: none has one)."""
+    """The largest `timestamp` (ms; -1 without timestamps) of all records up to the batch that ends with `offset`."""
 
     timestamp: int
     offset: int
 
 
 class _Index:
-    """What both indexes are: sorted entries in a file.
+    """The base class of both indexes: sorted entries in a file.
 
     Args:
-        count: entries in use; what lies behind them in the file is room.
+        count: the number of entries; the file beyond them is preallocated space.
         capacity_bytes: `segment.index.bytes`.
     """
 
@@ -78,20 +76,20 @@ class _Index:
         return number, other
 
     def _load(self, slot: int) -> None:
-        """Read the window around a slot."""
+        """Reads the window around a slot."""
         first = max(0, min(slot - _WINDOW_ENTRIES // 2, self.count - _WINDOW_ENTRIES))
         last = min(self.count, first + _WINDOW_ENTRIES)
         size = self._layout.size
         self._window = self.file.pread(first * size, (last - first) * size)
         self._window_slot = first
         if len(self._window) != (last - first) * size:
-            raise OSError(f"{self.file.path} has been cut behind our back")
+            raise OSError(f"{self.file.path} was truncated by another process")
 
     def _floor(self, key: int, column: int, last_key: int = 0) -> int:
-        """The last slot whose column is not above `key`, -1 where all are.
+        """Returns the last slot whose column is at most `key`, -1 if there is none.
 
-        Offsets and positions grow nearly evenly: with the last entry's, one guess mostly saves reading the
-        windows of a bisection.
+        Offsets and positions increase almost linearly: an estimate from the last entry usually finds the window at
+        once, where a binary search would read several.
         """
         low, high = self._bounds(key, column, 0, self.count)
         guess = key * self.count // last_key if last_key > 0 else -1
@@ -113,7 +111,7 @@ class _Index:
         return low - 1
 
     def _bounds(self, key: int, column: int, low: int, high: int) -> tuple[int, int]:
-        """What the window at hand says of where the first slot above `key` can be."""
+        """Narrows the range of the first slot above `key` by the cached window."""
         first = self._window_slot
         last = first + len(self._window) // self._layout.size - 1
         if last < first:
@@ -125,7 +123,8 @@ class _Index:
         return max(low, first + 1), min(high, last)
 
     def _every_slot(self) -> Iterator[tuple[int, int]]:
-        """All whole slots of the file, used or not, a piece at a time: megabytes of room may lie behind the entries."""
+        """Yields all whole slots of the file, used or not; reads in chunks, since the preallocated space may be
+        large."""
         size = self.file.size_bytes
         end, position = size - size % self._layout.size, 0
         while position < end:
@@ -134,35 +133,35 @@ class _Index:
             position += len(piece)
 
     def truncate_to_count(self, count: int) -> None:
-        """Keep the first `count` entries."""
+        """Keeps the first `count` entries."""
         self.count = count
         self._window = b""
 
     def trim(self) -> None:
-        """Give back the room behind the entries. Raises OSError."""
+        """Removes the preallocated space. Raises OSError."""
         if self.file.size_bytes != self.count * self._layout.size:
             self.file.truncate(self.count * self._layout.size)
 
     def reserve(self) -> None:
-        """Lengthen the file to its full size, without writing. Raises OSError."""
+        """Preallocates the file to `capacity_bytes`, without writing. Raises OSError."""
         if self.file.size_bytes < self.capacity * self._layout.size:
             self.file.truncate(self.capacity * self._layout.size)
 
     def clear(self) -> None:
-        """Drop all entries and zero the file. Raises OSError."""
+        """Removes all entries and empties the file. Raises OSError."""
         self.truncate_to_count(0)
         if self.file.size_bytes:
             self.file.truncate(0)
 
     @property
     def entries(self) -> list[tuple[int, int]]:
-        """All entries as they are in the file (offsets relative); for tools and tests."""
+        """All entries as in the file (with relative offsets), for tools and tests."""
         data = self.file.pread(0, self.count * self._layout.size)
         return [self._layout.unpack_from(data, at) for at in range(0, len(data), self._layout.size)]
 
 
 class OffsetIndex(_Index):
-    """`.index` of one segment."""
+    """The offset index of a segment, `.index`."""
 
     __slots__ = ("last",)
 
@@ -174,18 +173,18 @@ class OffsetIndex(_Index):
 
     @property
     def room(self) -> int:
-        """Entries that may still be made."""
+        """The number of entries that can be added."""
         return self.capacity - self.count
 
     def entry(self, slot: int) -> OffsetPosition:
-        """The entry in a slot; for slot -1 the segment's beginning."""
+        """Returns the entry in a slot; for slot -1 the start of the segment."""
         if slot < 0:
             return OffsetPosition(self.base_offset, 0)
         relative, position = self._raw(slot)
         return OffsetPosition(self.base_offset + relative, position)
 
     def append(self, entries: list[tuple[int, int]]) -> None:
-        """Add (offset, position) entries, both growing. Raises OSError."""
+        """Adds (offset, position) entries, both ascending. Raises OSError."""
         base = self.base_offset
         if entries:
             packed = [_OFFSET_ENTRY.pack(offset - base, position) for offset, position in entries]
@@ -193,20 +192,20 @@ class OffsetIndex(_Index):
             self.last = OffsetPosition(*entries[-1])
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The entry with the greatest offset that is not above this one, or the segment's beginning."""
+        """Returns the entry with the largest offset up to this one, or the start of the segment."""
         return self.entry(self.slot_of(offset))
 
     def slot_of(self, offset: int) -> int:
-        """The slot of `lookup`, -1 for the segment's beginning."""
+        """Returns the slot of `lookup`, -1 for the start of the segment."""
         return self._floor(offset - self.base_offset, 0, self.last.offset - self.base_offset)
 
     def first_at_position(self, position: int) -> OffsetPosition | None:
-        """The first entry at this position or behind it."""
+        """Returns the first entry at or after this position."""
         slot = self._floor(position - 1, 1, self.last.position) + 1
         return self.entry(slot) if slot < self.count else None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of `offset` and later ones."""
+        """Removes the entries from `offset` on."""
         self.truncate_to_count(self._floor(offset - self.base_offset - 1, 0) + 1)
 
     def truncate_to_count(self, count: int) -> None:
@@ -214,8 +213,8 @@ class OffsetIndex(_Index):
         self.last = self.entry(count - 1)
 
     def trusted_count(self, recovery_point: int) -> int:
-        """How many entries lie before the recovery point, in a file that a crash may have left with room
-        (zeros) or torn entries behind them."""
+        """Returns the number of entries before the recovery point, in a file that may contain preallocated space
+        (zeros) or torn entries after a crash."""
         count, last = 0, (-1, 0)
         for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[0] < recovery_point - self.base_offset):
@@ -225,7 +224,7 @@ class OffsetIndex(_Index):
 
 
 class TimeIndex(_Index):
-    """`.timeindex` of one segment."""
+    """The time index of a segment, `.timeindex`."""
 
     __slots__ = ("last",)
 
@@ -235,18 +234,19 @@ class TimeIndex(_Index):
 
     @property
     def room(self) -> int:
-        """Entries that may still be made; one slot is kept for the last, when the segment is rolled."""
+        """The number of entries that can be added; one slot is reserved for the last entry when the segment is
+        rolled."""
         return self.capacity - 1 - self.count
 
     def entry(self, slot: int) -> TimestampOffset:
-        """The entry in a slot; for slot -1 no timestamp at the segment's beginning."""
+        """Returns the entry in a slot; for slot -1 no timestamp at the start of the segment."""
         if slot < 0:
             return TimestampOffset(-1, self.base_offset)
         timestamp, relative = self._raw(slot)
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def append(self, entries: list[tuple[int, int]]) -> None:
-        """Add those (timestamp, offset) entries that are later than the ones before. Raises OSError."""
+        """Adds the (timestamp, offset) entries with a timestamp above the last one. Raises OSError."""
         packed: list[bytes] = []
         for timestamp, offset in entries:
             if timestamp > self.last.timestamp:
@@ -256,11 +256,11 @@ class TimeIndex(_Index):
             self._append(b"".join(packed))
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The entry with the greatest timestamp that is not above this one, or `entry(-1)`."""
+        """Returns the entry with the largest timestamp up to this one, or `entry(-1)`."""
         return self.entry(self._floor(timestamp, 0))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries of `offset` and later ones."""
+        """Removes the entries from `offset` on."""
         self.truncate_to_count(self._floor(offset - self.base_offset - 1, 1) + 1)
 
     def truncate_to_count(self, count: int) -> None:
@@ -268,7 +268,7 @@ class TimeIndex(_Index):
         self.last = self.entry(count - 1)
 
     def trusted_count(self, last_offset: int) -> int:
-        """How many entries speak of offsets up to `last_offset`; see `OffsetIndex.trusted_count`."""
+        """Returns the number of entries with offsets up to `last_offset`; see `OffsetIndex.trusted_count`."""
         count, last = 0, (-1, -1)
         for entry in self._every_slot():
             if not (entry[0] > last[0] and entry[1] > last[1] and entry[1] <= last_offset - self.base_offset):
@@ -278,7 +278,7 @@ class TimeIndex(_Index):
 
 
 def last_entry(file: File, base_offset: int) -> TimestampOffset | None:
-    """The last entry of a trimmed time index; None where it has none, or none that can be right."""
+    """Returns the last entry of a trimmed time index; None if it is empty or invalid."""
     size = file.size_bytes
     if size == 0 or size % _TIME_ENTRY.size:
         return None

@@ -1,10 +1,9 @@
-"""Which leader epoch began at which offset: how replicas find where their logs part (KIP-101, KIP-279).
+"""The leader epoch cache: the start offset of each leader epoch, by which replicas find divergence (KIP-101, KIP-279).
 
-The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly grow in epoch and in start offset.
-They live in `leader-epoch-checkpoint`, one `epoch offset` a line. The file is renamed into place but not
-synced by each assignment: all that lies past the recovery point is found again in the batches, and the flush
-that moves the recovery point syncs the file first. A file that is broken or gone is rebuilt from the batches
-(KAFKA-16541: it must never cost data).
+The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly increase in epoch and start offset. They are
+stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is replaced at each assignment, but not
+flushed: epochs beyond the recovery point can be rebuilt from the batches, and the flush that advances the recovery
+point flushes the file first. A damaged or missing file is rebuilt from the batches (KAFKA-16541).
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,11 +14,11 @@ from minikafka.storage import checkpoint_files
 from minikafka.storage.disk import Disk
 
 UNDEFINED = -1
-"""The epoch, and the end offset, of which nothing is known."""
+"""An undefined epoch or end offset."""
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch up to the one asked for, and where it ends; both -1 where nothing is known."""
+    """The largest epoch up to the requested one, and its end offset; both -1 if undefined."""
 
     epoch: int
     end_offset: int
@@ -29,12 +28,12 @@ class LeaderEpochs:
     """The leader epochs of one log.
 
     Args:
-        entries: (epoch, start offset), growing in both.
+        entries: (epoch, start offset), increasing in both.
 
     Attributes:
-        latest: the latest epoch, None where there is none.
-        unsynced: the file was written since it was last synced.
-        failed: makes of an OSError what is raised instead; the log goes offline here.
+        latest: the latest epoch, None without entries.
+        unsynced: the file was written since the last flush.
+        failed: called with an OSError; takes the log offline and returns the error to raise instead.
     """
 
     def __init__(self, disk: Disk, path: str, entries: list[tuple[int, int]]) -> None:
@@ -63,8 +62,10 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Let an epoch begin at an offset. One that is the latest already keeps its start; entries that
-        contradict the new one go. Raises OSError."""
+        """Records the start offset of an epoch. The latest epoch keeps its start; conflicting entries are removed.
+
+        Raises OSError.
+        """
         if self._epochs and self._epochs[-1] == epoch and start_offset >= self._starts[-1]:
             return
         self._enter(epoch, start_offset)
@@ -72,7 +73,7 @@ class LeaderEpochs:
 
     def _enter(self, epoch: int, start: int) -> None:
         if epoch < 0 or start < 0:
-            raise ValueError(f"no leader epoch {epoch} can begin at offset {start}")
+            raise ValueError(f"invalid leader epoch {epoch} at offset {start}")
         while self._epochs and (self._epochs[-1] >= epoch or self._starts[-1] >= start):
             self._pop()
         self._epochs.append(epoch)
@@ -80,8 +81,8 @@ class LeaderEpochs:
         self.latest = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Where an epoch ends, by Kafka's rules: the latest ends at the log's end; one older than all known
-        ends where the first known begins; one that is unknown in between is answered with the one before."""
+        """Returns the end offset of an epoch, by Kafka's rules: the latest epoch ends at the log end offset; an epoch
+        older than all entries ends at the start of the first; a missing epoch is answered with the one before it."""
         if epoch == UNDEFINED:
             return EpochEnd(UNDEFINED, UNDEFINED)
         if self._epochs and self._epochs[-1] == epoch:
@@ -94,19 +95,19 @@ class LeaderEpochs:
         return EpochEnd(self._epochs[higher - 1], self._starts[higher])
 
     def epoch_of(self, offset: int) -> int | None:
-        """The epoch that an offset belongs to."""
+        """Returns the epoch of an offset."""
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else None
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget the epochs that begin at `end_offset` or later. Raises OSError."""
+        """Removes the epochs that start at `end_offset` or later. Raises OSError."""
         if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:
             while self._starts and self._starts[-1] >= end_offset:
                 self._pop()
             self._write()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget what lies before `start_offset`; the epoch it is in begins there. Raises OSError."""
+        """Removes epochs before `start_offset`; the epoch of `start_offset` then starts there. Raises OSError."""
         index = bisect_right(self._starts, start_offset)
         if index:
             before = (self._epochs[index - 1], self._starts[index - 1])

@@ -1,11 +1,11 @@
-"""A log: the batches of one partition, in segments, with what must be known of them.
+"""`Log`: the log of one partition (Kafka's `UnifiedLog`): append, read, roll, flush, truncate, delete.
 
-Appending is one write to the page cache and no more: the batches come with their offsets set in place and are
-never decoded. Reading gives a slice of a file. Nothing here waits; only `flush_async` does, for the device.
+An append is one write to the page cache: offsets are assigned in place, and batches are never decoded. A read returns a
+slice of a file. Only `flush_async` waits, for the disk.
 
-After one failed write or sync the log is offline: each call raises KAFKA_STORAGE_ERROR until the node has
-recovered it from disk (a failed fsync must never be retried: the kernel has marked the pages clean; Rebello et
-al., USENIX ATC 2020; KAFKA-10778).
+After a failed write or fsync the log is offline: each call raises KAFKA_STORAGE_ERROR until the node has recovered the
+log from disk. A failed fsync must not be retried, since the kernel has marked the pages as clean (Rebello et al.,
+USENIX ATC 2020; KAFKA-10778).
 """
 
 from collections.abc import Callable
@@ -32,34 +32,34 @@ from minikafka.storage.log_lookup import (
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
-from minikafka.storage.recovery import Loader, take_in_producer
+from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
-from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
+from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
 from minikafka.storage.truncation import truncate_fully, truncate_to
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
 
 _ASSIGN = Struct(">qii")
-_Trouble = (OSError, MisplacedBatches, CorruptRecords)
+_Failure = (OSError, CorruptSegment, CorruptRecords)
 Result = TypeVar("Result")
-OnTrouble = Callable[["Log", Exception], None]
+OnFailure = Callable[["Log", Exception], None]
 
 
 class Log:
-    """See above; made by `Log.open`.
+    """The log of one partition. Created by `Log.open`.
 
     Attributes:
-        topic_id: 16 bytes, None where `partition.metadata` does not tell.
-        start_offset, end_offset: the first offset that may be read, and the next one to be given.
-        recovery_point: everything before it is on the device.
-        epochs, producers: see there. The log keeps both up to date.
-        report: what opening it took.
-        failure: why it is offline, None while it is not.
+        topic_id: 16 bytes; None without a valid `partition.metadata`.
+        start_offset, end_offset: the first offset that can be read, and the offset of the next append.
+        recovery_point: everything before this offset has been flushed.
+        epochs, producers: the leader epoch cache and the producer state, which the log keeps up to date.
+        report: the outcome of opening the log.
+        failure: the error that took the log offline, or None.
     """
 
     def __init__(
-        self, loaded: Loader, clock: Callable[[], int], *, random: Random, on_failure: OnTrouble | None,
-        on_damage: OnTrouble | None, on_truncation: "Callable[[Log], None] | None",
+        self, loaded: Loader, clock: Callable[[], int], *, random: Random, on_failure: OnFailure | None,
+        on_damage: OnFailure | None, on_truncation: "Callable[[Log], None] | None",
     ) -> None:  # fmt: skip
         self.disk = loaded.disk
         self.directory = loaded.directory
@@ -79,13 +79,13 @@ class Log:
         self.last_flush_ms = clock()
         self.directory_unsynced = not loaded.report.clean or loaded.created
         self.unsynced_paths = loaded.unsynced_paths
-        self.touched: list[Segment] = []  # Changed below the recovery point: rolled, or cut.
+        self.touched: list[Segment] = []  # To flush although below the recovery point: rolled or truncated.
         self.truncations = 0
         self.now_ms = clock
         self._random = random
         self._on_failure, self._on_damage = on_failure, on_damage
         self._on_truncation = on_truncation
-        self._doomed: list[tuple[int, str]] = []
+        self._deleted_files: list[tuple[int, str]] = []
         self._dirty = not loaded.report.clean
         self._created = loaded.created
         self._sizes_known: int | None = None
@@ -108,25 +108,25 @@ class Log:
         topic_id: bytes | None = None,
         random: Random | None = None,
         producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
-        on_failure: OnTrouble | None = None,
-        on_damage: OnTrouble | None = None,
+        on_failure: OnFailure | None = None,
+        on_damage: OnFailure | None = None,
         on_truncation: "Callable[[Log], None] | None" = None,
     ) -> "Log":
-        """Open the log in a directory, or make a new one there.
+        """Opens the log in a directory, or creates a new one.
 
         Args:
-            clean: the node was shut down cleanly, so the files are trusted.
+            clean: the last shutdown was clean, so the files are trusted.
             recovery_point, log_start_offset: from the checkpoints.
-            topic_id: written down for a new log; of an old one the file's counts.
-            random: spreads the rolling of segments (`segment.jitter.ms`).
+            topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
+            random: the source of `segment.jitter.ms`.
             on_failure: called when the log goes offline.
-            on_damage: called whenever somebody asks for what is damaged.
-            on_truncation: called before synced data is cut off, with the lowered recovery point set: it must
-                get to the checkpoint first.
+            on_damage: called for each read of corrupt batches.
+            on_truncation: called before flushed data is truncated, with the lowered recovery point, which must be
+                written to the checkpoint first.
 
         Raises:
-            CorruptLog: synced data is damaged. No batch has been changed.
-            OSError: the disk fails.
+            CorruptLog: flushed data is corrupt. No batch has been changed.
+            OSError: an I/O error.
         """
         producers = ProducerStates(topic_partition, expiration_ms=producer_expiration_ms)
         loader = Loader(
@@ -141,7 +141,7 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches. The first time the disk is asked for the sizes of the segments."""
+        """The size of all batches. The first call reads the file sizes of the segments."""
         if self._sizes_known is None:
             inactive = range(len(self.segments) - 1)
             self._sizes_known = sum(self.segments[index].size for index in inactive)
@@ -153,26 +153,26 @@ class Log:
 
     @property
     def last_stable_offset_unbounded(self) -> int | None:
-        """Where the first unstable transaction begins, None without one. The last stable offset is this or
-        the high watermark, whichever is less; see `high_watermark_advanced`."""
+        """The first offset of the first unstable transaction, or None. The last stable offset is the minimum of this
+        and the high watermark; see `high_watermark_advanced`."""
         first = self.producers.first_unstable_offset
         return None if first is None else max(first, self.start_offset)
 
     def high_watermark_advanced(self, high_watermark: int) -> None:
-        """Transactions whose markers are below the high watermark become stable."""
+        """Called when the high watermark advanced: transactions with markers below it become stable."""
         self.producers.high_watermark_advanced(high_watermark)
 
     def append(
         self, data: bytearray | memoryview, batches: list[Batch], *, leader_epoch: int = -1, assign_offsets: bool = True
     ) -> Appended:
-        """Append batches that were checked before; `data` is all of them, one behind another.
+        """Appends validated batches, which `data` contains consecutively, and updates the producer state.
 
-        As leader, offsets and `leader_epoch` are set in `data` and in `batches`, in place. As follower
-        (`assign_offsets=False`) they stay; offsets must not lie before the log's end. Producers are taken in.
+        On a leader, offsets and `leader_epoch` are assigned in place, in `data` and `batches`. On a follower
+        (`assign_offsets=False`) they are kept; offsets must not be below the log end offset.
 
         Raises:
-            KafkaError: RECORD_LIST_TOO_LARGE for more than a segment holds; KAFKA_STORAGE_ERROR.
-            UnexpectedOffset: a follower was given what it has.
+            KafkaError: RECORD_LIST_TOO_LARGE if the batches exceed `segment.bytes`; KAFKA_STORAGE_ERROR.
+            UnexpectedOffset: a follower appends offsets that the log already has.
         """
         if self.failure is not None:
             raise self.offline()
@@ -200,9 +200,9 @@ class Log:
             producers = self.producers
             for batch in batches:
                 if batch.producer_id >= 0:
-                    take_in_producer(producers, self.active, batch)
+                    update_producer(producers, self.active, batch)
             producers.end_offset = end_offset
-        except _Trouble as error:
+        except _Failure as error:
             raise self.fail(error) from error
         flush_due = end_offset - self.recovery_point >= self.config.flush_messages
         return Appended(first_offset, end_offset - 1, max_timestamp, flush_due)
@@ -218,11 +218,11 @@ class Log:
             position += size
 
     def _too_large(self, size: int) -> str:
-        return f"{size} bytes in one append to {self.topic_partition}, segments hold {self.config.segment_bytes}"
+        return f"append of {size} bytes to {self.topic_partition} exceeds segment.bytes {self.config.segment_bytes}"
 
     def _unexpected(self, batches: list[Batch]) -> str:
         first = batches[0].base_offset
-        return f"offset {first} to append to {self.topic_partition}, which goes up to {self.end_offset}"
+        return f"append of offset {first} to {self.topic_partition}, whose log end offset is {self.end_offset}"
 
     def _should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
         """Kafka's `LogSegment.shouldRoll`."""
@@ -239,8 +239,8 @@ class Log:
         return active.age_ms(max_timestamp, self.now_ms) > config.segment_ms - active.jitter_ms
 
     def roll(self, first_offset: int | None = None) -> None:
-        """Begin a new segment, at the log's end or at the greater `first_offset`. An empty one at that offset
-        stays (KAFKA-6388). Raises KafkaError."""
+        """Starts a new segment at the log end offset, or at `first_offset` if it is higher. An empty segment at that
+        offset is kept (KAFKA-6388). Raises KafkaError."""
         base = max(first_offset or 0, self.end_offset)
         try:
             active = self.active
@@ -257,7 +257,7 @@ class Log:
             self.producers.end_offset = base
             self.snapshots.take(self.producers)
             self._set_jitter()
-        except _Trouble as error:
+        except _Failure as error:
             raise self.fail(error) from error
 
     def _set_jitter(self) -> None:
@@ -267,15 +267,15 @@ class Log:
     def read(
         self, offset: int, *, max_bytes: int, limit_offset: int | None = None, min_one_batch: bool = True
     ) -> FileSlice | None:
-        """The batches from the one that holds `offset`, of one segment, up to `limit_offset` (a batch's
-        beginning; by default the log's end). None where there is nothing to read.
+        """Returns the batches of one segment from the one that contains `offset`, up to `limit_offset` (the base offset
+        of a batch; by default the log end offset). None if there are none.
 
-        At most `max_bytes` bytes, so the last batch may be cut; but the first is whole: if it is larger it
-        comes alone, or with `min_one_batch=False` nothing does.
+        The slice has up to `max_bytes` bytes and may end within a batch. A first batch that is larger is returned alone
+        and complete, or with `min_one_batch=False` not at all.
 
         Raises:
-            OffsetOutOfRange: before the log's start or behind its end.
-            KafkaError: KAFKA_STORAGE_ERROR; CORRUPT_MESSAGE where what should be there cannot be read.
+            OffsetOutOfRange: below the log start offset or above the log end offset.
+            KafkaError: KAFKA_STORAGE_ERROR; CORRUPT_MESSAGE if the batches are corrupt.
         """
         if self.failure is not None:
             raise self.offline()
@@ -288,23 +288,24 @@ class Log:
         return self._reading(find_slice, self.segments, offset, max_bytes, limit, end, min_one_batch)
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int | None = None) -> tuple[int, int, int] | None:
-        """(Time, offset, leader epoch) of the first record that is not before `timestamp` (ms); None where
-        there is none before `limit_offset`. Raises KafkaError."""
+        """Returns (timestamp, offset, leader epoch) of the first record at or after `timestamp` (ms); None if there is
+        none before `limit_offset`. Raises KafkaError."""
         found = self._reading(find_timestamp, self.segments, timestamp, self.start_offset)
         return found if found is None or limit_offset is None or found[1] < limit_offset else None
 
     def offset_of_max_timestamp(self) -> tuple[int, int, int] | None:
-        """(Time, offset, leader epoch) of the first of the latest records (KIP-734); None in an empty log."""
+        """Returns (timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734), or
+        None."""
         return self._reading(find_max_timestamp, self.segments, self.start_offset)
 
     def upper_bound_offset(self, offset: int, size_bytes: int) -> int:
-        """An offset behind a read of so many bytes from `offset`: what `aborted_transactions` must reach to
+        """Returns an upper bound of the offsets in a read of `size_bytes` from `offset`, for `aborted_transactions`
         (Kafka's `fetchUpperBoundOffset`). Raises KafkaError."""
         return self._reading(find_upper_bound, self.segments, offset, size_bytes, self.end_offset)
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[tuple[int, int]]:
-        """(Producer id, first offset) of each aborted transaction with records in the range, in the order of
-        their markers. Raises KafkaError."""
+        """Returns (producer id, first offset) of the aborted transactions that overlap the range, in the order of their
+        markers. Raises KafkaError."""
         found = self._reading(find_aborted, self.segments, from_offset, to_offset)
         return [(one.producer_id, one.first_offset) for one in found]
 
@@ -313,17 +314,17 @@ class Log:
             raise self.offline()
         try:
             return function(*args)
-        except _Trouble as error:
+        except _Failure as error:
             raise self.fail(error) from error
 
     def _reading(self, function: Callable[..., Result], *args: object) -> Result:
-        """As `_guarded`; but what is damaged is missing to who asks for it alone: the rest of the log goes on."""
-        return self._guarded(self._or_damaged, function, *args)
+        """Like `_guarded`, but corrupt batches only fail this read; the log stays online."""
+        return self._guarded(self._read_or_corrupt, function, *args)
 
-    def _or_damaged(self, function: Callable[..., Result], *args: object) -> Result:
+    def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:
         try:
             return function(*args)
-        except (MisplacedBatches, CorruptRecords) as error:
+        except (CorruptSegment, CorruptRecords) as error:
             if self._on_damage is not None:
                 self._on_damage(self, error)
             raise error_for(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
@@ -333,7 +334,7 @@ class Log:
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a segment was rolled that is not yet on the device, or `flush.ms` has passed."""
+        """Whether a rolled segment is not flushed yet, or `flush.ms` has passed."""
         if self.recovery_point >= self.end_offset or self.failure is not None:
             return False
         if self.active.base_offset > self.recovery_point:
@@ -341,7 +342,7 @@ class Log:
         return self.now_ms() - self.last_flush_ms >= self.config.flush_ms
 
     def flush(self) -> None:
-        """Bring everything to the device, and wait for it. Raises KafkaError."""
+        """Flushes the log, blocking. Raises KafkaError."""
         end = self.end_offset
         while (flush := self._begin_flush(end)) is not None:
             self._finish_flush(flush)
@@ -358,11 +359,11 @@ class Log:
         self._end_flush(flush)
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
-        """As `flush`, while others go on. What is appended meanwhile stays unflushed. Cancelled, it leaves the
-        recovery point where it was. Raises KafkaError.
+        """Flushes the log in a worker thread; concurrent appends are not included. If cancelled, the recovery point
+        does not change. Raises KafkaError.
 
         Args:
-            all_segments: False leaves out the active segment, unless `flush.ms` has passed.
+            all_segments: False excludes the active segment unless `flush.ms` has passed.
         """
         overdue = self.now_ms() - self.last_flush_ms >= self.config.flush_ms
         end = self.end_offset if all_segments or overdue else self.active.base_offset
@@ -389,28 +390,28 @@ class Log:
             self.recovery_point = max(self.recovery_point, flush.offset)
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop everything from `offset` on; whether there was anything. The log then ends at `offset`; a batch
-        that it lies in goes as a whole. Raises KafkaError."""
+        """Removes all records from `offset` on, including the whole batch that contains `offset`; the log then ends at
+        `offset`. Returns whether anything was removed. Raises KafkaError."""
         return self._guarded(truncate_to, self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop everything, and begin anew at `offset`. Raises KafkaError."""
+        """Removes all records and restarts the log at `offset`. Raises KafkaError."""
         self._guarded(truncate_fully, self, offset)
 
     def advance_start_offset(self, offset: int) -> bool:
-        """Records before `offset` are no longer there (DeleteRecords); whether that moved the start. The
-        caller keeps it at or below the high watermark. Raises KafkaError; ValueError behind the end."""
+        """Advances the log start offset (DeleteRecords); returns whether it changed. The caller ensures that it does
+        not exceed the high watermark. Raises KafkaError; ValueError above the log end offset."""
         return self._guarded(advance_start, self, offset)
 
     def delete_old_segments(self, high_watermark: int) -> int:
-        """Delete the segments that retention no longer keeps, never any at or behind the high watermark.
+        """Deletes the segments that retention permits to delete, never beyond the high watermark.
 
-        Returns how many. Raises KafkaError.
+        Returns their number. Raises KafkaError.
         """
         return self._reading(delete_old_segments, self, high_watermark)
 
     def drop(self, segments: list[Segment]) -> None:
-        """Delete segments that were taken out, last first: a crash must not leave a gap."""
+        """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap."""
         for segment in reversed(segments):
             if segment in self.touched:
                 self.touched.remove(segment)
@@ -419,35 +420,38 @@ class Log:
         self._sizes_known = None
 
     def delete_later(self, paths: list[str]) -> None:
-        """Remove files after `file.delete.delay.ms`."""
+        """Removes files after `file.delete.delay.ms`."""
         due_ms = self.now_ms() + self.config.file_delete_delay_ms
-        self._doomed += [(due_ms, path) for path in paths]
+        self._deleted_files += [(due_ms, path) for path in paths]
 
-    def remove_doomed(self) -> None:
-        """Remove the deleted files whose time has come. Raises KafkaError."""
-        if self._doomed:
-            self._doomed = self._guarded(remove_due, self.disk, self._doomed, self.now_ms())
+    def remove_deleted(self) -> None:
+        """Removes the deleted files whose delay has passed. Raises KafkaError."""
+        if self._deleted_files:
+            self._deleted_files = self._guarded(remove_due, self.disk, self._deleted_files, self.now_ms())
 
     def expire_producers(self) -> None:
-        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        """Removes producers without appends for `producer.id.expiration.ms`."""
         self.producers.expire(self.now_ms())
 
     def update_config(self, config: LogConfig) -> None:
-        """Take over changed settings."""
+        """Applies changed configs."""
         self.config = config
         self.segments.update_config(config)
         self._set_jitter()
 
     def move(self, directory: str) -> None:
-        """The directory has been renamed."""
+        """Called after the directory was renamed."""
         self.directory = self.snapshots.directory = directory
         self.segments.move(directory)
         self.epochs.path = f"{directory}/{EPOCHS}"
-        self._doomed.clear()  # They go with the directory.
+        self._deleted_files.clear()  # They are removed with the directory.
 
     def close(self, *, clean: bool = True) -> None:
-        """Close all files; `clean`: after everything is on the device, so that the log can be opened without
-        a scan. A log that was not changed since it was opened costs nothing. Raises KafkaError."""
+        """Closes all files. With `clean`, flushes first if the log has changed, so that it can be opened without a
+        scan.
+
+        Raises KafkaError.
+        """
         flush = self.begin_close() if clean else None
         if flush is not None:
             self._finish_flush(flush)
@@ -455,11 +459,11 @@ class Log:
             segment.close()
 
     def begin_close(self) -> Flush | None:
-        """Bring the files in the shape of a closed log; what must be synced then. Raises KafkaError."""
+        """Seals the log for a clean shutdown; returns the flush to perform, if any. Raises KafkaError."""
         if self.failure is not None or not (self._dirty or self._created):
             return None
         self._guarded(self.active.seal)
-        if not self._dirty:  # An empty log that a power cut takes away is made again.
+        if not self._dirty:  # An empty log is created again if a power failure removes it.
             return None
         self._guarded(self.snapshots.take, self.producers)
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
@@ -467,7 +471,7 @@ class Log:
         return flush
 
     def end_close(self, flush: Flush | None, error: OSError | None) -> None:
-        """After `Flush.sync`, which may have raised. Raises KafkaError."""
+        """Completes `begin_close` after `Flush.sync`, which may have raised `error`. Raises KafkaError."""
         if flush is not None:
             flush.release()
             if error is not None:
@@ -476,11 +480,11 @@ class Log:
         self.close(clean=False)
 
     def offline(self) -> KafkaError:
-        """The error to raise while the log is offline."""
+        """Returns the error to raise while the log is offline."""
         return error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline: {self.failure}")
 
     def fail(self, error: Exception) -> KafkaError:
-        """Take the log offline, for good; returns the error to raise."""
+        """Takes the log offline permanently; returns the error to raise."""
         if self.failure is None:
             self.failure = error
             if self._on_failure is not None:
@@ -488,7 +492,7 @@ class Log:
         return self.offline()
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Synced data from `offset` on is about to be cut off."""
+        """Must be called before flushed data from `offset` on is truncated."""
         self.truncations += 1
         if offset < self.recovery_point:
             self.recovery_point = offset

@@ -1,4 +1,4 @@
-"""`LogConfig`: the topic settings that a log uses."""
+"""`LogConfig`: the topic configs that a log uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PRODUCER_EXPIRATION_MS = NODE_SETTINGS["producer.id.expiration.ms"].default_numb
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of one log, named like the topic settings with underscores.
+    """The configs of one log, named like Kafka's topic configs with underscores.
 
     Sizes are bytes; -1 for `retention_ms` and `retention_bytes` means no limit.
     """
@@ -44,15 +44,15 @@ class LogConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> "LogConfig":
-        """From parsed values by setting name; absent and null ones keep the default."""
+        """Creates the config from parsed values by Kafka's names; missing and null ones have their default."""
         return from_values(cls, settings)
 
     @property
     def only_compacts(self) -> bool:
-        """Whether records must not be deleted by their place, as the cleaner keeps the last of each key."""
+        """Whether the log is compacted and never deletes segments by time or size."""
         return "compact" in self.cleanup_policy and not self.deletes
 
     @property
     def deletes(self) -> bool:
-        """Whether old segments go by time and size."""
+        """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy

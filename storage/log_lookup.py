@@ -1,4 +1,4 @@
-"""Finding things in the segments of a log: a slice to read, records by time, transactions, batches."""
+"""Lookups across the segments of a log: by offset, by timestamp, aborted transactions, batches of a producer."""
 
 from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import FileSlice
@@ -8,20 +8,20 @@ from minikafka.storage.segments import Segments
 from minikafka.storage.transaction_index import AbortedTransaction
 
 _HISTORY_SIZE = 16 << 20
-"""How far back a producer's batches are looked for, in bytes."""
+"""Bytes to search backwards for the batches of a producer."""
 
 
 def find_slice(
     segments: Segments, offset: int, max_bytes: int, limit: int, end_offset: int, min_one_batch: bool
 ) -> FileSlice | None:
-    """See `Log.read`; `offset` is before `limit`, and that is not behind the log's end."""
+    """See `Log.read`; `offset` < `limit` <= `end_offset`."""
     segment = segments[-1]
     index = len(segments.bases) - 1
     if offset < segment.base_offset:
         index = max(0, segments.floor(offset))
         segment = segments[index]
     place = segment.find(offset)
-    while place is None:  # Compaction emptied the rest of this segment.
+    while place is None:  # Compaction removed the rest of this segment.
         index += 1
         if index >= len(segments) or segments.bases[index] >= limit:
             return None
@@ -52,7 +52,7 @@ def find_upper_bound(segments: Segments, offset: int, size_bytes: int, end_offse
 
 
 def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
-    """The aborted transactions that overlap a range, in the order of their markers."""
+    """Returns the aborted transactions that overlap a range, in the order of their markers."""
     found: list[AbortedTransaction] = []
     for index in range(max(0, segments.floor(from_offset)), len(segments)):
         if segments[index].transactions.collect(from_offset, to_offset, found):
@@ -61,7 +61,7 @@ def find_aborted(segments: Segments, from_offset: int, to_offset: int) -> list[A
 
 
 def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
-    """(Time, offset, leader epoch) of the first record from `start_offset` on and not before `timestamp`."""
+    """Returns (timestamp, offset, leader epoch) of the first record from `start_offset` on at or after `timestamp`."""
     index = segments.first_since(timestamp, max(0, segments.floor(start_offset)))
     while index < len(segments):
         found = segments[index].find_timestamp(timestamp, start_offset)
@@ -72,7 +72,7 @@ def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> tup
 
 
 def find_max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int, int] | None:
-    """The same of the first among the latest records; where none has a time, of the first of all (time -1)."""
+    """Returns the same of the first record with the latest timestamp, which is -1 if no record has one."""
     latest: Segment | None = None
     for index in range(max(0, segments.floor(start_offset)), len(segments)):
         if latest is None or segments[index].latest.timestamp > latest.latest.timestamp:
@@ -89,8 +89,8 @@ def find_max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int,
 
 
 def find_batches(segments: Segments, producer: Producer) -> list[BatchMetadata]:
-    """The last batches of a producer's epoch up to the one it remembers, oldest first, from the last
-    `_HISTORY_SIZE` bytes before it."""
+    """Returns the last batches of a producer's epoch up to its last known one, oldest first, within the last
+    `_HISTORY_SIZE` bytes."""
     found: list[BatchMetadata] = []
     room = _HISTORY_SIZE
     for index in range(max(0, segments.floor(producer.last_offset)), -1, -1):

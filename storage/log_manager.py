@@ -1,4 +1,4 @@
-"""All logs of a node, in one or more data directories (`log.dirs`), as Kafka's `LogManager` keeps them.
+"""Opens, creates, deletes, flushes and closes all logs of a node, in its data directories (Kafka's `LogManager`).
 
     manager = LogManager(disk, ["/data"], now_ms=…, random=…, node_id=1, cluster_id=…)
     manager.load()
@@ -22,7 +22,7 @@ from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.recovery import CorruptLog
-from minikafka.storage.segment import MisplacedBatches
+from minikafka.storage.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
 _NAME_LENGTH_MAX = 255
@@ -30,19 +30,19 @@ _CLOSED_AT_ONCE = 100
 
 
 class LogManager:
-    """See above.
+    """All logs of a node.
 
     Args:
-        directories: the data directories; made where they are absent.
-        config_of: the settings of a topic's logs.
-        node_id, cluster_id: must be those in `meta.properties`; None is not compared, and not written.
-        on_offline: called with a directory's path and the error when it fails.
+        directories: the data directories, created if they do not exist.
+        config_of: returns the config of a topic's logs.
+        node_id, cluster_id: must match `meta.properties`; None is neither compared nor written.
+        on_offline: called with a directory's path and the error when the directory fails.
 
     Attributes:
-        logs: the open ones, except those in directories that failed.
-        corrupt: partitions whose synced data is damaged: their files are as they were found.
-        clean: whether all directories had been shut down cleanly.
-        previous_broker_epoch: the broker epoch of that shutdown, -1 where it is not known (KIP-966).
+        logs: the open logs, except those in failed directories.
+        corrupt: partitions whose flushed data is corrupt; their files are unchanged.
+        clean: whether the last shutdown was clean in all directories.
+        previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
     """
 
     def __init__(
@@ -71,23 +71,23 @@ class LogManager:
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
         self._damaged: set[TopicPartition] = set()
-        self._doomed: list[tuple[int, str]] = []
+        self._deleted: list[tuple[int, str]] = []
         self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
-        """Open every log. The clean-shutdown markers go first, so that a crash while loading leads to
-        recovery again (KAFKA-10471).
+        """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
+        again (KAFKA-10471).
 
         Raises:
             WrongDirectory: a directory belongs to another node or cluster.
-            BlockingIOError: another process uses one.
+            BlockingIOError: a directory is in use by another process.
         """
         for directory in self.directories:
             try:
                 directory.open(*self._identity, random=self._random)
                 directory.take_marker()
                 for warning in directory.read_checkpoints():
-                    self._logger.warning("checkpoint cannot be read, and is not trusted", problem=warning)
+                    self._logger.warning("checkpoint invalid", error=warning)
                 self._load_logs(directory)
             except BlockingIOError:
                 raise
@@ -102,7 +102,7 @@ class LogManager:
         for name in self._disk.list(directory.path):
             path = f"{directory.path}/{name}"
             if name.endswith("-delete") and self._disk.is_directory(path):
-                self._doomed.append((self._now_ms(), path))
+                self._deleted.append((self._now_ms(), path))
                 continue
             key = parse_directory_name(name)
             if key is None or key.topic == METADATA_TOPIC or not self._disk.is_directory(path):
@@ -112,7 +112,7 @@ class LogManager:
             except CorruptLog as error:
                 self.corrupt[key] = error
                 directory.corrupt.add(key)
-                self._logger.critical("log is corrupt and stays closed", partition=str(key), problem=str(error))
+                self._logger.critical("log corrupt", partition=str(key), error=str(error))
 
     def _open(
         self,
@@ -134,14 +134,14 @@ class LogManager:
             random=self._random,
             producer_expiration_ms=self.producer_expiration_ms,
             on_failure=lambda log, error: self._offline(directory, error),
-            on_damage=self._tell_damage,
+            on_damage=self._log_damage,
             on_truncation=lambda log: directory.write_recovery_points(),
         )
         directory.logs[key] = self.logs[key] = log
         if log.report.damage:
-            self._logger.error("data is gone from a log", partition=str(key), problem=log.report.damage)
+            self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:
-            self._logger.info("log recovered", partition=str(key), cut_bytes=log.report.cut_bytes)
+            self._logger.info("log recovered", partition=str(key), truncated_bytes=log.report.cut_bytes)
         return log
 
     def get(self, key: TopicPartition) -> Log | None:
@@ -150,12 +150,12 @@ class LogManager:
     def create(
         self, key: TopicPartition, *, topic_id: bytes | None = None, config: LogConfig | None = None
     ) -> Log:
-        """The log of a partition: the one that is open, the one on disk that `load` passed over (that of
-        `__cluster_metadata`), or a new one, in the directory with the fewest.
+        """Returns the log of a partition: the open one, the existing one that `load` skipped (`__cluster_metadata`), or
+        a new one in the directory with the fewest logs.
 
         Raises:
-            CorruptLog: it is there, and damaged.
-            KafkaError: KAFKA_STORAGE_ERROR, where no directory works.
+            CorruptLog: the log exists and is corrupt.
+            KafkaError: KAFKA_STORAGE_ERROR if all directories are offline.
         """
         log = self.logs.get(key)
         if log is not None:
@@ -171,14 +171,14 @@ class LogManager:
             if not found:
                 directory.forget(key)
             return self._open(directory, key, topic_id, config)
-        except (OSError, MisplacedBatches) as error:
+        except (OSError, CorruptSegment) as error:
             self._offline(directory, error)
             raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
 
     def delete(self, key: TopicPartition) -> None:
-        """Take a log away: its directory is renamed now and removed after `file.delete.delay.ms`.
+        """Deletes a log, if it exists: renames its directory now and removes it after `file.delete.delay.ms`.
 
-        A partition that is not there is passed over. Raises KafkaError: KAFKA_STORAGE_ERROR.
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
         log = self.logs.pop(key, None)
         self.corrupt.pop(key, None)
@@ -187,16 +187,16 @@ class LogManager:
             directory.corrupt.discard(key)
             path = f"{directory.path}/{key}"
             if directory.failure is None and self._disk.exists(path):
-                doomed = f"{directory.path}/{self._deleted_name(key)}"
+                renamed = f"{directory.path}/{self._deleted_name(key)}"
                 try:
-                    self._disk.rename(path, doomed)
+                    self._disk.rename(path, renamed)
                 except OSError as error:
                     self._offline(directory, error)
-                    raise KafkaStorageError(f"{path} could not be renamed: {error}") from error
+                    raise KafkaStorageError(f"cannot rename {path}: {error}") from error
                 config = log.config if log is not None else self.config_of(key.topic)
-                self._doomed.append((self._now_ms() + config.file_delete_delay_ms, doomed))
+                self._deleted.append((self._now_ms() + config.file_delete_delay_ms, renamed))
                 if log is not None:
-                    log.move(doomed)
+                    log.move(renamed)
                     log.close(clean=False)
 
     def _deleted_name(self, key: TopicPartition) -> str:
@@ -204,8 +204,8 @@ class LogManager:
         return key.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """The high watermark that was last checkpointed, within the bounds of the log; its start where none
-        was. For a partition that begins."""
+        """Returns the checkpointed high watermark, limited to the range of the log; without a checkpoint the log start
+        offset. The initial high watermark of a partition."""
         log = self.logs[key]
         for directory in self.directories:
             if key in directory.logs:
@@ -214,7 +214,7 @@ class LogManager:
         return log.start_offset
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Write recovery points, start offsets and, where given, high watermarks, as far as they changed."""
+        """Writes recovery points, log start offsets and, if given, high watermarks, as far as they changed."""
         for directory in self.directories:
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
@@ -222,7 +222,7 @@ class LogManager:
                 self._on(directory, directory.prepare_high_watermarks(high_watermarks))
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks, in a worker thread. One such call at a time."""
+        """Writes the high watermarks in a worker thread. Calls must not overlap."""
         for directory in self.directories:
             write = directory.prepare_high_watermarks(high_watermarks)
             if directory.failure is None:
@@ -239,21 +239,21 @@ class LogManager:
                 self._offline(directory, error)
 
     async def flush_due(self) -> int:
-        """Flush the logs that have a rolled segment not yet on the device, or whose `flush.ms` has passed;
-        how many."""
+        """Flushes the logs with a rolled segment that is not flushed, or whose `flush.ms` has passed; returns their
+        number."""
         due = [log for log in self.logs.values() if log.flush_wanted]
         for log in due:
             try:
                 await log.flush_async(all_segments=False)
             except KafkaError:
-                pass  # The log is offline now, and its directory with it: `_offline` has told.
+                pass  # The log and its directory are offline now, which `_offline` has logged.
         return len(due)
 
     def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
-        """Delete old segments, and remove files deleted earlier; how many segments went.
+        """Deletes old segments and removes files deleted earlier; returns the number of segments.
 
         Args:
-            high_watermark_of: None leaves a partition alone.
+            high_watermark_of: returns None for partitions to skip.
         """
         deleted = 0
         for key, log in list(self.logs.items()):
@@ -262,86 +262,86 @@ class LogManager:
                 try:
                     deleted += log.delete_old_segments(high_watermark)
                 except KafkaError:
-                    continue  # As above, or `_tell_damage` has.
+                    continue  # Logged by `_offline` or `_log_damage`.
         self.remove_deleted()
         return deleted
 
     def remove_deleted(self) -> None:
-        """Remove the logs and segments whose `file.delete.delay.ms` is over."""
+        """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed."""
         now_ms = self._now_ms()
-        due = [path for due_ms, path in self._doomed if due_ms <= now_ms]
-        self._doomed = [one for one in self._doomed if one[0] > now_ms]
+        due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
+        self._deleted = [one for one in self._deleted if one[0] > now_ms]
         for path in due:
             try:
                 if self._disk.exists(path):
                     self._disk.remove_tree(path)
             except OSError as error:
-                self._logger.warning("deleted log could not be removed", path=path, problem=str(error))
+                self._logger.warning("removal of deleted log failed", path=path, error=str(error))
         for log in list(self.logs.values()):
             try:
-                log.remove_doomed()
+                log.remove_deleted()
             except KafkaError:
                 continue
 
     def expire_producers(self) -> None:
-        """Forget producers that were silent for `producer.id.expiration.ms`."""
+        """Removes producers without appends for `producer.id.expiration.ms`."""
         for log in self.logs.values():
             log.expire_producers()
 
     def update_config(self, topic: str) -> None:
-        """The settings of a topic changed: take them over."""
+        """Applies changed configs of a topic."""
         config = self.config_of(topic)
         for key, log in self.logs.items():
             if key.topic == topic:
                 log.update_config(config)
 
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """Flush and close every log, write the checkpoints and, last, in each directory where all went well,
-        the marker of a clean shutdown."""
+        """Flushes and closes all logs and writes the checkpoints; last, in directories without errors, the
+        clean-shutdown file."""
         for directory in self.directories:
-            # With a marker the next start would believe a log that this one found corrupt.
-            well = directory.failure is None and not directory.corrupt
+            # A clean-shutdown file would make the next start trust a corrupt log.
+            succeeded = directory.failure is None and not directory.corrupt
             for logs in batched(list(directory.logs.values()), _CLOSED_AT_ONCE):
-                well &= self._close_logs(logs)
+                succeeded &= self._close_logs(logs)
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
             self._on(directory, directory.prepare_high_watermarks(high_watermarks))
-            if well:
+            if succeeded:
                 self._on(directory, partial(directory.write_marker, broker_epoch))
             directory.logs.clear()
         self.logs.clear()
         self._disk.unlock_all()
 
     def _close_logs(self, logs: Sequence[Log]) -> bool:
-        """Close a few at once, because syncing is all waiting; whether all went well."""
-        well = True
+        """Closes several logs, with concurrent fsyncs; returns whether all succeeded."""
+        succeeded = True
         begun: list[tuple[Log, Flush | None]] = []
         for log in logs:
             try:
                 begun.append((log, log.begin_close()))
             except KafkaError:
-                well = False
+                succeeded = False
         outcomes = self._disk.run_all([flush.sync for _, flush in begun if flush is not None])
         errors = iter(outcomes)
         for log, flush in begun:
             try:
                 log.end_close(flush, None if flush is None else next(errors))
             except KafkaError:
-                well = False
-        return well and all(log.failure is None for log in logs)
+                succeeded = False
+        return succeeded and all(log.failure is None for log in logs)
 
-    def _tell_damage(self, log: Log, error: Exception) -> None:
-        """Once; whoever asks is told each time."""
+    def _log_damage(self, log: Log, error: Exception) -> None:
+        """Logs the first error of a log; readers get each error."""
         if log.topic_partition not in self._damaged:
             self._damaged.add(log.topic_partition)
-            self._logger.critical("a log is damaged", partition=str(log.topic_partition), problem=str(error))
+            self._logger.critical("corrupt batch in log", partition=str(log.topic_partition), error=str(error))
 
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
-        """A directory failed: none of its logs is used again."""
+        """Takes a failed directory and all its logs offline."""
         if directory.failure is not None:
             return
         directory.failure = error
-        self._logger.critical("data directory is offline", path=directory.path, problem=str(error))
+        self._logger.critical("log directory offline", directory=directory.path, error=str(error))
         for key, log in directory.logs.items():
             self.logs.pop(key, None)
             log.fail(error)
@@ -354,7 +354,7 @@ def batched(logs: list[Log], size: int) -> Iterator[list[Log]]:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose log lies in a directory of this name, None where it is none."""
+    """Returns the partition of a log directory with this name, None for other names."""
     topic, found, partition = name.rpartition("-")
     if not found or not topic or not (partition.isascii() and partition.isdigit()):
         return None

@@ -1,4 +1,4 @@
-"""What a log answers with, and what it raises besides Kafka's errors."""
+"""The result of an append (Kafka's `LogAppendInfo`), and the exceptions of reads and appends."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,24 @@ from minikafka.protocol.errors import OffsetOutOfRangeError
 
 
 class OffsetOutOfRange(OffsetOutOfRangeError):
-    """An offset before the log's start or behind its end; both are attributes."""
+    """An offset below the log start offset or above the log end offset; both are attributes."""
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
-        super().__init__(f"offset {offset} is outside the log, which goes from {start_offset} to {end_offset}")
+        super().__init__(f"offset {offset} is not in the range {start_offset} to {end_offset} of the log")
         self.start_offset = start_offset
         self.end_offset = end_offset
 
 
 class UnexpectedOffset(ValueError):
-    """A replicated batch begins before the end of the log (Kafka's `UnexpectedAppendOffsetException`)."""
+    """A replicated batch starts before the log end offset (Kafka's `UnexpectedAppendOffsetException`)."""
 
 
 class Appended(NamedTuple):
-    """What an append did.
+    """The result of an append.
 
     Attributes:
-        max_timestamp: of all records (ms).
-        flush_due: `flush.messages` says that the log must be flushed before this is acknowledged.
+        max_timestamp: the largest timestamp of the records (ms).
+        flush_due: `flush.messages` requires a flush before the append is acknowledged.
     """
 
     first_offset: int

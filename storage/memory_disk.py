@@ -1,10 +1,10 @@
-"""A disk in memory that can lose its power, for simulations and tests.
+"""`MemoryDisk`: an in-memory disk for simulations and tests, with power failures and I/O errors.
 
-What was written and what is durable are kept apart, as a file system with delayed writing does: bytes
-become durable with `sync`, names with `sync_directory`. `crash` keeps what is durable and lets a seeded
-random decide about the rest: dropped, kept, a prefix with its last write torn, single sectors, or length
-without content (Pillai et al., OSDI 2014). A failed sync marks the pages clean although they never reached
-the device, so that a later sync succeeds without them (Rebello et al., USENIX ATC 2020).
+Written and durable data are kept apart, as in a file system with a page cache: bytes become durable with `sync`, names
+with `sync_directory`. `crash` keeps the durable data; a seeded random generator decides about the rest: dropped, kept,
+a prefix with a torn last write, some sectors, or length without content (Pillai et al., OSDI 2014). A failed sync marks
+the pages as clean although they were not written, so that a later sync succeeds without them (Rebello et al., USENIX
+ATC 2020).
 """
 
 import errno
@@ -22,13 +22,13 @@ _SECTOR_SIZE = 512
 
 
 class PowerLoss(Exception):
-    """The power went off in the middle of an operation (`MemoryDisk.lose_power_after`)."""
+    """A simulated power failure during an operation (`MemoryDisk.lose_power_after`)."""
 
 
 class _Content:
-    """A file: its bytes, its durable bytes, and the writes and cuts between the two, in order.
+    """A file: its bytes, its durable bytes, and the pending writes and truncations in order.
 
-    A pending entry is (position, bytes) for a write and (size, None) for a cut or an extension.
+    A pending entry is (position, bytes) for a write and (size, None) for a truncation or extension.
     """
 
     __slots__ = ("data", "durable", "modified_ms", "pending")
@@ -53,7 +53,7 @@ class _Content:
         self.pending.clear()
 
     def crash(self, random: Random) -> None:
-        """Decide what of the pending writes has reached the device; that is the file from now on."""
+        """Decides which pending writes became durable, and makes the durable bytes the content."""
         choice = random.randrange(5)
         pending = self.pending
         if choice == 0:
@@ -102,7 +102,7 @@ def _blank(write: tuple[int, bytes | None]) -> tuple[int, bytes | None]:
 
 
 class _Directory:
-    """Names now, durable names, and the changes between the two: (new name, old name, what), None for no."""
+    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None."""
 
     __slots__ = ("durable", "entries", "pending")
 
@@ -112,7 +112,7 @@ class _Directory:
         self.pending: list[tuple[str | None, str | None, _Content | _Directory | None]] = []
 
     def change(self, new: str | None, old: str | None, what: "_Content | _Directory | None" = None) -> None:
-        """Enter `what` as `new`, remove `old`, or rename `old` to `new`."""
+        """Adds `what` as `new`, removes `old`, or renames `old` to `new`."""
         _change(self.entries, new, old, what)
         self.pending.append((new, old, what))
 
@@ -142,7 +142,7 @@ def _change(
 
 
 class _Fault:
-    """Ordered trouble: calls of `kind` on paths with `path` in them fail `times` times, after `skip`."""
+    """An injected fault: `times` calls of `kind` on paths that contain `path` fail, after `skip` calls."""
 
     __slots__ = ("code", "kind", "path", "skip", "times")
 
@@ -153,7 +153,7 @@ class _Fault:
         self.times = times
         self.code = code
 
-    def strikes(self, kind: str, path: str) -> bool:
+    def matches(self, kind: str, path: str) -> bool:
         if kind != self.kind or self.path not in path or not self.times:
             return False
         if self.skip:
@@ -164,7 +164,7 @@ class _Fault:
 
 
 class MemoryFile:
-    """See `disk.File`."""
+    """A `disk.File` in memory."""
 
     __slots__ = ("_content", "_disk", "_generation", "path", "size_bytes")
 
@@ -185,9 +185,9 @@ class MemoryFile:
 
     def _write(self, position: int, data: bytes) -> None:
         self._check("write")
-        room = self._disk.room_bytes - max(0, position + len(data) - len(self._content.data))
+        room = self._disk.remaining_bytes - max(0, position + len(data) - len(self._content.data))
         kept = data if room >= 0 else data[: max(0, len(data) + room)]
-        self._disk.room_bytes -= max(0, position + len(kept) - len(self._content.data))
+        self._disk.remaining_bytes -= max(0, position + len(kept) - len(self._content.data))
         self._content.write(position, kept)
         self._content.modified_ms = self._disk.now_ms()
         self.size_bytes = max(self.size_bytes, position + len(kept))
@@ -209,7 +209,7 @@ class MemoryFile:
         try:
             self._check("sync")
         except OSError:
-            self._content.pending.clear()  # The pages count as clean now, and are lost at the next crash.
+            self._content.pending.clear()  # The pages are clean now, and lost at the next crash.
             raise
         self._content.sync()
         self._disk.step()
@@ -228,21 +228,21 @@ class MemoryFile:
 
     def _check(self, kind: str) -> None:
         if self._generation != self._disk.generation:
-            raise OSError(errno.EIO, "opened before the power went off", self.path)
+            raise OSError(errno.EIO, "opened before the power failure", self.path)
         self._disk.call(kind, self.path)
 
 
 class MemoryDisk:
-    """See `disk.Disk`: files in memory, with faults.
+    """A `disk.Disk` in memory, with fault injection.
 
     Args:
-        random: decides what a crash keeps.
-        now_ms: dates files.
+        random: decides which unflushed data a crash keeps.
+        now_ms: the clock of modification times.
 
     Attributes:
-        calls: how often each kind of operation was called (`open`, `read`, `write`, `sync`, `list`, …).
-        room_bytes: what may still be written until the disk is full.
-        pause: awaited by `run` first, if there is one: a slow disk.
+        calls: the number of calls of each kind (`open`, `read`, `write`, `sync`, `list`, …).
+        remaining_bytes: the free space of the disk.
+        pause: if set, awaited by `run` to simulate a slow disk.
     """
 
     def __init__(
@@ -255,38 +255,37 @@ class MemoryDisk:
         self.now_ms = now_ms
         self.calls: Counter[str] = Counter()
         self.generation = 0
-        self.room_bytes = 1 << 60
+        self.remaining_bytes = 1 << 60
         self.pause: Callable[[], Awaitable[None]] | None = None
 
     def crash(self) -> None:
-        """The power is cut and comes back. Files that were open can no longer be used."""
+        """Simulates a power failure. Open files can no longer be used."""
         self.generation += 1
         self._steps_left = -1
         self._faults.clear()
         self._root.crash(self._random)
 
     def lose_power_after(self, operations: int) -> None:
-        """Let the operation that changes something after so many others raise PowerLoss; then call
-        `crash`."""
+        """Makes a write operation raise PowerLoss after `operations` others; then call `crash`."""
         self._steps_left = operations
 
     def fail(
         self, kind: str, *, times: int = 1, skip: int = 0, path: str = "", code: int = errno.EIO
     ) -> None:
-        """Let calls of a kind (`write`, `sync`, `rename`, `read`, …) on paths that contain `path` fail, the
-        first `skip` of them excepted."""
+        """Makes `times` calls of a kind (`write`, `sync`, `rename`, `read`, …) on paths that contain `path` fail, after
+        the first `skip` calls."""
         self._faults.append(_Fault(kind, path, skip, times, code))
 
     def heal(self) -> None:
-        """Take back all `fail`."""
+        """Removes all injected faults."""
         self._faults.clear()
 
     def call(self, kind: str, path: str) -> None:
-        """Count a call; raises OSError where a fault was ordered."""
+        """Counts a call; raises OSError for an injected fault."""
         self.calls[kind] += 1
         for fault in self._faults:
-            if fault.strikes(kind, path):
-                raise OSError(fault.code, "ordered fault", path)
+            if fault.matches(kind, path):
+                raise OSError(fault.code, "injected fault", path)
 
     def step(self) -> None:
         if self._steps_left == 0:
@@ -386,7 +385,7 @@ class MemoryDisk:
         self.step()
 
     def free_bytes(self, path: str) -> int:
-        return self.room_bytes
+        return self.remaining_bytes
 
     def total_bytes(self, path: str) -> int:
         return 1 << 60
@@ -429,7 +428,7 @@ class MemoryDisk:
 
 
 def outcome(function: Callable[[], None]) -> OSError | None:
-    """What the disk said against it."""
+    """Calls `function`; returns its OSError, or None."""
     try:
         function()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The files of producer snapshots: `00000000000000002120.snapshot` is the state before offset 2120.
+"""Producer snapshot files: `00000000000000002120.snapshot` is the producer state before offset 2120.
 
-One is taken when a segment is rolled, at its base offset, and one when the log is closed. As in Kafka each
-segment keeps its own, so that what has to be read again after a crash or a truncation is a segment, not a log.
+A snapshot is written when a segment is rolled, at its base offset, and when the log is closed. As in Kafka, each
+segment keeps its snapshot, so that a recovery or truncation replays one segment rather than the log.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -18,11 +18,11 @@ class ProducerSnapshots:
     """The snapshots of one log. All methods may raise OSError.
 
     Args:
-        offsets: the digits that the files' names begin with.
+        offsets: the offsets in the names of the existing files.
 
     Attributes:
-        offsets: at which there is one, growing.
-        unsynced: files that the next flush must sync.
+        offsets: the offsets of the snapshots, ascending.
+        unsynced: files to include in the next flush.
     """
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[str]) -> None:
@@ -36,7 +36,7 @@ class ProducerSnapshots:
         return f"{self.directory}/{offset_name(offset)}{SUFFIX}"
 
     def take(self, producers: ProducerStates) -> None:
-        """Write the state, unless nothing was appended since the last snapshot."""
+        """Writes a snapshot unless nothing was appended since the last one."""
         offset = producers.end_offset
         if offset <= (self.offsets[-1] if self.offsets else self._start):
             return
@@ -46,8 +46,8 @@ class ProducerSnapshots:
         insort(self.offsets, offset)
 
     def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, now_ms: int) -> None:
-        """Load the newest that is not beyond `end_offset`; broken ones are removed. Without any the state is
-        empty, at the log's start."""
+        """Loads the newest snapshot up to `end_offset` and removes damaged ones. Without a snapshot the state is empty,
+        at the log start offset."""
         self.remove_above(end_offset)
         self._start = start_offset
         while self.offsets and self.offsets[-1] > start_offset:
@@ -60,14 +60,14 @@ class ProducerSnapshots:
         producers.clear(start_offset)
 
     def remove_strays(self, bases: list[int]) -> None:
-        """Keep those at the base of a segment, and the newest of all."""
+        """Removes all snapshots except those at a base offset and the newest."""
         known = set(bases)
         for offset in self.offsets[:-1]:
             if offset not in known:
                 self._remove(offset)
 
     def restart(self, offset: int) -> None:
-        """Remove all: the log begins anew at `offset`."""
+        """Removes all snapshots: the log restarts at `offset`."""
         self.remove_above(-1)
         self._start = offset
 
@@ -76,7 +76,7 @@ class ProducerSnapshots:
             self._remove(beyond)
 
     def mark_deleted_below(self, offset: int) -> list[str]:
-        """Rename those before `offset`, as is done with the segments they belong to; returns the new paths."""
+        """Renames the snapshots before `offset` like their segments; returns the new paths."""
         count = bisect_left(self.offsets, offset)
         marked: list[str] = []
         for old in self.offsets[:count]:

@@ -1,15 +1,15 @@
-"""What a partition remembers of its producers: sequences against duplicates, open transactions (KIP-98).
+"""Producer state of a partition: sequence numbers to detect duplicates, and open transactions (KIP-98).
 
-Kafka's `ProducerStateManager` and `ProducerAppendInfo`, without files: `check` judges a batch before it is
-appended, `apply` takes in one that was (live, at recovery and on a follower alike), and `encode_snapshot` and
-`load_snapshot` are the bytes of a `.snapshot` file::
+Kafka's `ProducerStateManager` and `ProducerAppendInfo`, without files: `check` validates a batch before it is appended,
+`apply` updates the state after an append (also in recovery and on followers), and `encode_snapshot` and `load_snapshot`
+convert to and from the content of a `.snapshot` file::
 
-    version: int16 = 1   crc: uint32 (CRC-32C of all that follows)   count: int32   then for each producer
+    version: int16 = 1   crc: uint32 (CRC-32C of what follows)   count: int32   then for each producer
     producer id: int64   epoch: int16   last sequence: int32   last offset: int64   offset delta: int32
     timestamp: int64     coordinator epoch: int32   first offset of the open transaction: int64 (-1: none)
 
-A snapshot holds one batch of each producer where memory holds five; a batch older than that is looked for in
-the log itself (`history`) before it is called out of order.
+A snapshot holds one batch of each producer, memory up to five. After a restart, older batches are read from the log
+(`history`) before a batch is rejected as out of order.
 """
 
 import struct
@@ -28,7 +28,7 @@ from minikafka.storage.batch_scan import Header
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS
 
 BATCHES_KEPT = 5
-"""Batches of a producer whose retry is recognised: as many as a producer may have in flight."""
+"""Batches per producer whose retries are detected: the maximum of max.in.flight.requests.per.connection."""
 _SEQUENCE_MAX = (1 << 31) - 1
 _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _SNAPSHOT_VERSION = 1
@@ -37,11 +37,11 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(ValueError):
-    """The bytes are no producer snapshot; whoever loads falls back to an older one."""
+    """Invalid content of a producer snapshot. The caller falls back to an older snapshot."""
 
 
 class Origin(IntEnum):
-    """Who appends, and so how much is checked (Kafka's `AppendOrigin`)."""
+    """The origin of an append, which determines what is checked (Kafka's `AppendOrigin`)."""
 
     REPLICATION = 0
     COORDINATOR = 1
@@ -49,7 +49,7 @@ class Origin(IntEnum):
 
 
 class BatchMetadata(NamedTuple):
-    """One appended batch of a producer; `timestamp` is its greatest (ms)."""
+    """One appended batch of a producer; `timestamp` is its largest (ms)."""
 
     last_sequence: int
     last_offset: int
@@ -74,7 +74,7 @@ class Duplicate(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction from its first record to its marker, `last_offset`."""
+    """A transaction from its first record to its marker at `last_offset`."""
 
     producer_id: int
     first_offset: int
@@ -86,9 +86,9 @@ class Producer:
     """One producer.
 
     Attributes:
-        transaction_first_offset: where its open transaction begins, -1 without one.
-        batches: the last five at most, of the current epoch, oldest first.
-        restored: it came from a snapshot, so earlier batches may be in the log.
+        transaction_first_offset: the first offset of the open transaction, -1 without one.
+        batches: up to the last five of the current epoch, oldest first.
+        restored: loaded from a snapshot, so that earlier batches may be in the log.
     """
 
     __slots__ = (
@@ -114,7 +114,7 @@ class Producer:
         return self.batches[-1].last_offset if self.batches else -1
 
     def find(self, first_sequence: int, last_sequence: int) -> Duplicate | None:
-        """The remembered batch with exactly these sequences."""
+        """Returns the known batch with exactly these sequence numbers."""
         for batch in self.batches:
             if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
                 return Duplicate(batch.first_offset, batch.last_offset, batch.timestamp)
@@ -134,14 +134,14 @@ class ProducerStates:
         expiration_ms: `producer.id.expiration.ms`.
 
     Attributes:
-        end_offset: the state is that before this offset.
-        history: finds a producer's batches (oldest first) in the log, up to the one it remembers.
+        end_offset: the state includes all batches before this offset.
+        history: returns a producer's batches in the log, oldest first, up to its last known one.
     """
 
     def __init__(self, topic_partition: TopicPartition, *, expiration_ms: int = PRODUCER_EXPIRATION_MS) -> None:
         self._topic_partition = topic_partition
         self._producers: dict[int, Producer] = {}
-        self._ongoing: dict[int, int] = {}  # First offset → producer id, growing.
+        self._ongoing: dict[int, int] = {}  # First offset → producer id, ascending.
         self._unreplicated: dict[int, int] = {}  # First offset → offset of the marker.
         self.expiration_ms = expiration_ms
         self.end_offset = 0
@@ -164,15 +164,16 @@ class ProducerStates:
         offset: int = -1,
         transaction_version: int = 0,
     ) -> Duplicate | None:
-        """Whether this batch may be appended (at `offset`, which only words use); None: it may.
+        """Validates a batch before it is appended. `offset` is used in error messages only.
 
-        Returns the earlier batch where this one is a retry of one of the last five. Raises KafkaError:
-        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, or, for a marker,
+        Returns None if the batch may be appended, or the earlier batch if this is a retry of one of the last five.
+
+        Raises KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or, for a marker,
         TRANSACTION_COORDINATOR_FENCED.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
-            return None  # A producer that is unknown (or forgotten, KIP-360) may begin at any sequence.
+            return None  # An unknown or expired producer may start at any sequence (KIP-360).
         if batch.attributes & _CONTROL:
             self._check_marker(producer, batch, origin, offset, transaction_version)
             return None
@@ -245,17 +246,17 @@ class ProducerStates:
         return f"{self._topic_partition.topic}-{self._topic_partition.partition}"
 
     def apply(self, batch: Batch | Header, first_offset: int | None = None) -> CompletedTransaction | None:
-        """Take in an appended batch with a producer id; a header will do for all but control batches.
+        """Updates the state with an appended batch that has a producer id. For a control batch, a header is not enough.
 
-        Returns the transaction that it ends, if any. The caller writes that to the transaction index and
-        then calls `complete`. `first_offset`: where the batch begins, by default its base offset.
+        Returns the transaction that the batch ends, if any; the caller adds it to the transaction index and then calls
+        `complete`. `first_offset` is by default the base offset of the batch.
         """
         producer = self._producers.get(batch.producer_id)
         if producer is None:
             producer = Producer(batch.producer_id)
         first_offset = batch.base_offset if first_offset is None else first_offset
         if batch.attributes & _CONTROL:
-            assert isinstance(batch, Batch), "a marker's record is needed, not only its header"
+            assert isinstance(batch, Batch), "a control batch is needed, not only its header"
             return self._apply_marker(producer, batch, first_offset)
         self._producers[batch.producer_id] = producer
         producer.set_epoch(batch.producer_epoch)
@@ -277,7 +278,7 @@ class ProducerStates:
         self, producer: Producer, batch: Batch, first_offset: int
     ) -> CompletedTransaction | None:
         marker = parse_end_transaction(batch)
-        if marker is None:  # The cleaner has emptied it: the whole transaction is gone.
+        if marker is None:  # The cleaner removed the marker after the whole transaction.
             return None
         self._producers[batch.producer_id] = producer
         producer.set_epoch(batch.producer_epoch)
@@ -290,42 +291,42 @@ class ProducerStates:
         return CompletedTransaction(batch.producer_id, began, first_offset, aborted)
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
-        """The last stable offset once this transaction counts as complete, the high watermark apart."""
+        """Returns the last stable offset after this transaction, ignoring the high watermark."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
         return completed.last_offset + 1
 
     def complete(self, completed: CompletedTransaction) -> None:
-        """The transaction is decided; it stays unstable until its marker is below the high watermark."""
+        """Ends a transaction, which remains unstable until its marker is below the high watermark."""
         self._ongoing.pop(completed.first_offset, None)
         self._unreplicated[completed.first_offset] = completed.last_offset
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that is undecided or whose marker is not yet replicated."""
+        """The first offset of the first transaction that is open or whose marker is not yet replicated."""
         if not self._ongoing and not self._unreplicated:
             return None
         return min([*self._unreplicated, *list(self._ongoing)[:1]])
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the first open transaction begins."""
+        """The first offset of the first open transaction."""
         return next(iter(self._ongoing), None)
 
     def high_watermark_advanced(self, high_watermark: int) -> None:
-        """Markers below the high watermark are replicated."""
+        """Called when the high watermark advanced: markers below it are replicated."""
         if self._unreplicated:
             kept = {first: last for first, last in self._unreplicated.items() if last >= high_watermark}
             self._unreplicated = kept
 
     def start_offset_advanced(self, start_offset: int) -> None:
-        """Records before `start_offset` are gone; their producers stay until they expire."""
+        """Called when the log start offset advanced. Producers of deleted records remain until they expire."""
         self.high_watermark_advanced(start_offset)
         self.end_offset = max(self.end_offset, start_offset)
 
     def expire(self, now_ms: int) -> None:
-        """Forget the producers that wrote nothing for `expiration_ms` and have no open transaction."""
+        """Removes the producers without appends for `expiration_ms` and without an open transaction."""
         expired = [producer.producer_id for producer in self if self._is_expired(producer, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -335,14 +336,14 @@ class ProducerStates:
         return producer.transaction_first_offset < 0 and idle_ms >= self.expiration_ms
 
     def clear(self, end_offset: int) -> None:
-        """Forget everything; the state is that before `end_offset`."""
+        """Removes all producers and sets `end_offset`."""
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self.end_offset = end_offset
 
     def encode_snapshot(self) -> bytes:
-        """The bytes of a `.snapshot` file, producers in the order of their ids."""
+        """Returns the content of a `.snapshot` file, sorted by producer id."""
         parts = [len(self._producers).to_bytes(4, "big")]
         for _, producer in sorted(self._producers.items()):
             last = producer.batches[-1] if producer.batches else BatchMetadata(-1, -1, 0, -1)
@@ -357,9 +358,9 @@ class ProducerStates:
         return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
 
     def load_snapshot(self, data: bytes, end_offset: int, now_ms: int) -> None:
-        """Start from a snapshot taken at `end_offset`, without the producers that have expired.
+        """Replaces the state by a snapshot taken at `end_offset`, without expired producers.
 
-        Raises CorruptSnapshot, and then nothing has changed.
+        Raises CorruptSnapshot, and leaves the state unchanged then.
         """
         producers = [producer for producer in _decode(data) if not self._is_expired(producer, now_ms)]
         self.clear(end_offset)
@@ -374,14 +375,14 @@ def _follows(last_sequence: int, sequence: int) -> bool:
 
 def _decode(data: bytes) -> list[Producer]:
     if len(data) < _HEAD.size:
-        raise CorruptSnapshot(f"{len(data)} bytes are too few for a producer snapshot")
+        raise CorruptSnapshot(f"producer snapshot too short: {len(data)} bytes")
     version, crc, count = _HEAD.unpack_from(data)
     if version != _SNAPSHOT_VERSION:
-        raise CorruptSnapshot(f"a producer snapshot of version {version}")
+        raise CorruptSnapshot(f"unsupported producer snapshot version {version}")
     if crc32c(memoryview(data)[6:]) != crc:
-        raise CorruptSnapshot("the checksum of a producer snapshot is wrong")
+        raise CorruptSnapshot("invalid checksum of a producer snapshot")
     if count < 0 or len(data) < _HEAD.size + count * _ENTRY.size:
-        raise CorruptSnapshot(f"a producer snapshot claims {count} producers in {len(data)} bytes")
+        raise CorruptSnapshot(f"producer snapshot too short for {count} producers: {len(data)} bytes")
     at = memoryview(data)[_HEAD.size : _HEAD.size + count * _ENTRY.size]
     return [_producer(*fields) for fields in _ENTRY.iter_unpack(at)]
 

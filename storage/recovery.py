@@ -1,14 +1,14 @@
-"""Opening a log: trust what was closed well, scan what a crash may have touched.
+"""Log recovery: opens a log and, after an unclean shutdown, checks and truncates it (Kafka's `LogLoader`).
 
-After a clean shutdown only the active segment is looked at. After a crash everything past the recovery point is
-read again, batch by batch with its checksum; indexes, leader epochs and producers are rebuilt from the batches
-(Kafka's `LogLoader`). What a scan may cut off depends on where it is (Alagappan et al., FAST 2018: a torn write
-and corruption look alike only at the end):
+After a clean shutdown only the active segment is examined. After a crash everything beyond the recovery point is read
+and its checksums are verified; indexes, leader epochs and producer state are rebuilt from the batches. What may be
+truncated depends on the position of an invalid batch (Alagappan et al., FAST 2018: a torn write and corruption are
+indistinguishable only at the end of the log):
 
-- past the recovery point the log ends before the first bad batch. If valid batches follow, that is more than a
-  torn write: the bytes are set aside as `.damaged` and `Recovery.damage` says so;
-- below the recovery point every batch was synced, so a bad one is corruption: `CorruptLog`, nothing is cut. (To
-  accept the loss, take the partition's line out of `recovery-point-offset-checkpoint`.)
+- beyond the recovery point the log is truncated at the first invalid batch. If valid batches follow, it was not a torn
+  write: the rest is saved in `.damaged` files and reported in `Recovery.damage`;
+- below the recovery point every batch was flushed, so an invalid one is corruption: `CorruptLog` is raised and nothing
+  is truncated. (To accept the loss, remove the partition's line from `recovery-point-offset-checkpoint`.)
 """
 
 import re
@@ -26,15 +26,15 @@ from minikafka.storage.checkpoint_files import (
     read_topic_id,
     write_topic_id,
 )
-from minikafka.storage.crash_leftovers import tidy
 from minikafka.storage.disk import Disk
 from minikafka.storage.leader_epochs import LeaderEpochs
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.producer_snapshots import SUFFIX as SNAPSHOT
 from minikafka.storage.producer_snapshots import ProducerSnapshots
 from minikafka.storage.producer_state import ProducerStates
-from minikafka.storage.segment import OFFSET_DELTA_MAX, MisplacedBatches, Segment
+from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
 from minikafka.storage.segments import Segments
+from minikafka.storage.temporary_files import clean_up
 from minikafka.storage.transaction_index import AbortedTransaction
 
 DAMAGED = ".damaged"
@@ -43,7 +43,7 @@ _SEARCH_SIZE = 64 << 20
 
 
 class CorruptLog(Exception):
-    """Synced data of a log is damaged; it is not opened, and its files are as they were found."""
+    """Flushed data of a log is corrupt. The log is not opened, and its files are unchanged."""
 
     def __init__(self, topic_partition: TopicPartition, path: str, offset: int, reason: str) -> None:
         super().__init__(f"{topic_partition} is corrupt at offset {offset} ({path}): {reason}")
@@ -55,12 +55,12 @@ class CorruptLog(Exception):
 
 @dataclass(slots=True)
 class Recovery:
-    """What opening a log took and found.
+    """The outcome of opening a log.
 
     Attributes:
-        clean: nothing had to be scanned.
-        scanned_bytes, cut_bytes: read again; cut off as torn.
-        damage: one sentence where data is gone that a torn write does not explain, else empty.
+        clean: no scan was necessary.
+        scanned_bytes, cut_bytes: bytes read again; bytes truncated.
+        damage: a sentence about lost data that a torn write does not explain, or an empty string.
     """
 
     clean: bool = True
@@ -71,13 +71,13 @@ class Recovery:
 
 @dataclass(slots=True)
 class Loader:
-    """Opens one log. After `load` the attributes are the log's state.
+    """Opens one log. After `load`, the attributes are the state of the log.
 
     Attributes:
-        recovery_point: all before it was synced.
-        start_offset: of the log, from its checkpoint.
-        topic_id: written down for a new log; of an old one the file's counts.
-        unsynced_paths: small files that the next flush must sync.
+        recovery_point: everything before this offset was flushed.
+        start_offset: the log start offset of the checkpoint.
+        topic_id: written to `partition.metadata` of a new log; for an existing log, the file takes precedence.
+        unsynced_paths: small files to include in the next flush.
     """
 
     disk: Disk
@@ -91,7 +91,7 @@ class Loader:
     topic_id: bytes | None
     end_offset: int = 0
     created: bool = False
-    is_new: bool = False  # Nothing needs to be looked for: a cluster makes thousands of logs at once.
+    is_new: bool = False  # Saves lookups: a cluster creates thousands of logs at once.
     unsynced_paths: list[str] = field(default_factory=list[str])
     report: Recovery = field(default_factory=Recovery)
     segments: Segments = field(init=False)
@@ -100,23 +100,23 @@ class Loader:
     _epoch: int = field(init=False, default=-1)
 
     def load(self, *, clean: bool) -> None:
-        """Raises CorruptLog and OSError, and then has no file open."""
-        self._look()
+        """Raises CorruptLog and OSError, and leaves no file open then."""
+        self._list_files()
         loaded = False
         try:
             self._load(clean=clean)
             loaded = True
-        except (MisplacedBatches, CorruptRecords) as error:
+        except (CorruptSegment, CorruptRecords) as error:
             raise CorruptLog(self.topic_partition, self.directory, self.end_offset, str(error)) from error
         finally:
             if not loaded:
                 for segment in self.segments.opened():
                     segment.close()
 
-    def _look(self) -> None:
-        """At the names in the directory, or make it."""
+    def _list_files(self) -> None:
+        """Finds segments and snapshots by name, or creates the directory."""
         try:
-            names = tidy(self.disk, self.directory)
+            names = clean_up(self.disk, self.directory)
         except FileNotFoundError:
             self.disk.make_directory(self.directory)
             self.is_new, names = True, {}
@@ -146,7 +146,7 @@ class Loader:
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
             found = None if self.is_new else read_topic_id(self.disk, path)
-        except BrokenCheckpoint:  # It was written without a sync, see below.
+        except BrokenCheckpoint:  # It was written without a flush, see below.
             found = None
         if found is None and self.topic_id is not None:
             write_topic_id(self.disk, path, self.topic_id, sync=False)
@@ -166,8 +166,8 @@ class Loader:
             self._rebuild_epochs()
 
     def _rebuild_epochs(self) -> None:
-        """Find the epochs in the batches. They grow with the offsets, so a segment that begins in the epoch in
-        which the next one begins need not be read."""
+        """Rebuilds the epochs from the batches. Epochs increase with offsets, so a segment with the same first epoch as
+        the next segment need not be read."""
         firsts = [self._first(index) for index in range(len(self.segments))]
         for index, first in enumerate(firsts):
             if first is None:
@@ -182,13 +182,13 @@ class Loader:
         segment = self.segments[index]
         try:
             return next(headers(segment.log, 0, segment.log.size_bytes), None)
-        except MisplacedBatches:
+        except CorruptSegment:
             return None
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
         latest = self.epochs.latest
         if epoch >= 0 and (latest is None or epoch > latest):
-            # Nothing before the first batch is left (compaction took it), so its epoch may begin earlier.
+            # Compaction may have removed records before the first batch, so its epoch starts at the base offset.
             self.epochs.assign(epoch, offset if latest is not None else self.segments.bases[0])
 
     def _create(self, base_offset: int) -> None:
@@ -203,17 +203,17 @@ class Loader:
         self.snapshots.restart(base_offset)
 
     def _open_clean(self) -> bool:
-        """Take the active segment as it was closed; whether it was closed well."""
+        """Opens the active segment without a scan; returns whether it is consistent with a clean shutdown."""
         active = self.segments[-1]
         try:
-            if not self._closed_well(active):
+            if not self._is_consistent(active):
                 return False
-        except MisplacedBatches:
+        except CorruptSegment:
             return False
         active.created_ms = self.now_ms
         return active.latest is not None
 
-    def _closed_well(self, active: Segment) -> bool:
+    def _is_consistent(self, active: Segment) -> bool:
         entry = active.offsets.last
         position, self.end_offset = entry.position, active.base_offset
         for header in headers(active.log, entry.position, active.log.size_bytes):
@@ -233,13 +233,13 @@ class Loader:
         first = index
         while index < len(self.segments):
             segment = self.segments[index]
-            if index > first and self._misfits(segment.base_offset):
-                reason = f"the next segment begins at {segment.base_offset}, not at {self.end_offset}"
+            if index > first and self._is_out_of_order(segment.base_offset):
+                reason = f"the next segment starts at offset {segment.base_offset}, expected {self.end_offset}"
                 self._end_log(index - 1, self.segments[index - 1].size_bytes, reason)
                 break
             self.end_offset = segment.base_offset
             segment.open_unchecked()
-            start = self._trusted(segment) if index == first else self._distrust(segment)
+            start = self._resume(segment) if index == first else self._reset(segment)
             position, reason = self._scan(segment, start)
             self.report.scanned_bytes += position - start
             if reason:
@@ -248,26 +248,27 @@ class Loader:
             self._finish(segment, last=index == len(self.segments) - 1)
             index += 1
         if self.end_offset < self.recovery_point:
-            gone = f"offsets {self.end_offset} to {self.recovery_point - 1} are gone, which had been synced"
-            self.report.damage = self.report.damage or gone
+            lost = f"flushed offsets {self.end_offset} to {self.recovery_point - 1} are missing"
+            self.report.damage = self.report.damage or lost
 
-    def _misfits(self, base_offset: int) -> bool:
-        """Whether a segment cannot follow at the log's end so far. Only the cleaner leaves gaps."""
+    def _is_out_of_order(self, base_offset: int) -> bool:
+        """Whether a segment cannot follow the log end offset so far. Only the cleaner leaves gaps."""
         return base_offset < self.end_offset or (
             base_offset > self.end_offset and "compact" not in self.config.cleanup_policy
         )
 
-    def _trusted(self, segment: Segment) -> int:
-        """Begin with the segment that holds the recovery point: where to scan from, with the producers as
-        they were there."""
-        start = segment.trust_indexes(self.recovery_point)
+    def _resume(self, segment: Segment) -> int:
+        """Prepares the segment of the recovery point: returns the position to scan from, and restores the producer
+        state at that position."""
+        start = segment.keep_flushed_entries(self.recovery_point)
         first = next(headers(segment.log, start, segment.log.size_bytes), None) if start else None
         self.end_offset = first.base_offset if first is not None else segment.base_offset
         segment.transactions.truncate_to(self.end_offset)
         replay(self, self.end_offset)
         return start
 
-    def _distrust(self, segment: Segment) -> int:
+    def _reset(self, segment: Segment) -> int:
+        """Prepares a segment beyond the recovery point, whose indexes are rebuilt."""
         segment.clear_indexes()
         segment.transactions.truncate_to(segment.base_offset)
         self.producers.end_offset = segment.base_offset
@@ -275,14 +276,14 @@ class Loader:
         return 0
 
     def _scan(self, segment: Segment, position: int) -> tuple[int, str]:
-        """Check and take in the batches from `position` on; returns where that ended, and why if not at the
-        end of the file."""
+        """Verifies and applies the batches from `position` on. Returns the end position, and the reason if it is not
+        the end of the file."""
         size = segment.log.size_bytes
         chunk, start = b"", position
         while position < size:
             at = position - start
             try:
-                batch = _whole(chunk, at)
+                batch = _parse_complete(chunk, at)
                 if batch is None:
                     chunk, start = self._chunk(segment, position, size), position
                     batch = parse_header(chunk)
@@ -290,7 +291,7 @@ class Loader:
                 self._check(segment, batch)
             except CorruptRecords as error:
                 return position, str(error)
-            self._take_in(segment, position, batch)
+            self._apply(segment, position, batch)
             position += len(batch.data)
         return position, ""
 
@@ -303,20 +304,20 @@ class Loader:
 
     def _check(self, segment: Segment, batch: Batch) -> None:
         if batch.base_offset < self.end_offset or batch.last_offset_delta < 0:
-            raise CorruptRecords(f"offset {batch.base_offset} where {self.end_offset} was to come next")
+            raise CorruptRecords(f"offset {batch.base_offset}, expected {self.end_offset} or higher")
         if 0 <= batch.leader_epoch < self._epoch:
-            # What a truncation cut off and a crash brought back, behind what was written in its place.
-            raise CorruptRecords(f"leader epoch {batch.leader_epoch} behind {self._epoch}")
-        if batch.last_offset - segment.base_offset > OFFSET_DELTA_MAX or not segment.holds(batch.last_offset):
-            raise CorruptRecords(f"offset {batch.last_offset} is not one of this segment")
+            # A crash restored a batch that had been truncated, behind its replacement.
+            raise CorruptRecords(f"leader epoch {batch.leader_epoch} after {self._epoch}")
+        if batch.last_offset - segment.base_offset > OFFSET_DELTA_MAX or not segment.contains(batch.last_offset):
+            raise CorruptRecords(f"offset {batch.last_offset} does not belong to this segment")
 
-    def _take_in(self, segment: Segment, position: int, batch: Batch) -> None:
+    def _apply(self, segment: Segment, position: int, batch: Batch) -> None:
         self.end_offset = batch.next_offset
-        segment.enter([_header_of(batch, position)])
+        segment.index_batches([_header_of(batch, position)])
         self._epoch = max(self._epoch, batch.leader_epoch)
         self._assign_epoch(batch.leader_epoch, batch.base_offset)
         if batch.producer_id >= 0:
-            take_in_producer(self.producers, segment, batch)
+            update_producer(self.producers, segment, batch)
         self.producers.end_offset = self.end_offset
 
     def _finish(self, segment: Segment, *, last: bool) -> None:
@@ -325,7 +326,7 @@ class Loader:
             segment.activate(now_ms=self.now_ms)
 
     def _end_log(self, index: int, position: int, reason: str) -> None:
-        """Let the log end at a position of a segment, before a bad batch."""
+        """Truncates the log at a position of a segment, before an invalid batch."""
         segment = self.segments[index]
         if self.end_offset < self.recovery_point:
             raise self._corrupt(segment, self.end_offset, f"{reason} (at byte {position})")
@@ -334,17 +335,17 @@ class Loader:
         later = [one for one in rest if one.size]
         if later or valid_batch_after(segment, position, self.end_offset):
             self.report.damage = (
-                f"{segment.path} is bad at byte {position} ({reason}), with valid batches behind; the log now"
-                f" ends at offset {self.end_offset}, the rest is kept in files named {DAMAGED}"
+                f"{segment.path} is corrupt at byte {position} ({reason}), and valid batches follow; the log was"
+                f" truncated to offset {self.end_offset}, the rest was saved in files named {DAMAGED}"
             )
-            self._set_aside(segment, position, later)
+            self._save_damaged(segment, position, later)
         for one in rest:
             one.mark_deleted()
-        tidy(self.disk, self.directory)
-        segment.cut(position)
+        clean_up(self.disk, self.directory)
+        segment.truncate_at(position)
         self._finish(segment, last=True)
 
-    def _set_aside(self, segment: Segment, position: int, later: list[Segment]) -> None:
+    def _save_damaged(self, segment: Segment, position: int, later: list[Segment]) -> None:
         path = f"{segment.path}{DAMAGED}"
         copy = self.disk.open(path, create=True)
         copy.truncate(0)
@@ -359,8 +360,8 @@ class Loader:
         return CorruptLog(self.topic_partition, segment.path, offset, reason)
 
     def _discard_all(self) -> None:
-        """The log start is beyond the log's end (segments were taken away): begin anew at the start."""
-        self.report.damage = f"the log ends at {self.end_offset}, before its start {self.start_offset}"
+        """Empties a log that ends before its log start offset, because segments were removed."""
+        self.report.damage = f"the log ends at offset {self.end_offset}, before its start offset {self.start_offset}"
         for segment in self.segments.take(0, len(self.segments)):
             segment.mark_deleted()
         self.epochs.clear()
@@ -368,14 +369,14 @@ class Loader:
 
 
 def replay(log: Loader, end_offset: int) -> None:
-    """Bring the producers to their state before `end_offset`: the newest snapshot, then the headers since."""
+    """Restores the producer state at `end_offset` from the newest snapshot and the batches since."""
     first = max(log.start_offset, log.segments.bases[0])
     log.snapshots.load(log.producers, start_offset=first, end_offset=end_offset, now_ms=log.now_ms)
     replay_headers(log.producers, log.segments, end_offset)
 
 
 def replay_headers(producers: ProducerStates, segments: Segments, end_offset: int) -> None:
-    """Take in the batches from the producers' end up to `end_offset`, by their headers."""
+    """Applies the batch headers from `producers.end_offset` to `end_offset`."""
     for index in range(max(0, segments.floor(producers.end_offset)), len(segments)):
         segment = segments[index]
         if segment.base_offset >= end_offset or producers.end_offset >= end_offset:
@@ -391,8 +392,8 @@ def replay_headers(producers: ProducerStates, segments: Segments, end_offset: in
     producers.end_offset = end_offset
 
 
-def take_in_producer(producers: ProducerStates, segment: Segment, batch: Batch) -> None:
-    """Take in a batch with a producer id that lies in `segment`, and index the transaction it aborts."""
+def update_producer(producers: ProducerStates, segment: Segment, batch: Batch) -> None:
+    """Applies a batch of `segment` with a producer id, and adds an aborted transaction to the index."""
     completed = producers.apply(batch)
     if completed is not None:
         if completed.aborted:
@@ -406,14 +407,14 @@ def take_in_producer(producers: ProducerStates, segment: Segment, batch: Batch) 
 
 
 def valid_batch_after(segment: Segment, position: int, next_offset: int) -> bool:
-    """Whether somewhere behind a bad batch a good one lies: then it was no torn write."""
+    """Whether a valid batch follows an invalid one, which excludes a torn write."""
     log = segment.log
     data = log.pread(position, min(_SEARCH_SIZE, log.size_bytes - position))
-    prefix = next_offset.to_bytes(8, "big")[:5]  # The next 16 million offsets begin like this.
+    prefix = next_offset.to_bytes(8, "big")[:5]  # Common to the next 16 million offsets.
     pattern = re.compile(re.escape(prefix) + rb".{11}\x02", re.DOTALL)
     found = pattern.search(data, 1)
     while found is not None:
-        batch = _whole(data, found.start())
+        batch = _parse_complete(data, found.start())
         if batch is not None and batch.base_offset >= next_offset and _is_valid(batch):
             return True
         found = pattern.search(data, found.start() + 1)
@@ -428,8 +429,8 @@ def _is_valid(batch: Batch) -> bool:
     return True
 
 
-def _whole(data: bytes, at: int) -> Batch | None:
-    """The batch at `at` if all of it is in `data`."""
+def _parse_complete(data: bytes, at: int) -> Batch | None:
+    """Returns the batch at `at` if `data` contains all of it."""
     try:
         return parse_header(data, at)
     except CorruptRecords:

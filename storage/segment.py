@@ -1,9 +1,9 @@
-"""One segment of a log: a file of batches and the three indexes beside it.
+"""One segment of a log: a file of batches, the offset index, the time index and the transaction index.
 
-A segment is named by its base offset (20 digits) and holds offsets from there up to the next segment's. Behind
-the active one (the last) segments lie untouched: a `Segment` opens its files when it is read. An index that is
-missing or contradicts the log is rebuilt from it, and an index entry is checked against the header that it
-points to whenever it is used; so the indexes can be lost, or lie, without harm.
+A segment is named after its base offset (20 digits) and contains the offsets up to the next segment. A `Segment` opens
+its files on first use; only the active (last) segment is written to. An index that is missing or contradicts the log is
+rebuilt from it, and each index entry is verified against the batch header it points to, so that lost or wrong indexes
+do no harm.
 """
 
 from collections import deque
@@ -22,43 +22,43 @@ from minikafka.storage.transaction_index import TransactionIndex
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 DELETED = ".deleted"
 OFFSET_DELTA_MAX = (1 << 31) - 1
-"""How far a segment's offsets may lie from its base: the indexes keep 31 bits."""
+"""The largest offset relative to the base offset: index entries hold 31 bits."""
 _RECENT_MAX = 64
 _PROBE_SIZE = 8192
 _PROBE = Struct(">qiibIhi")
 
 
-class Place(NamedTuple):
-    """Where a batch lies."""
+class BatchPosition(NamedTuple):
+    """The position of a batch."""
 
     position: int
     size_bytes: int
 
 
-class MisplacedBatches(ValueError):
-    """A segment holds batches that do not belong under its name, or none where some should be."""
+class CorruptSegment(ValueError):
+    """A segment contains batches of other offsets, or no batch where one is expected."""
 
 
-class LyingIndex(MisplacedBatches):
-    """No such batch lies where an index entry says."""
+class CorruptIndex(CorruptSegment):
+    """An index entry does not match the batch at its position."""
 
 
 def offset_name(offset: int) -> str:
-    """The 20 digits that begin the names of a segment's files."""
+    """Returns the 20 digits at the start of a segment's file names."""
     return f"{offset:020d}"
 
 
 class Segment:
-    """See above. All methods may raise OSError.
+    """One segment. All methods may raise OSError.
 
     Attributes:
-        next_base: the base offset of the segment behind this one, -1 while it is the last.
-        size_bytes: of the batches; known once `log` was opened, as it is for the active segment.
-        latest_timestamp, latest_offset: the latest record (ms) and the last offset of its batch, of a segment
-            that was written to or recovered; `latest` is right for all.
-        first_timestamp: the latest time in the first batch, from which a segment ages; None: not yet looked.
-        bytes_since_entry: batches since the last index entry.
-        is_full: an index has no room left.
+        next_base: the base offset of the next segment, -1 for the last.
+        size_bytes: the size of the batches; valid once `log` is open, as for the active segment.
+        latest_timestamp, latest_offset: the largest timestamp (ms) and the last offset of its batch, for a segment that
+            was written or recovered; `latest` is valid for all segments.
+        first_timestamp: the largest timestamp of the first batch, for `segment.ms`; None if not read yet.
+        bytes_since_entry: the size of the batches since the last index entry.
+        is_full: an index has reached `segment.index.bytes`.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Segment:
         self._log: File | None = None
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         self._latest_known = self._is_damaged = False
-        self._recent: dict[int, Place] = {}
+        self._recent: dict[int, BatchPosition] = {}
         self.prefix = f"{directory}/{offset_name(base_offset)}"
         self.base_offset = base_offset
         self.next_base = next_base
@@ -93,7 +93,7 @@ class Segment:
     def create(
         cls, disk: Disk, directory: str, base_offset: int, config: LogConfig, *, now_ms: int, in_new: bool = False
     ) -> "Segment":
-        """Make the files of a new active segment; left-overs of that name go first, where there can be any."""
+        """Creates the files of a new active segment; existing files of that name are emptied (skipped for `in_new`)."""
         segment = cls(disk, directory, base_offset, config)
         if not in_new and disk.exists(segment.transactions.path):
             disk.remove(segment.transactions.path)
@@ -105,48 +105,48 @@ class Segment:
         return segment
 
     def activate(self, *, now_ms: int) -> None:
-        """Lengthen the indexes, so that the segment can be written to."""
+        """Makes this the active segment: preallocates the indexes."""
         self.created_ms = now_ms
         self.next_base = -1
         for index in self.indexes:
             index.reserve()
-        self._look_whether_full()
+        self._update_is_full()
 
-    def _look_whether_full(self) -> None:
+    def _update_is_full(self) -> None:
         offsets, times = self.indexes
         self.is_full = offsets.room <= 0 or times.room <= 0
 
     @property
     def path(self) -> str:
-        """Of the log file."""
+        """The path of the log file."""
         return self.prefix + ".log"
 
     @property
     def log(self) -> File:
-        """The batches. Raises MisplacedBatches."""
+        """The log file. Raises CorruptSegment."""
         if self._log is None:
             log = self.open_unchecked()
             first = next(headers(log, 0, log.size_bytes), None)
-            if first is not None and not (self.holds(first.base_offset) and self.holds(first.last_offset)):
+            if first is not None and not (self.contains(first.base_offset) and self.contains(first.last_offset)):
                 log.close()
                 self._log = None
-                raise MisplacedBatches(f"{log.path} begins with offset {first.base_offset}")
+                raise CorruptSegment(f"{log.path} starts with offset {first.base_offset}")
         return self._log or self.open_unchecked()
 
     def open_unchecked(self) -> File:
-        """The batches, whatever they are; for recovery, which looks at all of them."""
+        """Opens the log file without checking its first batch; for recovery, which checks all."""
         if self._log is None:
             self._log = self._disk.open(self.prefix + ".log")
             self.size_bytes = self._log.size_bytes
         return self._log
 
-    def holds(self, offset: int) -> bool:
-        """Whether an offset belongs here."""
+    def contains(self, offset: int) -> bool:
+        """Whether an offset belongs to this segment."""
         return self.base_offset <= offset and (self.next_base < 0 or offset < self.next_base)
 
     @property
     def size(self) -> int:
-        """`size_bytes`, asked of the disk where the log is not open."""
+        """`size_bytes`, from the file system if the log is not open."""
         return self.size_bytes if self._log is not None else self._disk.file_size(self.prefix + ".log")
 
     @property
@@ -165,13 +165,13 @@ class Segment:
 
     @property
     def latest(self) -> TimestampOffset:
-        """The latest record (ms; -1: none has a time) and the last offset of its batch."""
+        """The largest timestamp (ms; -1 without timestamps) and the last offset of its batch."""
         if not self._latest_known:
-            self.set_latest(self._peek_latest() or self.times.last)
+            self.set_latest(self._read_latest() or self.times.last)
         return TimestampOffset(self.latest_timestamp, self.latest_offset)
 
-    def _peek_latest(self) -> TimestampOffset | None:
-        """The last time index entry of a segment that is full, and perhaps never read: from that file alone."""
+    def _read_latest(self) -> TimestampOffset | None:
+        """Reads the last time index entry of an inactive segment without opening its other files."""
         if self.next_base < 0 or self._indexes is not None:
             return None
         try:
@@ -180,14 +180,14 @@ class Segment:
             return None
         entry = last_entry(file, self.base_offset)
         file.close()
-        return entry if entry is not None and self.holds(entry.offset) else None
+        return entry if entry is not None and self.contains(entry.offset) else None
 
     def set_latest(self, latest: TimestampOffset) -> None:
         self.latest_timestamp, self.latest_offset = latest
         self._latest_known = True
 
     def _trimmed_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
-        """The indexes of a segment that was closed well, None where they cannot be right."""
+        """Opens the indexes of a cleanly closed segment; None if they are inconsistent."""
         try:
             found = self._index_files(create=False)
         except FileNotFoundError:
@@ -202,16 +202,16 @@ class Segment:
         return found if right else None
 
     def _trim(self, offsets: OffsetIndex, times: TimeIndex) -> bool:
-        """Take all entries of both files; whether they can be right."""
+        """Trims both indexes to whole entries; returns whether they are consistent."""
         size = self.log.size_bytes
         if offsets.file.size_bytes % 8 or times.file.size_bytes % 12:
             return False
         offsets.truncate_to_count(offsets.file.size_bytes // 8)
         times.truncate_to_count(times.file.size_bytes // 12)
-        if offsets.count and not (0 < offsets.last.position < size and self.holds(offsets.last.offset)):
+        if offsets.count and not (0 < offsets.last.position < size and self.contains(offsets.last.offset)):
             return False
         if times.count and not (
-            self.holds(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp
+            self.contains(times.last.offset) and times.last.timestamp >= times.entry(0).timestamp
         ):
             return False
         first = None if times.count else next(headers(self.log, 0, size), None)
@@ -221,7 +221,7 @@ class Segment:
         return True
 
     def _index_files(self, *, create: bool = True) -> tuple[OffsetIndex, TimeIndex]:
-        """The index files, with no entry taken for granted. Raises OSError, and then has neither open."""
+        """Opens the index files without using their entries. Raises OSError, and leaves neither open then."""
         files: list[File] = []
         try:
             for suffix in (".index", ".timeindex"):
@@ -237,7 +237,7 @@ class Segment:
         )
 
     def clear_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Start with empty indexes."""
+        """Empties both indexes."""
         self._indexes = self._indexes or self._index_files()
         for index in self._indexes:
             index.clear()
@@ -245,10 +245,10 @@ class Segment:
         self.bytes_since_entry = 0
         return self._indexes
 
-    def trust_indexes(self, recovery_point: int) -> int:
-        """After a crash: keep the index entries before the recovery point, which were synced, drop the rest.
+    def keep_flushed_entries(self, recovery_point: int) -> int:
+        """After a crash: keeps the index entries before the recovery point, which were flushed, and drops the others.
 
-        Returns the position up to which they speak; from there the log must be scanned again.
+        Returns the position of the last entry, from which the log must be scanned.
         """
         for index in self._indexes or ():
             index.file.close()
@@ -260,32 +260,32 @@ class Segment:
             self.clear_indexes()
             return 0
         times.truncate_to_count(times.trusted_count(last.offset))
-        while times.count and not self._agrees(times.last):
-            times.truncate_to_count(times.count - 1)  # Torn: 512 is no multiple of an entry's size.
+        while times.count and not self._is_consistent(times.last):
+            times.truncate_to_count(times.count - 1)  # A torn write: entries cross sector boundaries.
         self.set_latest(times.last)
         self.bytes_since_entry = 0
         return last.position
 
     def rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Make both indexes anew from the headers, as if the segment had just been written."""
+        """Rebuilds both indexes from the batch headers."""
         indexes = self.clear_indexes()
-        self.enter(headers(self.log, 0, self.log.size_bytes))
+        self.index_batches(headers(self.log, 0, self.log.size_bytes))
         self.seal()
         return indexes
 
     def reseal(self, recovery_point: int) -> None:
-        """After a crash: bring a segment in order that ends at the recovery point, where the next one begins.
-        Its batches were synced; its sealing was perhaps not, nor its having been cut there."""
-        start = self.trust_indexes(recovery_point)
+        """After a crash: seals the segment that ends at the recovery point, where the next segment starts. Its batches
+        were flushed; its seal, or a truncation to the recovery point, perhaps not."""
+        start = self.keep_flushed_entries(recovery_point)
         for header in headers(self.log, start, self.log.size_bytes):
             if header.last_offset >= recovery_point:
-                self.cut(header.position)
+                self.truncate_at(header.position)
                 break
-            self.enter([header])
+            self.index_batches([header])
         self.seal()
 
-    def enter(self, found: Iterable[Header]) -> None:
-        """Enter batches that already lie in the log into the indexes, in order."""
+    def index_batches(self, found: Iterable[Header]) -> None:
+        """Adds existing batches to the indexes, in order."""
         entries: list[tuple[int, int]] = []
         times: list[tuple[int, int]] = []
         for header in found:
@@ -305,24 +305,24 @@ class Segment:
             offset_index.append(entries)
             time_index.append(times)
         else:
-            # A full index stays as it is, and the other with it: the next append rolls, and what has no entry is
-            # found by scanning.
+            # If one index is full, neither gets more entries: the next append rolls the segment, and batches without
+            # an entry are found by scanning.
             for entry, time in zip(entries, times, strict=True):
                 if offset_index.room <= 0 or time_index.room <= 0:
                     break
                 offset_index.append([entry])
                 time_index.append([time])
-        self._look_whether_full()
+        self._update_is_full()
 
     def append(self, data: Buffer, batches: list[Batch]) -> None:
-        """Write batches whose offsets and epochs are set, and index them."""
+        """Appends batches, whose offsets and epochs are set, and indexes them."""
         log = self._log or self.log
         position = log.append(data)
         self.size_bytes = log.size_bytes
         recent = self._recent
         if len(recent) >= _RECENT_MAX:
             del recent[next(iter(recent))]
-        recent[batches[0].base_offset] = Place(position, len(batches[0].data))
+        recent[batches[0].base_offset] = BatchPosition(position, len(batches[0].data))
         if position == 0:
             self.first_timestamp = batches[0].max_timestamp
         entries: list[tuple[int, int]] | None = None
@@ -345,8 +345,8 @@ class Segment:
             self._write_entries(entries, times)
 
     def age_ms(self, timestamp: int, now_ms: Callable[[], int]) -> int:
-        """How long the segment has waited to be rolled: by its first batch's time and the new records', or by
-        the clock where records have no times (Kafka's `timeWaitedForRoll`)."""
+        """Returns the age for `segment.ms`: between the timestamps of the first batch and the new records, or by the
+        clock if records have no timestamps (Kafka's `timeWaitedForRoll`)."""
         if self.first_timestamp is None:
             first = next(headers(self.log, 0, self.size_bytes), None)
             if first is None:
@@ -356,10 +356,10 @@ class Segment:
             return timestamp - self.first_timestamp
         return now_ms() - self.created_ms
 
-    def find(self, offset: int) -> Place | None:
-        """The first batch that ends at `offset` or behind it; None where there is none in this segment.
+    def find(self, offset: int) -> BatchPosition | None:
+        """Returns the first batch that ends at or after `offset`; None if this segment has none.
 
-        Raises MisplacedBatches where the log does not read as batches.
+        Raises CorruptSegment if the batches cannot be read.
         """
         found = self._recent.get(offset)
         if found is not None:
@@ -367,18 +367,18 @@ class Segment:
         entry = self.offsets.lookup(offset)
         try:
             return self._search(offset, entry)
-        except LyingIndex:
+        except CorruptIndex:
             last = () if self._is_damaged else deque(headers(self.log, 0, self.size_bytes), maxlen=1)
             self._is_damaged = [one.position + one.size_bytes for one in last] != [self.size_bytes]
-            if self._is_damaged:  # It is the log that is wrong.
+            if self._is_damaged:  # The log is corrupt, not the index.
                 raise
             self._indexes = self.rebuild_indexes()
             return self._search(offset, self.offsets.lookup(offset))
 
-    def _search(self, offset: int, entry: OffsetPosition) -> Place | None:
-        """Scan from an index entry for the batch that holds `offset`. Raises LyingIndex, MisplacedBatches."""
+    def _search(self, offset: int, entry: OffsetPosition) -> BatchPosition | None:
+        """Scans from an index entry for the batch that contains `offset`. Raises CorruptIndex, CorruptSegment."""
         log, end, start = self.log, self.size_bytes, entry.position
-        expected, trouble = (entry.offset, LyingIndex) if start else (-1, MisplacedBatches)
+        expected, error_class = (entry.offset, CorruptIndex) if start else (-1, CorruptSegment)
         while start < end:
             chunk = log.pread(start, min(_PROBE_SIZE, end - start))
             at, last = 0, len(chunk) - _PROBE.size
@@ -386,33 +386,33 @@ class Segment:
                 base, length, _, magic, _, _, delta = _PROBE.unpack_from(chunk, at)
                 beyond = start + at + length + 12 > end
                 if magic != 2 or length < 49 or beyond or (expected >= 0 and base + delta != expected):
-                    raise trouble(f"{log.path} has no such batch at byte {start + at}")
+                    raise error_class(f"{log.path} has no valid batch at byte {start + at}")
                 if base + delta >= offset:
-                    return Place(start + at, length + 12)
+                    return BatchPosition(start + at, length + 12)
                 at += length + 12
-                expected, trouble = -1, MisplacedBatches
+                expected, error_class = -1, CorruptSegment
             if at == 0:
-                raise trouble(f"{log.path} is cut at byte {start}")
+                raise error_class(f"{log.path} ends within a batch at byte {start}")
             start += at
         return None
 
     def scan(self, offset: int) -> Iterator[Header]:
-        """The batches from the one that holds `offset` on."""
+        """Yields the batch headers from the one that contains `offset`."""
         place = self.find(offset)
         return headers(self.log, place.position, self.size_bytes) if place is not None else iter(())
 
     def batch(self, header: Header) -> Batch:
-        """Read a whole batch. Raises MisplacedBatches where it is not one."""
+        """Reads a batch. Raises CorruptSegment if it is invalid."""
         try:
             return parse_header(self.log.pread(header.position, header.size_bytes))
         except CorruptRecords as error:
-            raise MisplacedBatches(f"{self.log.path}: {error}") from error
+            raise CorruptSegment(f"{self.log.path}: {error}") from error
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> tuple[int, int, int] | None:
-        """(Time, offset, leader epoch) of the first record from `from_offset` on that is not before
+        """Returns (timestamp, offset, leader epoch) of the first record from `from_offset` on at or after
         `timestamp`."""
         entry = self.times.lookup(timestamp)
-        start = self.find(max(entry.offset, from_offset) if self._agrees(entry) else from_offset)
+        start = self.find(max(entry.offset, from_offset) if self._is_consistent(entry) else from_offset)
         if start is None:
             return None
         for header in headers(self.log, start.position, self.size_bytes):
@@ -422,11 +422,11 @@ class Segment:
                         return record.timestamp, record.offset, header.leader_epoch
         return None
 
-    def _agrees(self, entry: TimestampOffset) -> bool:
-        """Whether a time index entry names a batch that has its timestamp."""
+    def _is_consistent(self, entry: TimestampOffset) -> bool:
+        """Whether a time index entry matches its batch."""
         try:
             place = self._search(entry.offset, self.offsets.lookup(entry.offset))
-        except MisplacedBatches:
+        except CorruptSegment:
             return False
         header = None if place is None else next(headers(self.log, place.position, self.size_bytes), None)
         if header is None or header.last_offset != entry.offset:
@@ -434,14 +434,14 @@ class Segment:
         return header.max_timestamp == entry.timestamp
 
     def seal(self) -> None:
-        """Close the indexes off, as when the segment is rolled: a last time index entry, and no more room."""
+        """Completes the indexes when the segment is rolled: adds the last time index entry and trims both files."""
         offsets, times = self.indexes
         times.append([self.latest])
         offsets.trim()
         times.trim()
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the batch that holds `offset` and all behind it; `activate` makes room again."""
+        """Removes the batch that contains `offset` and all following ones; call `activate` before appending."""
         place = self.find(offset)
         self._recent.clear()
         if place is None:
@@ -450,15 +450,15 @@ class Segment:
         offsets.truncate_to(offset)
         times.truncate_to(min(offset, offsets.last.offset + 1) if offsets.count else self.base_offset)
         self.transactions.truncate_to(offset)
-        self.cut(place.position)
+        self.truncate_at(place.position)
         self.bytes_since_entry = 0
         self.set_latest(times.last)
-        self.enter(headers(self.log, offsets.last.position, place.position))
+        self.index_batches(headers(self.log, offsets.last.position, place.position))
         for index in self.indexes:
             index.trim()
 
-    def cut(self, position: int) -> None:
-        """Drop the log's bytes from `position` on; the indexes are the caller's."""
+    def truncate_at(self, position: int) -> None:
+        """Truncates the log file at `position`; the caller updates the indexes."""
         self._recent.clear()
         self.log.truncate(position)
         self.size_bytes = position
@@ -467,19 +467,19 @@ class Segment:
 
     @property
     def files(self) -> list[File]:
-        """What must be synced for this segment to be durable: the log, then its indexes."""
+        """The open files to flush: the log, then its indexes."""
         found: list[File] = [self.log]
         if self._indexes is not None:
             found += [index.file for index in self._indexes]
         return found + [file for file in (self.transactions.file,) if file is not None]
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Closes all files."""
         for file in self.files if self._log is not None else []:
             file.close()
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files so that they count as gone; returns the new paths, to be removed later."""
+        """Marks the segment as deleted by renaming its files; returns the new paths."""
         self.close()
         marked: list[str] = []
         for suffix in SUFFIXES:
@@ -492,7 +492,7 @@ class Segment:
         return marked
 
     def move(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Called after the directory was renamed."""
         name = self.prefix.rpartition("/")[2]
         self.prefix = f"{directory}/{name}"
         self.transactions.path = self.prefix + ".txnindex"

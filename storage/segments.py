@@ -1,4 +1,4 @@
-"""The segments of one log, in order; only those that were asked for are more than a number."""
+"""The ordered list of a log's segments; a `Segment` is created on first access."""
 
 from bisect import bisect_left, bisect_right
 
@@ -11,13 +11,13 @@ class Segments:
     """See above.
 
     Args:
-        bases: base offsets, growing; may be empty until `append`.
+        bases: base offsets, ascending; may be empty until `append`.
     """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, bases: list[int]) -> None:
         self._disk = disk
         self._known: dict[int, Segment] = {}
-        self._latest: list[int] = []  # The latest timestamp up to each of the full segments, as far as known.
+        self._latest: list[int] = []  # The latest timestamp up to each of the first segments, filled on demand.
         self.directory = directory
         self.config = config
         self.bases = bases
@@ -26,7 +26,7 @@ class Segments:
         return len(self.bases)
 
     def __getitem__(self, index: int) -> Segment:
-        """The segment in place `index` (negative: from the end)."""
+        """Returns the segment at `index` (negative: from the end)."""
         base = self.bases[index]
         found = self._known.get(base)
         if found is None:
@@ -37,31 +37,33 @@ class Segments:
         return found
 
     def floor(self, offset: int) -> int:
-        """The place of the last segment that begins at `offset` or before; -1 where none does."""
+        """Returns the index of the last segment with a base offset up to `offset`; -1 if there is none."""
         return bisect_right(self.bases, offset) - 1
 
     def first_since(self, timestamp: int, index: int) -> int:
-        """The place of the first segment from `index` on with a record at `timestamp` (ms) or later;
-        `len(self)` where there is none. Raises OSError."""
+        """Returns the index of the first segment from `index` on with a record at or after `timestamp` (ms).
+
+        Returns `len(self)` if there is none. Raises OSError.
+        """
         latest = self._latest[-1] if self._latest else -1
         while latest < timestamp and len(self._latest) < len(self.bases) - 1:
             latest = max(latest, self[len(self._latest)].latest.timestamp)
             self._latest.append(latest)
-        # Those before this place have only earlier records.
+        # Segments before this index have only earlier records.
         index = max(index, bisect_left(self._latest, timestamp))
         while index < len(self.bases) and self[index].latest.timestamp < timestamp:
             index += 1
         return index
 
     def append(self, segment: Segment) -> None:
-        assert not self.bases or self.bases[-1] < segment.base_offset, "segments must grow"
+        assert not self.bases or self.bases[-1] < segment.base_offset, "base offsets must ascend"
         if self.bases:
             self[-1].next_base = segment.base_offset
         self.bases.append(segment.base_offset)
         self._known[segment.base_offset] = segment
 
     def take(self, first: int, last: int) -> list[Segment]:
-        """Remove the segments in places first..last-1 and return them."""
+        """Removes and returns the segments first..last-1."""
         taken = [self[index] for index in range(first, last)]
         for segment in taken:
             del self._known[segment.base_offset]
@@ -72,7 +74,7 @@ class Segments:
         return taken
 
     def opened(self) -> list[Segment]:
-        """Those that were asked for."""
+        """Returns the segments accessed so far."""
         return list(self._known.values())
 
     def update_config(self, config: LogConfig) -> None:
@@ -81,7 +83,7 @@ class Segments:
             segment.config = config
 
     def move(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Called after the directory was renamed."""
         self.directory = directory
         for segment in self._known.values():
             segment.move(directory)

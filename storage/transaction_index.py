@@ -1,9 +1,9 @@
-"""The transaction index: which transactions a segment saw aborted, so that read_committed can skip them.
+"""The transaction index: the aborted transactions of a segment, which read_committed consumers skip.
 
-`.txnindex` exists only where a segment holds an abort marker. An entry is 34 bytes, big endian::
+`.txnindex` exists only for segments with an abort marker. An entry has 34 bytes, big endian::
 
-    version: int16 = 0   producer id: int64   first offset: int64   last offset: int64 (the marker's)
-    last stable offset: int64 (when the marker was written, the high watermark apart)
+    version: int16 = 0   producer id: int64   first offset: int64   last offset: int64 (of the marker)
+    last stable offset: int64 (when the marker was appended, ignoring the high watermark)
 """
 
 import struct
@@ -24,7 +24,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in one segment, in order; read once, when first asked."""
+    """The aborted transactions with markers in one segment, in order; read on first use."""
 
     __slots__ = ("_disk", "_entries", "_file", "path")
 
@@ -36,13 +36,12 @@ class TransactionIndex:
 
     @property
     def file(self) -> File | None:
-        """The open file, where there is one."""
+        """The open file; None if it is closed or does not exist."""
         return self._file
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """Raises OSError. An entry of another version, or out of order, ends the list: it is rebuilt with
-        the segment."""
+        """Raises OSError. An entry of another version or out of order ends the list; recovery rebuilds it."""
         if self._entries is None:
             self._entries = []
             if self._disk.exists(self.path):
@@ -62,7 +61,7 @@ class TransactionIndex:
         entries.append(transaction)
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the transactions whose markers are at `offset` or behind it. Raises OSError."""
+        """Removes the transactions with markers at or after `offset`. Raises OSError."""
         entries = self.entries
         kept = [entry for entry in entries if entry.last_offset < offset]
         if self._file is not None and self._file.size_bytes != len(kept) * _ENTRY.size:
@@ -70,7 +69,7 @@ class TransactionIndex:
         self._entries = kept
 
     def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:
-        """Add those that overlap the offsets to `found`; whether later segments need no look."""
+        """Adds the transactions that overlap the range to `found`; returns whether later segments cannot have any."""
         for entry in self.entries:
             if entry.last_offset >= from_offset and entry.first_offset < to_offset:
                 found.append(entry)

@@ -1,4 +1,4 @@
-"""Cutting a log's end off, as a follower does that has more than its leader, or other things (KIP-101)."""
+"""Truncates the end of a log, as a follower does whose log diverges from that of its leader (KIP-101)."""
 
 from minikafka.storage.log_state import LogState
 from minikafka.storage.recovery import replay_headers
@@ -8,9 +8,9 @@ from minikafka.storage.segment import Segment
 def truncate_to(log: LogState, offset: int) -> bool:
     """See `Log.truncate_to`."""
     if offset < 0:
-        raise ValueError(f"a log cannot be cut at offset {offset}")
+        raise ValueError(f"cannot truncate a log to offset {offset}")
     if offset >= log.end_offset:
-        # A leader that appended nothing in its epoch may have left an entry at the log's end.
+        # A leader that appended nothing in its epoch left an entry at the log end offset.
         log.epochs.truncate_from_end(log.end_offset)
         return False
     if offset < log.segments.bases[0]:

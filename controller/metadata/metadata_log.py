@@ -72,7 +72,7 @@ def delete_before(log: Log, offset: int) -> None:
     """Delete the segments that a snapshot at `offset` replaces."""
     log.advance_start_offset(offset)
     log.delete_old_segments(offset)
-    log.remove_doomed()
+    log.remove_deleted()
 
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:

@@ -151,7 +151,7 @@ class StoredRaftLog:
         decode_snapshot(data)
         self._snapshots.install(snapshot, data)
         self._log.truncate_fully_and_start_at(snapshot.offset)
-        self._log.remove_doomed()
+        self._log.remove_deleted()
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 

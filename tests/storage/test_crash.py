@@ -115,7 +115,7 @@ class Life:
             if offset >= self.start_max:
                 assert found.get(offset) == value, f"synced offset {offset} is gone or wrong"
         assert sorted(found) == list(range(log.start_offset, log.end_offset))
-        assert not log.report.damage or "kept in files" in log.report.damage
+        assert not log.report.damage or "was saved in files" in log.report.damage
         check_indexes(log)
         self.current = found
         self.written = {offset: {value} for offset, value in found.items()}

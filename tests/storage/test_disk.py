@@ -98,7 +98,7 @@ def test_a_slice_reads_its_part_and_tells_when_it_is_gone(place: tuple[Disk, str
     part = FileSlice(file, 3, 4)
     assert (len(part), part.read()) == (4, b"3456")
     file.truncate(5)
-    with pytest.raises(OSError, match="2 bytes are gone"):
+    with pytest.raises(OSError, match="2 bytes are missing"):
         part.read()
 
 
@@ -141,7 +141,7 @@ def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(OSError, match="only 3 of 4"):
             file.pwrite(0, b"wxyz")
         patched.setattr(os, "pwrite", lambda fd, data, position: 0)
-        with pytest.raises(OSError, match="nothing could be written"):
+        with pytest.raises(OSError, match="no bytes could be written"):
             file.append(b"x")
     assert file.pread(0, 99) == b"wxy3456789abcdefgh"
     assert several is os.pwritev
@@ -201,7 +201,7 @@ def test_a_failed_sync_marks_pages_clean_that_are_lost_at_the_next_crash() -> No
     disk.sync_directory("/d")
     file.append(b"lost")
     disk.fail("sync", code=errno.EIO)
-    with pytest.raises(OSError, match="ordered fault"):
+    with pytest.raises(OSError, match="injected fault"):
         file.sync()
     file.append(b"kept")
     file.sync()
@@ -217,10 +217,10 @@ def test_faults_strike_when_and_where_they_were_ordered() -> None:
     file.append(b"1")
     other.append(b"1")
     for _ in range(2):
-        with pytest.raises(OSError, match="ordered"):
+        with pytest.raises(OSError, match="injected"):
             file.append(b"2")
     file.append(b"3")
-    disk.room_bytes = 2
+    disk.remaining_bytes = 2
     with pytest.raises(OSError, match="No space"):
         file.append(b"456")
     assert file.pread(0, 9) == b"1345"

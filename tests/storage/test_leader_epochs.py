@@ -79,7 +79,7 @@ def test_truncation_at_both_ends() -> None:
 
 def test_impossible_entries_are_refused() -> None:
     for entry in ((-1, 0), (0, -1)):
-        with pytest.raises(ValueError, match="no leader epoch"):
+        with pytest.raises(ValueError, match="invalid leader epoch"):
             epochs(entry)
 
 

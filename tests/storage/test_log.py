@@ -323,10 +323,10 @@ def test_deleted_files_go_after_their_delay() -> None:
     assert any(name.endswith(".log.deleted") for name in names)
     assert len(slice_of_old.read()) == len(slice_of_old), "who has it may read on"
     clock.ms += log.config.file_delete_delay_ms - 1
-    log.remove_doomed()
+    log.remove_deleted()
     assert log.disk.list(DIRECTORY) == names
     clock.ms += 1
-    log.remove_doomed()
+    log.remove_deleted()
     assert not any(name.endswith(".deleted") for name in log.disk.list(DIRECTORY))
     with pytest.raises(OSError, match="No such"):
         log.disk.open(slice_of_old.file.path)

@@ -231,10 +231,10 @@ def test_a_log_on_a_full_disk_can_be_opened_again() -> None:
     disk = memory_disk()
     log = open_log(disk)
     append(log, b"a" * 100)
-    disk.room_bytes = 150
+    disk.remaining_bytes = 150
     with pytest.raises(KafkaStorageError, match="No space left"):
         append(log, b"b" * 500)
-    disk.room_bytes = 1 << 30
+    disk.remaining_bytes = 1 << 30
     log = open_log(disk)
     assert [offset for offset, _ in read_all(log)] == [0]
     assert log.report.cut_bytes == 150

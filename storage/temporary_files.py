@@ -1,4 +1,7 @@
-"""What a crash left half done in a log's directory: finished or undone by the names alone (Kafka's `LogLoader`)."""
+"""Temporary files in a log directory: completes or undoes interrupted deletions and swaps before a log is opened.
+
+Decides by file names alone, like Kafka's `LogLoader`.
+"""
 
 from minikafka.storage.batch_scan import headers
 from minikafka.storage.disk import Disk
@@ -7,18 +10,19 @@ from minikafka.storage.segment import DELETED, SUFFIXES
 _CLEANED, _SWAP, _TEMPORARY = ".cleaned", ".swap", ".tmp"
 
 
-def tidy(disk: Disk, directory: str) -> dict[str, list[str]]:
-    """Finish or undo what a crash interrupted; returns the names that are left, by what follows the first 20
-    characters (the offset), which is all that is kept of each.
+def clean_up(disk: Disk, directory: str) -> dict[str, list[str]]:
+    """Completes or undoes interrupted file operations. Returns the first 20 characters of the remaining names (the
+    offset) by suffix.
 
-    `.deleted`, `.cleaned` and `.tmp` files go. `.swap` files are the whole result of a compaction: the segments
-    that they replace go, then they are renamed; but if some `.cleaned` is not above one, then its compaction had
-    not ended and it goes as well (KAFKA-6264). Indexes without a log go.
+    `.deleted`, `.cleaned` and `.tmp` files are removed. `.swap` files are the result of a compaction: the segments that
+    they replace are removed, then they are renamed; but if there is a `.cleaned` file with the same or a lower offset,
+    the compaction was incomplete and the `.swap` file is removed as well (KAFKA-6264). Indexes without a log are
+    removed.
     """
     names = disk.list(directory)
     found = _by_suffix(names)
     if any(suffix.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)) for suffix in found):
-        _finish_or_undo(disk, directory, names)
+        _complete_or_undo(disk, directory, names)
         found = _by_suffix(disk.list(directory))
     logs = set(found.get(".log", ()))
     for suffix in SUFFIXES[1:]:
@@ -34,7 +38,7 @@ def _by_suffix(names: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _finish_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
+def _complete_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
     cleaned = min((_offset_of(name) for name in names if name.endswith(_CLEANED)), default=1 << 63)
     swaps: list[str] = []
     for name in names:
@@ -43,10 +47,10 @@ def _finish_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
         elif name.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)):
             disk.remove(f"{directory}/{name}")
     if swaps:
-        _swap(disk, directory, names, swaps)
+        _complete_swap(disk, directory, names, swaps)
 
 
-def _swap(disk: Disk, directory: str, names: list[str], swaps: list[str]) -> None:
+def _complete_swap(disk: Disk, directory: str, names: list[str], swaps: list[str]) -> None:
     logs = sorted(name for name in swaps if name.endswith(".log" + _SWAP))
     if logs:
         last = disk.open(f"{directory}/{logs[-1]}")
