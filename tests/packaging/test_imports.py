@@ -14,6 +14,7 @@ from support.installs import SUBPACKAGES, Environment, build, copied
 import minikafka
 from minikafka import client
 
+pytestmark = pytest.mark.slow
 LOCATE = """
 import importlib.util, json, sys
 import minikafka
