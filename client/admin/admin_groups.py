@@ -100,9 +100,9 @@ class GroupAdmin(ClusterClient):
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
-                        place = f"{topic.name}-{one.partition_index}"
+                        partition = f"{topic.name}-{one.partition_index}"
                         raise error_for(
-                            one.error_code, f"group {group_id!r}, {place}: {error_for(one.error_code)}"
+                            one.error_code, f"group {group_id!r}, {partition}: {error_for(one.error_code)}"
                         )
 
         await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")

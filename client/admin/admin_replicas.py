@@ -84,13 +84,13 @@ class ReplicaAdmin(GroupAdmin):
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
         """The reassignments in progress, of some partitions or (None) of all."""
-        asked = None
+        topics = None
         if partitions is not None:
-            asked = [
+            topics = [
                 ListPartitionReassignmentsTopics(name=topic, partition_indexes=some)
                 for topic, some in by_topic(partitions).items()
             ]
-        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=asked)
+        request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=topics)
         response = await self._ask_about(request, "listing reassignments")
         return {
             TopicPartition(topic.name, one.partition_index): Reassignment(

@@ -221,16 +221,16 @@ class Cluster:
 
     async def refresh(self) -> None:
         """Request metadata now. Raises NetworkError and the response's top-level KafkaError."""
-        asked_before = self._refreshing.locked()
+        was_refreshing = self._refreshing.locked()
         async with self._refreshing:
-            if asked_before and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
+            if was_refreshing and self.topics is not None and self.metadata.topics.keys() >= self.topics.keys():
                 return
-            asked = None if self.topics is None else list(self.topics)
+            requested = None if self.topics is None else list(self.topics)
             request = MetadataRequest(
-                topics=None if asked is None else [MetadataRequestTopic(name=name) for name in asked],
+                topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
                 allow_auto_topic_creation=self._options.allow_auto_create_topics,
             )
-            self.metadata.apply(await self._request_from_any(request), asked)
+            self.metadata.apply(await self._request_from_any(request), requested)
             self._close_departed()
         self.on_update()
 
@@ -239,14 +239,14 @@ class Cluster:
 
         Raises KafkaError.
         """
-        asked: dict[Connection, None] = {}
+        requested: dict[Connection, None] = {}
         patience_s = _METADATA_PATIENCE_S
         with anyio.move_on_after(self._options.request_timeout_ms / 1000):
             while True:
-                connection = await self.any_connection(asked)
-                if connection in asked:
-                    patience_s, asked = 2 * patience_s, {}
-                asked[connection] = None
+                connection = await self.any_connection(requested)
+                if connection in requested:
+                    patience_s, requested = 2 * patience_s, {}
+                requested[connection] = None
                 with anyio.move_on_after(patience_s):
                     return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
         raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")

@@ -62,8 +62,8 @@ class Metadata:
     topics: dict[str, Topic] = field(default_factory=dict)
     errors: dict[str, KafkaError] = field(default_factory=dict)
 
-    def apply(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Apply a response about the topics `asked` for (None: all topics).
+    def apply(self, response: MetadataResponse, requested: Iterable[str] | None) -> None:
+        """Apply a response about the topics `requested` (None: all topics).
 
         Raises the response's top-level KafkaError.
         """
@@ -74,12 +74,12 @@ class Metadata:
         self.brokers = {
             one.node_id: Broker(one.node_id, one.host, one.port, one.rack) for one in response.brokers
         }
-        gone = list(self.topics) if asked is None else asked
-        answered = {one.name or "": one for one in response.topics}
-        for name in gone:
-            if name not in answered:
+        expected = list(self.topics) if requested is None else requested
+        received = {one.name or "": one for one in response.topics}
+        for name in expected:
+            if name not in received:
                 self.topics.pop(name, None)
-        for name, topic in answered.items():
+        for name, topic in received.items():
             self._apply_topic(name, topic)
 
     def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:

@@ -199,11 +199,11 @@ class FetchLoop:
 
     async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        asked = [state.tp for state, _ in unpositioned if state.reset is None]
+        without_reset = [state.tp for state, _ in unpositioned if state.reset is None]
         stable = self._options.isolation_level == READ_COMMITTED
-        if asked and self._options.group_id is not None:
+        if without_reset and self._options.group_id is not None:
             committed = await committed_offsets(
-                self._cluster, self._options.group_id, asked, require_stable=stable
+                self._cluster, self._options.group_id, without_reset, require_stable=stable
             )
             found = {tp: one.offset for tp, one in committed.items()}
         times: dict[TopicPartition, int] = {}

@@ -151,11 +151,11 @@ class Consumer(ClusterClient):
     async def seek_to_time(self, timestamp_ms: int, *partitions: TopicPartition) -> None:
         """Continue from the first record at or after a time (ms since 1970), or from the end if there is none."""
         found = await self.offsets_for_times(dict.fromkeys(partitions or self.assignment(), timestamp_ms))
-        for tp, place in found.items():
-            if place is None:
+        for tp, first in found.items():
+            if first is None:
                 self._seek_to("latest", [tp])
             else:
-                self.seek(tp, place.offset)
+                self.seek(tp, first.offset)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset after the last record returned; waits until it is known. Raises KafkaError."""
@@ -184,8 +184,8 @@ class Consumer(ClusterClient):
         partitions may belong to other members now.
         """
         self._group_id("commit()")
-        places = self._fetcher.positions() if offsets is None else offsets
-        await self._open_subscriptions().commit(places)
+        positions = self._fetcher.positions() if offsets is None else offsets
+        await self._open_subscriptions().commit(positions)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
@@ -200,7 +200,7 @@ class Consumer(ClusterClient):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms since 1970); None if there is none."""
         found = await self._list_offsets(times)
-        return {tp: place if place.offset >= 0 else None for tp, place in found.items()}
+        return {tp: one if one.offset >= 0 else None for tp, one in found.items()}
 
     def lag(self, partition: TopicPartition) -> int | None:
         """The difference between end offset and position at the last fetch; None before the first fetch."""
@@ -321,7 +321,7 @@ class Consumer(ClusterClient):
 
     async def _ends(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
         found = await self._list_offsets(dict.fromkeys((TopicPartition(*one) for one in partitions), which))
-        return {tp: place.offset for tp, place in found.items()}
+        return {tp: one.offset for tp, one in found.items()}
 
     async def _list_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         return await self.cluster.retry(

@@ -223,8 +223,8 @@ class Fetcher:
         before, self.states = self.states, {}
         for tp in partitions:
             self.states[tp] = before.pop(tp) if tp in before else PartitionState(tp)
-        for gone in before.values():
-            gone.move(None)
+        for removed in before.values():
+            removed.move(None)
         self._drop_stale()
 
     def seek(self, tp: TopicPartition, offset: int | None, reset: str | None = None) -> None:

@@ -216,16 +216,16 @@ class Subscriptions:
 
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed."""
-        places = {
+        positions = {
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
         }
-        if places:
-            await self._cluster.retry(lambda: self._commit(places, group or self._group), "committing offsets")
+        if positions:
+            await self._cluster.retry(lambda: self._commit(positions, group or self._group), "committing offsets")
 
-    async def _commit(self, places: dict[TopicPartition, OffsetAndMetadata], group: Group | None) -> None:
+    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: Group | None) -> None:
         group_id = self._options.group_id or ""
-        request = commit_request(group_id, places)
+        request = commit_request(group_id, offsets)
         if group is not None:
             request.generation_id_or_member_epoch = group.membership.generation
             request.member_id = group.membership.member_id
@@ -236,14 +236,13 @@ class Subscriptions:
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
-                        place = f"{topic.name}-{one.partition_index}"
-                        raise error_for(
-                            one.error_code, f"commit failed: group {group_id!r}, {place}: {error_for(one.error_code)}"
-                        )
+                        error = error_for(one.error_code)
+                        partition = f"{topic.name}-{one.partition_index}"
+                        raise error_for(one.error_code, f"commit failed: group {group_id!r}, {partition}: {error}")
         except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
             self._cluster.forget_coordinator(group_id)
             raise
-        self._committed |= {tp: place.offset for tp, place in places.items()}
+        self._committed |= {tp: one.offset for tp, one in offsets.items()}
 
     async def commit_periodically(self) -> None:
         """Commit processed records every auto_commit_interval_ms, until cancelled."""
@@ -255,8 +254,9 @@ class Subscriptions:
         self, partitions: Sequence[TopicPartition], group: Group | None, *, processed_only: bool
     ) -> None:
         """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them."""
-        places = self._fetcher.positions(processed_only=processed_only)
-        changed = {tp: places[tp] for tp in partitions if tp in places and self._committed.get(tp) != places[tp]}
+        positions = self._fetcher.positions(processed_only=processed_only)
+        known = {tp: positions[tp] for tp in partitions if tp in positions}
+        changed = {tp: offset for tp, offset in known.items() if self._committed.get(tp) != offset}
         if not changed or (group is not None and group.membership.generation < 0):
             return
         try:

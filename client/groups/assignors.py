@@ -42,8 +42,8 @@ class RangeAssignor:
                 continue
             each, more = divmod(partition_counts[topic], len(readers))
             start = 0
-            for place, member in enumerate(readers):
-                end = start + each + (place < more)
+            for position, member in enumerate(readers):
+                end = start + each + (position < more)
                 assignment[member] += [TopicPartition(topic, number) for number in range(start, end)]
                 start = end
         return assignment
@@ -120,28 +120,28 @@ class CooperativeStickyAssignor:
         order = in_order(members)
         partitions = _all_partitions(partition_counts)
         readers = {topic: [one for one in order if topic in members[one].topics] for topic in partition_counts}
-        place: dict[TopicPartition, str] = {tp: owners[tp] for tp in partitions if tp in owners}
+        placement: dict[TopicPartition, str] = {tp: owners[tp] for tp in partitions if tp in owners}
         load = dict.fromkeys(order, 0)
-        for member in place.values():
+        for member in placement.values():
             load[member] += 1
         for tp in partitions:
-            if tp not in place and readers[tp.topic]:
-                place[tp] = min(readers[tp.topic], key=load.__getitem__)
-                load[place[tp]] += 1
+            if tp not in placement and readers[tp.topic]:
+                placement[tp] = min(readers[tp.topic], key=load.__getitem__)
+                load[placement[tp]] += 1
         moved = True
         while moved:
             moved = False
             for tp in reversed(partitions):
-                if tp not in place:
+                if tp not in placement:
                     continue
                 idlest = min(readers[tp.topic], key=load.__getitem__)
-                if load[idlest] + 1 < load[place[tp]]:
-                    load[place[tp]] -= 1
+                if load[idlest] + 1 < load[placement[tp]]:
+                    load[placement[tp]] -= 1
                     load[idlest] += 1
-                    place[tp] = idlest
+                    placement[tp] = idlest
                     moved = True
         assignment: Assignment = {member: [] for member in members}
-        for tp, member in place.items():
+        for tp, member in placement.items():
             assignment[member].append(tp)
         return assignment
 

@@ -106,8 +106,8 @@ class Group:
         membership = self.membership
         self._changed = anyio.Event()
         if not membership.cooperative and self._known:
-            gone, self._known, membership.owned = self._known, [], []
-            await self._member.partitions_revoked(gone, lost=False)
+            revoked, self._known, membership.owned = self._known, [], []
+            await self._member.partitions_revoked(revoked, lost=False)
         topics = await self._member.subscribed_topics()
         wait_ms = self._options.max_poll_interval_ms + _GRACE_MS
         membership.joined(await self._request(membership.join_request(topics), wait_ms))

@@ -161,11 +161,11 @@ class Producer(ClusterClient):
             end = start + _SENDS_PER_CHECKPOINT
             some = keys[start:end] if keys else [None] * len(values[start:end])
             if hashed and self._options.key_serializer is None:
-                places: Sequence[int | None] = partitions_for_keys(cast("Any", some), target.partition_count)
+                chosen: Sequence[int | None] = partitions_for_keys(cast("Any", some), target.partition_count)
             else:
-                places = [partition] * len(some)
-            for value, key, place in zip(values[start:end], some, places, strict=True):
-                deliveries.append(self._append(target, value, key, place, timestamp_ms, (), None))
+                chosen = [partition] * len(some)
+            for value, key, number in zip(values[start:end], some, chosen, strict=True):
+                deliveries.append(self._append(target, value, key, number, timestamp_ms, (), None))
             await checkpoint()
         return deliveries
 

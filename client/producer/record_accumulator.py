@@ -79,8 +79,8 @@ class Lane:
 
     def put_back(self, batch: PendingBatch) -> None:
         """Queue a batch again, in its original position."""
-        place = bisect.bisect([one.number for one in self.queue], batch.number)
-        self.queue.insert(place, batch)
+        position = bisect.bisect([one.number for one in self.queue], batch.number)
+        self.queue.insert(position, batch)
 
     def has_earlier(self, batch: PendingBatch) -> bool:
         """Whether an older batch of this lane is not done."""

@@ -250,8 +250,8 @@ class Sender:
     def _log_failed(failed: list[PendingBatch]) -> None:
         """Log each failed batch once, as the user may ignore deliveries."""
         for batch in failed:
-            count, place = len(batch.values), f"{batch.topic}-{batch.partition}"
-            _logger.warning("delivery failed: %d records for %s: %s", count, place, batch.error)
+            count, partition = len(batch.values), f"{batch.topic}-{batch.partition}"
+            _logger.warning("delivery failed: %d records for %s: %s", count, partition, batch.error)
 
     def _init_producer_id_soon(self) -> None:
         if not self._initializing:
