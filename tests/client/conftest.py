@@ -1,4 +1,4 @@
-"""Every async test runs under asyncio and under trio; those that need a broker against ours and, if there, Kafka."""
+"""Fixtures: async tests run under asyncio and trio, tests with a broker against minikafka and, if found, Kafka."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def kafka_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["minikafka", pytest.param("kafka", marks=pytest.mark.oracle)])
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """The address of a running broker; each test uses topics and groups of its own there."""
+    """The address of a running broker; each test uses its own topics and groups."""
     return str(request.getfixturevalue(f"{request.param}_bootstrap"))
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses; also good for a group."""
+    """A name that no other test uses, for a topic or a group."""
     return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)

@@ -1,4 +1,4 @@
-"""The clients without async: the same results, from plain code and from many threads."""
+"""The blocking clients: the same methods and results as the async ones, also from several threads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_send_read_and_administer(bootstrap: str, topic: str) -> None:
     assert sorted(int(record.value) for record in records) == list(range(2000))
 
 
-def test_positions_are_those_of_the_loop(bootstrap: str, topic: str) -> None:
+def test_positions_follow_the_iteration(bootstrap: str, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for n in range(100):
@@ -62,7 +62,7 @@ def test_positions_are_those_of_the_loop(bootstrap: str, topic: str) -> None:
         assert next(consumer.batches()).values[0] == b"43"
 
 
-def test_what_goes_wrong_is_raised_by_the_result(bootstrap: str, topic: str) -> None:
+def test_errors_are_raised_by_the_result(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
         with pytest.raises(InvalidTopicError):
             producer.send("no such name!", b"").result()
@@ -81,7 +81,7 @@ def test_many_threads_may_send(bootstrap: str, topic: str) -> None:
         assert sorted(results) == list(range(200))
 
 
-def test_closed_clients_say_what_to_do() -> None:
+def test_closed_clients_raise_an_explanation() -> None:
     with pytest.raises(RuntimeError, match="use it inside `with Producer"):
         Producer().send("t", b"x")
     with pytest.raises(RuntimeError, match="use it inside `with Admin"):
@@ -89,7 +89,7 @@ def test_closed_clients_say_what_to_do() -> None:
 
 
 def signatures(kind: type[Any]) -> dict[str, str]:
-    """Parameters and result of each public method, with what differs by design between blocking and async replaced."""
+    """The signatures of public methods, with the names that differ between blocking and async replaced."""
     found: dict[str, str] = {}
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         if not name.startswith("_") or name == "__init__":

@@ -1,4 +1,4 @@
-"""Leaders that die, fall silent or move while records are on their way: on a network in memory, with epochs."""
+"""Failover: leaders that fail, fall silent or move while requests are in flight, on an in-memory network."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ NEVER_AGAIN = {"reconnect_backoff_ms": 60_000, "reconnect_backoff_max_ms": 60_00
 
 
 class ThreeBrokers:
-    """Brokers a:1, a:2, a:3 with one partition, whose log is one list for them all.
+    """Brokers a:1, a:2, a:3 with one partition, whose log is one list shared by all.
 
     Attributes:
         leader: who leads, since `epoch`.
@@ -160,7 +160,7 @@ class ThreeBrokers:
         return Consumer("t", bootstrap_servers="a:3", seams=self.network.seams(), **options)
 
 
-async def test_a_new_leader_is_found_within_one_refresh_however_rarely_the_dead_one_is_tried() -> None:
+async def test_a_new_leader_is_found_within_one_refresh_despite_reconnect_backoff() -> None:
     brokers = ThreeBrokers()
     async with brokers.producer(**NEVER_AGAIN) as producer:
         await producer.send_and_wait("t", b"0")
@@ -169,7 +169,7 @@ async def test_a_new_leader_is_found_within_one_refresh_however_rarely_the_dead_
         before = brokers.metadata_asked
         with anyio.fail_after(20):
             while brokers.metadata_asked < before + 5:
-                await anyio.sleep(0.001)  # nobody leads yet: the producer keeps asking
+                await anyio.sleep(0.001)  # There is no leader yet: the producer keeps refreshing.
             brokers.elect(2)
             asked = brokers.metadata_asked
             await delivery.wait()
@@ -177,7 +177,7 @@ async def test_a_new_leader_is_found_within_one_refresh_however_rarely_the_dead_
     assert brokers.values == [b"0", b"1"]
 
 
-async def test_a_hint_at_the_new_leader_is_followed_at_once() -> None:
+async def test_a_leader_hint_is_followed_at_once() -> None:
     brokers = ThreeBrokers()
     brokers.hints = True
     async with brokers.producer(retry_backoff_ms=60_000, retry_backoff_max_ms=60_000) as producer:
@@ -188,21 +188,21 @@ async def test_a_hint_at_the_new_leader_is_followed_at_once() -> None:
     assert brokers.values == [b"0", b"1"]
 
 
-async def test_a_consumer_follows_hints_too() -> None:
+async def test_a_consumer_follows_leader_hints() -> None:
     brokers = ThreeBrokers()
     brokers.hints = True
     brokers.values = [b"0", b"1"]
     async with brokers.consumer() as consumer:
         with anyio.fail_after(20):
             assert [one.value for one in await consumer.poll(20_000)] == [b"0", b"1"]
-            brokers.told = (1, 1)  # metadata will not tell
+            brokers.told = (1, 1)  # metadata names the old leader
             brokers.elect(3)
             brokers.values.append(b"2")
             brokers.network.brokers[0].hang_up()
             assert [one.value for one in await consumer.poll(20_000)] == [b"2"]
 
 
-async def test_a_lagging_broker_does_not_send_anyone_back_to_the_old_leader() -> None:
+async def test_stale_metadata_does_not_restore_the_old_leader() -> None:
     brokers = ThreeBrokers()
     async with brokers.producer() as producer:
         await producer.send_and_wait("t", b"0")
@@ -216,16 +216,16 @@ async def test_a_lagging_broker_does_not_send_anyone_back_to_the_old_leader() ->
     assert brokers.values == [b"0", b"1", b"2"]
 
 
-async def test_a_fenced_epoch_is_looked_up_anew() -> None:
+async def test_a_fenced_leader_epoch_causes_a_refresh() -> None:
     brokers = ThreeBrokers()
     brokers.values = [b"0"]
     async with brokers.consumer() as consumer:
-        brokers.epoch += 1  # elected again, the same leader
+        brokers.epoch += 1  # the same leader is elected again
         with anyio.fail_after(20):
             assert [one.value for one in await consumer.poll(20_000)] == [b"0"]
 
 
-async def test_a_silent_leader_is_given_up_when_the_cluster_does_not_count_on_it_any_more() -> None:
+async def test_a_silent_leader_is_abandoned_once_it_has_left_the_metadata() -> None:
     brokers = ThreeBrokers()
     async with brokers.producer() as producer:
         await producer.send_and_wait("t", b"0")
@@ -240,7 +240,7 @@ async def test_a_silent_leader_is_given_up_when_the_cluster_does_not_count_on_it
     assert brokers.values == [b"0", b"1", b"2", b"3"]
 
 
-async def test_a_silent_broker_among_the_first_is_passed_over() -> None:
+async def test_a_silent_bootstrap_broker_is_skipped() -> None:
     brokers = ThreeBrokers()
     brokers.silent = [1]
     options = make(AdminOptions, {"bootstrap_servers": "a:1,a:2"}, "Admin")
@@ -249,7 +249,7 @@ async def test_a_silent_broker_among_the_first_is_passed_over() -> None:
             assert client.cluster.metadata.cluster_id == "fake"
 
 
-async def test_another_broker_is_asked_where_one_says_nothing() -> None:
+async def test_another_broker_is_asked_when_one_is_silent() -> None:
     brokers = ThreeBrokers()
     options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
     async with ClusterClient(options, brokers.network.seams()) as client:
@@ -260,12 +260,12 @@ async def test_another_broker_is_asked_where_one_says_nothing() -> None:
         assert asked == [ApiVersionsRequest, MetadataRequest]
 
 
-async def test_what_falls_due_while_others_are_sent_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_that_become_due_during_a_send_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     pump = Sender.pump
 
     def slow(self: Sender) -> None:
         pump(self)
-        time.sleep(0.03)  # longer than a record lingers
+        time.sleep(0.03)  # longer than linger_ms
 
     monkeypatch.setattr(Sender, "pump", slow)
     brokers = ThreeBrokers()
@@ -276,7 +276,7 @@ async def test_what_falls_due_while_others_are_sent_is_not_forgotten(monkeypatch
     assert brokers.values == [b"0", b"1"]
 
 
-async def test_what_waits_behind_a_batch_that_waited_for_a_connection_is_not_forgotten() -> None:
+async def test_batches_behind_one_that_waited_for_a_connection_are_sent() -> None:
     brokers = ThreeBrokers()
     brokers.hints = True
     old = brokers.network.brokers[0]
@@ -286,7 +286,7 @@ async def test_what_waits_behind_a_batch_that_waited_for_a_connection_is_not_for
         deliveries = [await in_flight(producer, old, b"%d" % number) for number in (1, 2)]
         brokers.silent = []
         brokers.elect(2)
-        for number in (len(old.requests) - 1, len(old.requests)):  # the first gets news and is not paused
+        for number in (len(old.requests) - 1, len(old.requests)):  # the first names the leader: no back-off
             answer = brokers.produce(old.requests[number - 1], me=1)
             old.streams[0].say(b"".join(bytes(part) for part in response_parts(answer, 13, number)))
         with anyio.fail_after(20):
@@ -296,7 +296,7 @@ async def test_what_waits_behind_a_batch_that_waited_for_a_connection_is_not_for
 
 
 async def in_flight(producer: Producer, broker: FakeBroker, value: bytes) -> Delivery:
-    """A record in a request of its own, which the broker has."""
+    """Send a record in a request of its own; return once the broker has received it."""
     before = len(broker.requests)
     delivery = await producer.send("t", value)
     with anyio.fail_after(20):
@@ -305,7 +305,7 @@ async def in_flight(producer: Producer, broker: FakeBroker, value: bytes) -> Del
     return delivery
 
 
-def test_hints_count_only_when_they_are_news() -> None:
+def test_leader_hints_apply_only_with_a_newer_epoch() -> None:
     metadata = Metadata()
     brokers = ThreeBrokers()
     brokers.epoch = 5
@@ -321,7 +321,7 @@ def test_hints_count_only_when_they_are_news() -> None:
 
 
 class Waiting:
-    """A connection whose oldest request has this number."""
+    """A connection whose oldest request has this correlation id."""
 
     def __init__(self, oldest: int) -> None:
         self.oldest = oldest
@@ -340,13 +340,13 @@ def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> Non
     assert stuck not in stalls  # type: ignore[operator]
 
 
-def test_where_brokers_hold_requests_back_others_are_asked_more_and_more_seldom() -> None:
+def test_stalled_fetch_connections_cause_refreshes_at_growing_intervals() -> None:
     stalls, waiting = StalledRequests(), Waiting(1)
     looks = [n for n in range(10 * CHECKS_WHERE_BROKERS_WAIT) if stalls.check([("fetch", waiting)])]  # type: ignore[list-item]
     assert looks == [CHECKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
 
 
-async def test_what_a_busy_broker_has_begun_is_waited_for_while_others_are_asked() -> None:
+async def test_a_busy_brokers_request_is_awaited_while_others_are_asked() -> None:
     brokers = ThreeBrokers()
     asked: list[CreateTopicsRequest] = []
     brokers.network.brokers[0].handlers[CreateTopicsRequest] = lambda request, version: asked.append(request)

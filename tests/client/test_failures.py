@@ -1,4 +1,4 @@
-"""Brokers that die and come back: acknowledged records stay, nothing is doubled, clients carry on by themselves."""
+"""Brokers that fail and restart: acknowledged records remain, none is duplicated, and clients recover."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backend: str) -> None:
+async def test_clients_survive_a_killed_broker(tmp_path: Path, anyio_backend: str) -> None:
     with NodeProcess(tmp_path / "data") as node:
         seen: list[bytes] = []
         acknowledged: list[bytes] = []
@@ -57,7 +57,7 @@ async def test_clients_live_through_a_killed_broker(tmp_path: Path, anyio_backen
         assert seen == acknowledged
 
 
-async def test_a_broker_that_is_gone_for_good_ends_in_an_error(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_broker_lost_permanently_causes_an_error(tmp_path: Path, anyio_backend: str) -> None:
     with NodeProcess(tmp_path / "data") as node:
         options = {"delivery_timeout_ms": 1500, "request_timeout_ms": 500, "linger_ms": 0}
         async with Producer(bootstrap_servers=node.bootstrap, **options) as producer:
@@ -68,7 +68,7 @@ async def test_a_broker_that_is_gone_for_good_ends_in_an_error(tmp_path: Path, a
                 await producer.send_and_wait("t", b"y")
 
 
-async def test_a_broker_that_hangs_is_given_up(tmp_path: Path, anyio_backend: str) -> None:
+async def test_a_hanging_broker_causes_a_timeout(tmp_path: Path, anyio_backend: str) -> None:
     with NodeProcess(tmp_path / "data") as node:
         async with Admin(bootstrap_servers=node.bootstrap) as patient:
             await patient.create_topic("t")
@@ -83,7 +83,7 @@ async def test_a_broker_that_hangs_is_given_up(tmp_path: Path, anyio_backend: st
 
 
 async def until_it_succeeds(ask: Callable[[], Awaitable[Any]]) -> Any:
-    """What an impatient client is told in the end, on a machine that may take longer than it waits."""
+    """Call a client with a short timeout until it succeeds, as the machine may be slower than the timeout."""
     while True:
         with contextlib.suppress(KafkaError):
             return await ask()

@@ -44,7 +44,7 @@ from minikafka.client.options import (
         (Admin, {"acks": 1}, "Admin has no argument 'acks'"),
     ],
 )
-def test_wrong_arguments_are_explained(kind: Any, arguments: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_explained(kind: Any, arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidOption, match=said):
         kind(**arguments)
 

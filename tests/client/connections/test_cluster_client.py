@@ -1,4 +1,4 @@
-"""Leaders that move, brokers that die, topics that are not there yet: on a network in memory."""
+"""`Cluster` with moving leaders, failing brokers and missing topics, on an in-memory network."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PATIENT = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "reconnect_backoff_
 
 
 class Logs:
-    """What brokers with one topic `t` do with Produce and Fetch; only the leader takes part."""
+    """Handles Produce and Fetch of brokers with one topic `t`; only the leader accepts them."""
 
     def __init__(self, network: FakeNetwork) -> None:
         self.network = network
@@ -147,7 +147,7 @@ async def test_every_bootstrap_address_is_tried() -> None:
         await until_answered(enter)
 
 
-async def test_topics_are_waited_for() -> None:
+async def test_a_client_waits_for_a_topic_to_exist() -> None:
     network = FakeNetwork()
     network.broker("a", 1)
     options = make(AdminOptions, {"bootstrap_servers": "a:1", **PATIENT}, "Admin")
@@ -160,7 +160,7 @@ async def test_topics_are_waited_for() -> None:
             network.topics["t"] = [1]
 
 
-async def test_a_refresh_while_others_refresh_is_not_forgotten() -> None:
+async def test_a_refresh_requested_during_another_refresh_is_not_lost() -> None:
     network = FakeNetwork({"t": [1]})
     network.broker("a", 1)
     options = make(AdminOptions, {"bootstrap_servers": "a:1", **PATIENT}, "Admin")
@@ -177,7 +177,7 @@ async def test_a_refresh_while_others_refresh_is_not_forgotten() -> None:
                     await anyio.sleep(0.001)
 
 
-async def test_what_cannot_succeed_is_not_retried() -> None:
+async def test_fatal_errors_are_not_retried() -> None:
     network = FakeNetwork()
     network.broker("a", 1)
     options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
@@ -217,7 +217,7 @@ def topic(
     return MetadataResponseTopic(name=name, error_code=error_code, topic_id=topic_id, partitions=partitions)
 
 
-def test_metadata_of_an_older_epoch_does_not_count() -> None:
+def test_metadata_of_an_older_leader_epoch_is_ignored() -> None:
     metadata = Metadata()
     metadata.apply(MetadataResponse(topics=[topic("t", (1, 5), (2, 3))]), ["t"])
     metadata.apply(MetadataResponse(topics=[topic("t", (2, 4), (3, 4))]), ["t"])
@@ -227,7 +227,7 @@ def test_metadata_of_an_older_epoch_does_not_count() -> None:
     assert metadata.name_of(b"another".ljust(16)) == "t"
 
 
-def test_metadata_keeps_what_was_not_asked_about() -> None:
+def test_metadata_keeps_topics_that_were_not_requested() -> None:
     metadata = Metadata()
     metadata.apply(MetadataResponse(topics=[topic("t", (1, 0)), topic("u", (1, 0))]), None)
     metadata.apply(MetadataResponse(topics=[topic("u", error_code=3)]), ["u"])
@@ -239,7 +239,7 @@ def test_metadata_keeps_what_was_not_asked_about() -> None:
         metadata.apply(MetadataResponse(error_code=129), None)
 
 
-async def test_a_cancelled_block_ends_and_the_cancellation_goes_on() -> None:
+async def test_a_cancelled_block_ends_and_the_cancellation_propagates() -> None:
     network = FakeNetwork({"t": [1]})
     network.broker("a", 1)
     options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")
@@ -261,8 +261,8 @@ async def test_a_cancelled_block_ends_and_the_cancellation_goes_on() -> None:
     assert all(not stream.open for stream in network.brokers[0].streams)
 
 
-def test_asyncios_own_cancellation_and_timeouts_work_too() -> None:
-    """As a web server cancels a handler: by `Task.cancel`, which anyio knows nothing of."""
+def test_asyncio_cancellation_and_timeouts_work() -> None:
+    """`Task.cancel`, as a web server cancels a handler, is not known to anyio."""
     network = FakeNetwork({"t": [1]})
     network.broker("a", 1)
     options = make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin")

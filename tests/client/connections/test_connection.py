@@ -1,4 +1,4 @@
-"""One connection: requests in order, answers matched, lies and silence ended, versions agreed on."""
+"""One connection: request order, matching of responses, malformed responses, timeouts, version negotiation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answers(**handlers: Any) -> FakeNetwork:
     return network
 
 
-async def test_requests_are_pipelined_and_answers_matched() -> None:
+async def test_requests_are_pipelined_and_responses_matched() -> None:
     network = answers(
         groups=lambda request, version: ListGroupsResponse(groups=[ListedGroup(group_id=request.states_filter[0])])
     )
@@ -47,7 +47,7 @@ async def test_requests_are_pipelined_and_answers_matched() -> None:
     assert (connection.in_flight, connection.deadline) == (0, float("inf"))
 
 
-async def test_whoever_hangs_up_ends_all_requests() -> None:
+async def test_a_closed_connection_fails_all_requests() -> None:
     network = answers(groups=lambda request, version: None)
     connection = await connect(network)
     replies: list[Any] = []
@@ -61,7 +61,7 @@ async def test_whoever_hangs_up_ends_all_requests() -> None:
         connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
 
 
-async def test_silence_ends_in_time() -> None:
+async def test_a_request_without_a_response_times_out() -> None:
     connection = await connect(answers(groups=lambda request, version: None))
     with pytest.raises(NetworkError, match="no response to ListGroupsRequest within 20 ms"):
         await connection.request(ListGroupsRequest(), timeout_ms=20)
@@ -80,7 +80,7 @@ async def test_a_cancelled_request_leaves_the_connection_in_order() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x00\x00", b"\x00\x00\x00\x63", b"\x00\x00\x00\x02\x00\xff\xff\xff"])
-async def test_nonsense_is_no_answer(frame: bytes) -> None:
+async def test_malformed_responses_are_rejected(frame: bytes) -> None:
     connection = await connect(answers(groups=lambda request, version: None))
     replies: list[Any] = []
     connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
@@ -89,13 +89,13 @@ async def test_nonsense_is_no_answer(frame: bytes) -> None:
     assert "malformed response" in str(replies[0])
 
 
-async def test_answers_that_nobody_asked_for() -> None:
+async def test_unexpected_responses_are_rejected() -> None:
     connection = await connect(answers(groups=lambda request, version: None))
     with pytest.raises(MalformedMessage, match="no request is in flight"):
         connection.on_frame(bytearray(8))
 
 
-async def test_the_newest_common_version_is_spoken() -> None:
+async def test_the_newest_common_version_is_used() -> None:
     seen: list[int] = []
     network = answers(groups=lambda request, version: seen.append(version) or ListGroupsResponse())
     network.api_versions = lambda request, version: ApiVersionsResponse(  # type: ignore[method-assign]
@@ -110,7 +110,7 @@ async def test_the_newest_common_version_is_spoken() -> None:
         await connection.request(ProduceRequest(), timeout_ms=60_000)
 
 
-async def test_an_old_broker_is_asked_in_the_version_it_knows() -> None:
+async def test_an_old_broker_gets_a_version_that_it_supports() -> None:
     network = answers(groups=lambda request, version: ListGroupsResponse())
     versions: list[int] = []
 
@@ -124,7 +124,7 @@ async def test_an_old_broker_is_asked_in_the_version_it_knows() -> None:
     serve = broker.serve
 
     def as_version_0(frame: bytearray, stream: Any) -> None:
-        """Kafka answers a version it does not know in version 0."""
+        """Kafka answers an unsupported version with a response of version 0."""
         if frame[2:4] == b"\x00\x04":
             versions.append(4)
             stream.say(bytes.fromhex("00000010" + frame[4:8].hex() + "0023" + "00000001" + "0012" + "0000" + "0002"))
@@ -137,7 +137,7 @@ async def test_an_old_broker_is_asked_in_the_version_it_knows() -> None:
     assert connection.versions == {18: (0, 2)}
 
 
-async def test_refused_connections_name_the_address() -> None:
+async def test_connection_errors_name_the_address() -> None:
     network = FakeNetwork()
     with pytest.raises(NetworkError, match="cannot connect to a:1: nobody listens at a:1"):
         await connect(network)

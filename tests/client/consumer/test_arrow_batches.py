@@ -1,4 +1,4 @@
-"""Batches as columns of Arrow: the same records, places and errors as without."""
+"""Arrow batches have the same records, positions and errors as `batches`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_records_before_the_position_are_left_out() -> None:
     assert (made.positions(), offsets(made), asked(ask(made))) == ({TP: 15}, None, {0: 15})
 
 
-def test_records_that_were_taken_one_by_one_do_not_come_again() -> None:
+def test_records_already_taken_are_not_returned_again() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 5))
     assert [record.offset for record in made.take(2)] == [0, 1]
@@ -40,7 +40,7 @@ def test_records_that_were_taken_one_by_one_do_not_come_again() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 2, 150])
-def test_what_decompresses_to_more_than_expected_comes_in_halves(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_too_large_to_decompress_is_split(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
     assert len(made.take(taken)) == taken
@@ -51,13 +51,13 @@ def test_what_decompresses_to_more_than_expected_comes_in_halves(taken: int, mon
     assert found == list(range(taken, 600))
 
 
-def test_what_holds_no_records_for_the_user_is_passed_over() -> None:
+def test_chunks_without_visible_records_are_skipped() -> None:
     made = fetcher((TP, 3))
     answer(made, ask(made), records=batch(0, 2, last_offset_delta=6))
     assert (offsets(made), made.positions(), made.states[TP].buffered) == (None, {TP: 7}, 0)
 
 
-def test_damage_is_said_with_its_place() -> None:
+def test_corruption_is_reported_with_its_offset() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 2)[:-1] + b"x")
     with pytest.raises(CorruptMessageError, match="t-0: corrupt records at offset 0"):
@@ -67,7 +67,7 @@ def test_damage_is_said_with_its_place() -> None:
 
 
 @pytest.mark.anyio
-async def test_all_of_a_topic_in_columns(bootstrap: str, topic: str) -> None:
+async def test_a_whole_topic_as_columns(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, compression_type="zstd")
     async with Consumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Consuming for real: places, seeks, pauses, batches, time, isolation, commits."""
+"""A consumer with a real broker: positions, seeks, pauses, batches, timestamps, isolation, commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = 1_700_000_000_000
 
 
 async def fill(bootstrap: str, topic: str, count: int = 100, partitions: int = 1, **options: object) -> None:
-    """Values "0", "1", … a second apart from NOW on, in turn in each partition."""
+    """Produce values "0", "1", …, with timestamps one second apart from NOW on, to each partition in turn."""
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topic(topic, partitions=partitions, configs={"retention.ms": "-1"})
     async with Producer(bootstrap_servers=bootstrap, **options) as producer:
@@ -74,7 +74,7 @@ async def test_seeking(bootstrap: str, topic: str) -> None:
             consumer.seek(tp, -1)
 
 
-async def test_offsets_can_be_asked_for(bootstrap: str, topic: str) -> None:
+async def test_offset_lookups(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with reader(bootstrap, topic) as consumer:
@@ -114,7 +114,7 @@ async def test_a_new_consumer_starts_at_the_end(bootstrap: str, topic: str) -> N
         assert [record.value for record in await consumer.poll(60_000)] == [b"new"]
 
 
-async def test_without_a_place_and_without_a_rule_the_user_is_asked(bootstrap: str, topic: str) -> None:
+async def test_without_committed_offset_and_reset_an_error_is_raised(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic)
     tp = TopicPartition(topic, 0)
     async with reader(bootstrap, topic, auto_offset_reset="none") as consumer:
@@ -129,7 +129,7 @@ async def test_without_a_place_and_without_a_rule_the_user_is_asked(bootstrap: s
         assert (await consumer.poll(60_000))[0].offset == 0
 
 
-async def test_out_of_range_goes_where_the_rule_says(bootstrap: str, topic: str) -> None:
+async def test_an_offset_out_of_range_is_reset(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic)
     tp = TopicPartition(topic, 0)
     async with Admin(bootstrap_servers=bootstrap) as admin:
@@ -139,7 +139,7 @@ async def test_out_of_range_goes_where_the_rule_says(bootstrap: str, topic: str)
         assert (await consumer.poll(60_000))[0].offset == 30
 
 
-async def test_assigning_by_hand_and_committing(bootstrap: str, topic: str) -> None:
+async def test_manual_assignment_and_commits(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     async with reader(bootstrap, group_id=topic, enable_auto_commit=False) as consumer:
@@ -161,7 +161,7 @@ async def test_deserializers(bootstrap: str, topic: str) -> None:
         assert [record.value for record in await consumer.poll(60_000)] == [0, 1, 2]
 
 
-async def test_new_partitions_are_noticed(bootstrap: str, topic: str) -> None:
+async def test_new_partitions_are_detected(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 3)
     async with reader(bootstrap, topic, metadata_max_age_ms=200) as consumer:
         assert len(await consumer.poll(60_000)) == 3
@@ -194,7 +194,7 @@ async def test_a_topic_that_does_not_exist_is_named(bootstrap: str, topic: str) 
         await until_answered(enter)
 
 
-async def test_wrong_subscriptions_are_explained(bootstrap: str, topic: str) -> None:
+async def test_invalid_subscriptions_are_explained(bootstrap: str, topic: str) -> None:
     async with reader(bootstrap) as consumer:
         with pytest.raises(TypeError, match=r"topics must be a list, as in \['name'\]"):
             await consumer.subscribe("name")
@@ -237,8 +237,8 @@ async def test_one_partition_does_not_starve_another(bootstrap: str, topic: str)
         assert seen[0] < 5900
 
 
-async def test_what_another_client_compressed_a_thousandfold_is_read(bootstrap: str, topic: str) -> None:
-    """300 MB of zeros come in one answer of some kilobytes; they are no bomb, nor ever in memory all at once."""
+async def test_highly_compressed_records_are_read(bootstrap: str, topic: str) -> None:
+    """300 MB of zeros in a response of a few kilobytes are read, and never decompressed all at once."""
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topic(topic)
     count, value = 3000, bytes(100_000)

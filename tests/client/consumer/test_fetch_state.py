@@ -1,4 +1,4 @@
-"""Readings, chunks and positions: answers in, records out, whatever seeks, pauses and brokers do in between."""
+"""Fetch state: positions, chunks and planned fetches under seeks, pauses, errors and new assignments."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ def test_a_partition_is_fetched_ahead_by_one_chunk() -> None:
     assert asked(ask(made)) == {0: 20}
 
 
-def test_a_large_answer_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_response_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher_module, "CHUNK_SIZE_BYTES", 200)
     made = fetcher((TP, 0))
     answer(made, ask(made), records=b"".join(batch(first, 5) for first in range(0, 50, 5)))
     assert len(made.chunks) > 2
-    assert asked(ask(made)) == {0: 50}  # one answer ahead, however many portions it has
+    assert asked(ask(made)) == {0: 50}  # one response ahead, however many portions it has
     assert [offset for _ in range(12) for offset in offsets(made)] == list(range(50))
     assert made.positions() == {TP: 50}
     assert made.states[TP].buffered == 0
 
 
-def test_what_decompresses_to_more_than_expected_is_decoded_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_too_large_to_decompress_is_decoded_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
     made = fetcher((TP, 7))
     answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
@@ -89,7 +89,7 @@ def test_what_decompresses_to_more_than_expected_is_decoded_in_halves(monkeypatc
     assert (made.positions(), made.states[TP].buffered) == ({TP: 600}, 0)
 
 
-def test_one_batch_that_decompresses_to_more_than_it_may_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_exceeds_the_decompression_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
     monkeypatch.setattr(fetcher_module, "MAX_SIZE_BYTES", 1000)
     made = fetcher((TP, 0))
@@ -110,14 +110,14 @@ def test_records_before_the_position_are_left_out() -> None:
     assert offsets(made) == [12, 13, 14]
 
 
-def test_a_cut_batch_at_the_end_is_fetched_again() -> None:
+def test_a_truncated_batch_at_the_end_is_fetched_again() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 5) + batch(5, 5)[:-3])
     assert offsets(made) == [0, 1, 2, 3, 4]
     assert asked(ask(made)) == {0: 5}
 
 
-def test_positions_and_what_is_processed() -> None:
+def test_positions_and_processed_offsets() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 5))
     chunk = made.readable_chunk()
@@ -142,21 +142,21 @@ def test_gaps_and_control_batches_move_the_position() -> None:
     assert made.positions() == {TP: 10}
 
 
-def test_a_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
+def test_a_seek_drops_buffered_records_and_fetches_in_flight() -> None:
     made = fetcher((TP, 0))
     answer(made, ask(made), records=batch(0, 5))
     on_its_way = ask(made)
     assert offsets(made, 1) == [0]
     made.seek(TP, 50)
     assert (made.current, offsets(made)) == (None, [])
-    assert asked(ask(made)) == {}  # the old request is still out
+    assert asked(ask(made)) == {}  # the old request is still in flight
     answer(made, on_its_way, records=batch(5, 5))
     assert offsets(made) == []
     answer(made, ask(made), records=batch(50, 2))
     assert offsets(made) == [50, 51]
 
 
-def test_pausing_keeps_what_is_there() -> None:
+def test_pausing_keeps_buffered_records() -> None:
     made = fetcher((TP, 0), (OTHER, 0))
     plan = ask(made)
     answer(made, plan, TP, batch(0, 5))
@@ -170,7 +170,7 @@ def test_pausing_keeps_what_is_there() -> None:
     assert offsets(made) == [2, 3, 4]
 
 
-def test_an_assignment_keeps_what_stays() -> None:
+def test_an_assignment_keeps_the_state_of_remaining_partitions() -> None:
     made = fetcher((TP, 0), (OTHER, 0))
     plan = ask(made)
     answer(made, plan, TP, batch(0, 5))
@@ -199,7 +199,7 @@ def test_a_fetch_does_not_wait_long_while_others_are_full() -> None:
     assert ask(made).request.max_wait_ms < 100
 
 
-def test_problems_are_told() -> None:
+def test_partition_errors_are_returned() -> None:
     made = fetcher((TP, 7))
     failure = answer(made, ask(made), error_code=1)
     assert failure is not None
@@ -209,7 +209,7 @@ def test_problems_are_told() -> None:
     assert "t-0: offset 7" in str(failure.error)
 
 
-def test_damage_is_told_with_the_way_around_it() -> None:
+def test_corruption_is_reported_with_the_offset_to_seek_to() -> None:
     made = fetcher((TP, 0))
     data = bytearray(batch(0, 5))
     data[-3] ^= 1
@@ -230,8 +230,8 @@ def end(offset: int, producer_id: int, kind: ControlType) -> bytes:
     )
 
 
-def test_read_committed_leaves_out_aborted_transactions() -> None:
-    """1 aborts, commits, aborts; 2 commits in between; someone writes without a transaction."""
+def test_read_committed_hides_aborted_transactions() -> None:
+    """Producer 1 aborts, commits and aborts; 2 commits in between; a third writes without a transaction."""
     data = b"".join(
         (
             transactional(0, 2, 1), transactional(2, 2, 2), batch(4, 1), end(5, 1, ControlType.ABORT),

@@ -1,4 +1,4 @@
-"""Assignors share out as Kafka's do: range and roundrobin to the partition, cooperative-sticky by its promises."""
+"""Assignors against Kafka's: range and roundrobin assign exactly as Kafka, cooperative-sticky has its properties."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_range_gives_the_first_members_more() -> None:
     }
 
 
-def test_roundrobin_deals_out() -> None:
+def test_roundrobin_assigns_in_turn() -> None:
     assert shares("roundrobin", COUNTS, both("a", "b")) == {
         "c1": ["a-0", "a-2", "b-1"],
         "c2": ["a-1", "b-0", "b-2"],
     }
 
 
-def test_roundrobin_passes_over_who_did_not_subscribe() -> None:
+def test_roundrobin_skips_members_without_a_subscription() -> None:
     """The example of Kafka's `RoundRobinAssignor`."""
     members = {
         "c0": Subscription(["t0"]),
@@ -80,7 +80,7 @@ def test_cooperative_sticky_moves_in_two_steps() -> None:
     assert sorted(second["c1"] + second["c2"]) == owned
 
 
-def test_an_old_generations_claims_do_not_count() -> None:
+def test_claims_of_an_old_generation_are_ignored() -> None:
     claim = [TopicPartition("a", 0)]
     members = {
         "c1": Subscription(["a"], owned=claim, generation=1),
@@ -100,7 +100,7 @@ topic_counts = st.dictionaries(st.sampled_from(["t0", "t1", "t2"]), st.integers(
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(counts=topic_counts, members=groups)
-def test_everything_readable_is_read_by_exactly_one_subscriber(
+def test_every_partition_is_assigned_to_exactly_one_subscriber(
     name: str, counts: dict[str, int], members: dict[str, Subscription]
 ) -> None:
     assignment = ASSIGNORS[name].assign(counts, members)
@@ -113,7 +113,7 @@ def test_everything_readable_is_read_by_exactly_one_subscriber(
 
 
 @given(counts=topic_counts, members=groups, joining=groups)
-def test_cooperative_sticky_comes_to_rest_balanced(
+def test_cooperative_sticky_converges_to_a_balanced_assignment(
     counts: dict[str, int], members: dict[str, Subscription], joining: dict[str, Subscription]
 ) -> None:
     assignor = ASSIGNORS["cooperative-sticky"]
@@ -142,7 +142,7 @@ def test_cooperative_sticky_comes_to_rest_balanced(
     generation=st.integers(-1, 100),
     user_data=st.one_of(st.none(), st.binary(max_size=9)),
 )
-def test_what_members_say_survives_the_wire(
+def test_subscriptions_survive_encoding_and_decoding(
     topics: list[str], owned: list[tuple[str, int]], generation: int, user_data: bytes | None
 ) -> None:
     partitions = [TopicPartition(*one) for one in owned]
@@ -151,7 +151,7 @@ def test_what_members_say_survives_the_wire(
     assert decode_assignment(encode_assignment(partitions)) == partitions
 
 
-def test_older_and_newer_versions_are_understood() -> None:
+def test_older_and_newer_versions_are_decoded() -> None:
     version_0 = bytes.fromhex("0000" "00000001" "000161" "ffffffff")
     assert decode_subscription(version_0) == Subscription(["a"], owned=[])
     newer = b"\x00\x09" + encode_subscription(Subscription(["a"]))[2:] + b"more"
@@ -160,6 +160,6 @@ def test_older_and_newer_versions_are_understood() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\xff\xff\x00", b"\x00\x01\x7f\xff\xff\xff", b"\x00\x00\x00"])
-def test_garbage_is_malformed(data: bytes) -> None:
+def test_malformed_data_is_rejected(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         decode_subscription(data)

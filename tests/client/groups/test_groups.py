@@ -1,4 +1,4 @@
-"""Groups for real: partitions are shared, handed over, taken up again where the last member stopped."""
+"""Groups with a real broker: partitions are shared, reassigned and continued at committed offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topic(topic, partitions=partitions)
     async with Producer(bootstrap_servers=bootstrap) as producer:
-        assert len(await producer.partitions_for(topic)) == partitions  # the broker knows it by now
+        assert len(await producer.partitions_for(topic)) == partitions  # the topic exists at the broker now
         for n in range(count):
             await producer.send(topic, b"%d" % n, partition=n % partitions)
 
@@ -29,7 +29,7 @@ def member(bootstrap: str, topic: str, **options: object) -> Consumer:
 
 
 class Diary(Listener):
-    """What a member was told."""
+    """Records a member's rebalance callbacks."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, list[int]]] = []
@@ -48,7 +48,7 @@ class Diary(Listener):
 
 
 async def settled(*consumers: Consumer, total: int) -> list[int]:
-    """Wait until the members have so many partitions between them, evenly; how many each has."""
+    """Wait until the members have this many partitions in total, balanced; return each member's count."""
     with anyio.fail_after(60):
         while True:
             counts = [len(consumer.assignment()) for consumer in consumers]
@@ -57,7 +57,7 @@ async def settled(*consumers: Consumer, total: int) -> list[int]:
             await anyio.sleep(0.02)
 
 
-async def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
+async def test_a_group_continues_at_its_committed_offsets(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 2, 100)
     seen: list[bytes] = []
     for _ in range(4):
@@ -69,7 +69,7 @@ async def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> N
     assert sorted(seen, key=int) == [b"%d" % n for n in range(100)]
 
 
-async def test_what_was_not_processed_comes_again_after_a_failure(bootstrap: str, topic: str) -> None:
+async def test_unprocessed_records_are_consumed_again_after_a_failure(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 1, 10)
 
     async def fail_at(offset: int) -> None:
@@ -85,7 +85,7 @@ async def test_what_was_not_processed_comes_again_after_a_failure(bootstrap: str
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-async def test_members_share_and_hand_over(bootstrap: str, topic: str, strategy: str) -> None:
+async def test_partitions_are_shared_and_reassigned(bootstrap: str, topic: str, strategy: str) -> None:
     await fill(bootstrap, topic, 4, 0)
     first_diary, second_diary = Diary(), Diary()
     options = {"partition_assignment_strategy": [strategy]}
@@ -103,7 +103,7 @@ async def test_members_share_and_hand_over(bootstrap: str, topic: str, strategy:
     assert sum(len(some) for what, some in second_diary.lines if what == "assigned") >= 2
 
 
-async def test_nothing_is_lost_and_little_read_twice_over_a_rebalance(bootstrap: str, topic: str) -> None:
+async def test_a_rebalance_loses_no_records_and_duplicates_few(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 4, 400)
     seen: list[bytes] = []
 
@@ -121,7 +121,7 @@ async def test_nothing_is_lost_and_little_read_twice_over_a_rebalance(bootstrap:
     assert len(seen) <= 400 + 4 * 5 * 2
 
 
-async def test_static_members_keep_their_place(bootstrap: str, topic: str) -> None:
+async def test_static_members_keep_their_assignment(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 2, 0)
     async with member(bootstrap, topic, group_instance_id="b") as second:
         async with member(bootstrap, topic, group_instance_id="a") as first:
@@ -148,7 +148,7 @@ async def test_groups_are_described_and_deleted(bootstrap: str, topic: str) -> N
                 await admin.delete_group(topic)
             with pytest.raises(UnknownMemberIdError):
                 await admin.alter_group_offsets(topic, {tp: 1})
-        with anyio.fail_after(90):  # at once, unless its farewell was lost
+        with anyio.fail_after(90):  # at once, unless the LeaveGroup request was lost
             while (await admin.describe_group(topic)).state != "Empty":
                 await anyio.sleep(0.02)
         assert topic in [group.group_id for group in await admin.list_groups(states=["Empty"])]
@@ -159,7 +159,7 @@ async def test_groups_are_described_and_deleted(bootstrap: str, topic: str) -> N
             await admin.describe_group(topic)
 
 
-async def test_commits_of_who_is_no_member_any_more_are_refused(bootstrap: str, topic: str) -> None:
+async def test_commits_of_a_former_member_are_rejected(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 1, 10)
     tp = TopicPartition(topic, 0)
     async with member(bootstrap, topic, enable_auto_commit=False) as consumer:
@@ -169,7 +169,7 @@ async def test_commits_of_who_is_no_member_any_more_are_refused(bootstrap: str, 
             await consumer.commit({tp: 5})
 
 
-async def test_a_member_that_processes_too_slowly_leaves_and_comes_back(bootstrap: str, topic: str) -> None:
+async def test_a_member_that_polls_too_rarely_leaves_and_rejoins(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 1, 10)
     diary = Diary()
     options = {**QUICK, "max_poll_interval_ms": 300, "auto_offset_reset": "earliest"}
@@ -183,7 +183,7 @@ async def test_a_member_that_processes_too_slowly_leaves_and_comes_back(bootstra
         assert diary.lines[-1] == ("assigned", [0])
 
 
-async def test_a_topic_that_comes_later_is_noticed(bootstrap: str, topic: str) -> None:
+async def test_a_topic_created_later_is_detected(bootstrap: str, topic: str) -> None:
     async with member(bootstrap, topic, allow_auto_create_topics=False) as consumer:
         assert await consumer.poll(300) == []
         await fill(bootstrap, topic, 2, 10)

@@ -1,4 +1,4 @@
-"""Python and Java members in one group, whoever is_leader it: the words they exchange are the same."""
+"""Python and Java members share a group, with a leader of either kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @contextlib.contextmanager
 def java_member(bootstrap: str, topic: str, strategy: str) -> Iterator[None]:
-    """Kafka's console consumer, a member until the end of the block."""
+    """Kafka's console consumer as a member, until the end of the block."""
     command = kafka(
         *("tool", "console-consumer", "--bootstrap-server", bootstrap),
         *("--topic", topic, "--group", topic),
@@ -43,7 +43,7 @@ def java_member(bootstrap: str, topic: str, strategy: str) -> Iterator[None]:
 
 
 async def shares(bootstrap: str, group_id: str, members: int) -> list[int]:
-    """Wait until the group is stable with so many members, all of whom have something; the sizes of their shares."""
+    """Wait until the group is stable and each of this many members has partitions; return their counts."""
     async with Admin(bootstrap_servers=bootstrap) as admin:
         with anyio.fail_after(120):
             while True:
@@ -56,7 +56,7 @@ async def shares(bootstrap: str, group_id: str, members: int) -> list[int]:
 
 
 async def both_have_two(bootstrap: str, group_id: str, consumer: Consumer) -> None:
-    """The broker says so first: a member learns its share with the answer that is on its way then."""
+    """Wait until the consumer has as many partitions as the broker reports, which may arrive later."""
     assert await shares(bootstrap, group_id, 2) == [2, 2]
     with anyio.fail_after(60):
         while len(consumer.assignment()) != 2:
@@ -65,7 +65,7 @@ async def both_have_two(bootstrap: str, group_id: str, consumer: Consumer) -> No
 
 @pytest.mark.parametrize("strategy", JAVA)
 @pytest.mark.parametrize("first", ["python", "java"])
-async def test_both_share(kafka_bootstrap: str, topic: str, strategy: str, first: str) -> None:
+async def test_python_and_java_share_partitions(kafka_bootstrap: str, topic: str, strategy: str, first: str) -> None:
     async with Admin(bootstrap_servers=kafka_bootstrap) as admin:
         await admin.create_topic(topic, partitions=4)
     python = Consumer(

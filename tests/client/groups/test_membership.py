@@ -1,4 +1,4 @@
-"""The membership's transitions, answer by answer."""
+"""The membership's state transitions, response by response."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def membership(**options: Any) -> Membership:
 
 
 def stable(**options: Any) -> Membership:
-    """A member that is_leader a group of its own in generation 1."""
+    """A member that leads its own group in generation 1."""
     made = membership(**options)
     request = made.join_request(["t"])
     members = [JoinGroupResponseMember(member_id="m", metadata=request.protocols[0].metadata)]
@@ -47,13 +47,13 @@ def stable(**options: Any) -> Membership:
     return made
 
 
-def test_a_leader_shares_out() -> None:
+def test_a_leader_assigns_partitions() -> None:
     made = stable()
     assert (made.state, made.is_leader, made.generation, made.member_id) == (State.STABLE, True, 1, "m")
     assert made.heartbeat_request().generation_id == 1
 
 
-def test_a_member_id_is_asked_for_first() -> None:
+def test_the_first_join_requests_a_member_id() -> None:
     made = membership()
     made.join_request(["t"])
     with pytest.raises(MemberIdRequiredError) as caught:
@@ -83,19 +83,19 @@ def test_a_follower_sends_no_assignments() -> None:
         (GroupAuthorizationFailedError(), ErrorAction.FAIL, State.STABLE, "m"),
     ],
 )
-def test_what_errors_lead_to(error: KafkaError, what: ErrorAction, state: State, member_id: str) -> None:
+def test_reactions_to_errors(error: KafkaError, what: ErrorAction, state: State, member_id: str) -> None:
     made = stable()
     assert (made.failed(error), made.state, made.member_id) == (what, state, member_id)
 
 
-def test_a_join_that_breaks_off_starts_over() -> None:
+def test_a_failed_join_starts_over() -> None:
     made = membership()
     made.join_request(["t"])
     assert made.failed(NetworkError()) is ErrorAction.FIND_COORDINATOR
     assert made.state is State.UNJOINED
 
 
-def test_eager_members_join_with_empty_hands_and_cooperative_ones_do_not() -> None:
+def test_only_cooperative_members_join_with_their_partitions() -> None:
     for strategy, owned in (("range", []), ("cooperative-sticky", [TopicPartition("t", 0), TopicPartition("t", 1)])):
         made = stable(partition_assignment_strategy=[strategy])
         [protocol] = made.join_request(["t"]).protocols
@@ -103,26 +103,26 @@ def test_eager_members_join_with_empty_hands_and_cooperative_ones_do_not() -> No
         assert made.cooperative == bool(owned)
 
 
-def test_both_default_strategies_are_offered_eagerly_as_by_kafka() -> None:
+def test_the_default_strategies_are_eager_as_in_kafka() -> None:
     made = membership()
     assert [one.name for one in made.join_request(["t"]).protocols] == ["range", "cooperative-sticky"]
     assert not made.cooperative
 
 
-def test_static_members_stay_when_they_go() -> None:
+def test_static_members_send_no_leave_request() -> None:
     assert stable(group_instance_id="i").leave_request(5) is None
     assert stable().leave_request(2).member_id == "m"  # type: ignore[union-attr]
     assert stable().leave_request(5).members[0].member_id == "m"  # type: ignore[union-attr]
     assert membership().leave_request(5) is None
 
 
-def test_a_leader_knows_only_what_exists() -> None:
+def test_a_leader_assigns_only_existing_topics() -> None:
     made = stable()
     sync = made.sync_request({})
     assert decode_assignment(bytes(sync.assignments[0].assignment)) == []
 
 
-def test_a_member_that_talks_nonsense_gets_nothing() -> None:
+def test_a_member_with_a_malformed_subscription_gets_no_partitions() -> None:
     made = membership()
     good = made.join_request(["t"]).protocols[0].metadata
     members = [
@@ -137,7 +137,7 @@ def test_a_member_that_talks_nonsense_gets_nothing() -> None:
     assert shares == {"m": [TopicPartition("t", 0)], "x": []}
 
 
-def test_a_leader_that_talks_nonsense_is_told_to_the_user() -> None:
+def test_a_malformed_assignment_is_reported() -> None:
     made = membership()
     made.join_request(["t"])
     made.joined(JoinGroupResponse(generation_id=4, member_id="m", leader="other", protocol_name="range"))

@@ -1,4 +1,4 @@
-"""What Python compresses Java reads: snappy's framing, lz4's independent blocks, gzip and zstd."""
+"""Java reads records compressed by Python: snappy's framing, lz4's independent blocks, gzip and zstd."""
 
 from __future__ import annotations
 

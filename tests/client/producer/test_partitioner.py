@@ -1,4 +1,4 @@
-"""Keys go where the JVM client sends them; records without keys stay together for a batch's worth."""
+"""Keys are partitioned as by the JVM client; records without keys change partition after a batch."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from minikafka.client.producer.partitioner import StickyChoice, murmur2, partiti
         (b"abc", 479470107),
     ],
 )
-def test_murmur2_is_the_jvms(key: bytes, hashed: int) -> None:
-    """The vectors of Kafka's own `UtilsTest`."""
+def test_murmur2_equals_the_jvms(key: bytes, hashed: int) -> None:
+    """The test vectors of Kafka's `UtilsTest`."""
     assert murmur2(key) == hashed & 0xFFFFFFFF
 
 
 @given(keys=st.lists(st.binary(max_size=90), min_size=1, max_size=40), count=st.integers(1, 1000))
-def test_many_keys_at_once_agree(keys: list[bytes], count: int) -> None:
+def test_both_implementations_of_murmur2_agree(keys: list[bytes], count: int) -> None:
     assert partitions_for_keys(keys, count) == [partition_for_key(key, count) for key in keys]
     assert partition_for_key(keys[0], count) == (murmur2(keys[0]) & 0x7FFFFFFF) % count
 
@@ -41,7 +41,7 @@ def choose(sticky: StickyChoice, available: list[int], size_bytes: int) -> int:
     return sticky.partition
 
 
-def test_records_without_keys_stay_together_then_move_on() -> None:
+def test_records_without_keys_change_partition_after_a_batch() -> None:
     sticky = StickyChoice(1000, Random(1))
     chosen = [choose(sticky, [0, 1, 2], 100) for _ in range(30)]
     runs = [chosen[start : start + 10] for start in range(0, 30, 10)]
@@ -49,7 +49,7 @@ def test_records_without_keys_stay_together_then_move_on() -> None:
     assert all(before[0] != after[0] for before, after in pairwise(runs))
 
 
-def test_partitions_without_a_leader_are_left_at_once() -> None:
+def test_partitions_without_a_leader_are_abandoned_at_once() -> None:
     sticky = StickyChoice(1000, Random(1))
     first = choose(sticky, [0, 1], 1)
     sticky.leaders_changed([1 - first])

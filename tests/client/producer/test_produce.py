@@ -1,4 +1,4 @@
-"""Producing for real: what is acknowledged is there, with every codec, in order, and errors say what is wrong."""
+"""A producer with a real broker: acknowledged records are stored in order, with every codec; errors are explained."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ async def read_all(bootstrap: str, topic: str, count: int) -> list[ConsumerRecor
 
 
 def waiting_for(consumer: Consumer) -> str:
-    """What a consumer that gets nothing waits for."""
-    places = [
+    """The state of a consumer that gets no records, for the failure message."""
+    positions = [
         f"{tp} at {one.fetch_offset}, in flight {one.in_flight}, buffered {one.buffered}, not before {one.not_before}"
-        for tp, one in consumer._fetcher.readings.items()
+        for tp, one in consumer._fetcher.states.items()
     ]
-    asked = [f"{purpose or 'any'}: {one.in_flight} in flight" for purpose, one in consumer.cluster._open()]
-    return f"now {anyio.current_time()}; {'; '.join(places)}; connections: {', '.join(asked)}"
+    connections = [f"{purpose or 'any'}: {one.in_flight} in flight" for purpose, one in consumer.cluster._open()]
+    return f"now {anyio.current_time()}; {'; '.join(positions)}; connections: {', '.join(connections)}"
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-async def test_what_is_sent_is_read(bootstrap: str, topic: str, codec: str) -> None:
+async def test_sent_records_are_read(bootstrap: str, topic: str, codec: str) -> None:
     sent = [(b"k%d" % (n % 7) if n % 3 else None, b"v%d" % n * (n % 50) if n % 11 else None) for n in range(1500)]
     headers = (("name", b"x"), ("empty", b""), ("null", None))
     async with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=20_000) as producer:
@@ -88,7 +88,7 @@ async def test_keys_choose_partitions_as_in_java_and_keep_their_order(bootstrap:
         assert values == sorted(values, key=lambda value: (value[:1] == b"m", int(value.strip(b"m"))))
 
 
-async def test_a_partitioner_of_ones_own(bootstrap: str, topic: str) -> None:
+async def test_a_custom_partitioner(bootstrap: str, topic: str) -> None:
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topic(topic, partitions=3)
 
@@ -121,7 +121,7 @@ async def test_serializers_and_callbacks(bootstrap: str, topic: str) -> None:
     assert seen == [(RecordMetadata(topic, 0, 0, seen[0][0].timestamp), None)]
 
 
-async def test_wrong_records_are_refused_at_once(bootstrap: str, topic: str) -> None:
+async def test_invalid_records_are_rejected_at_once(bootstrap: str, topic: str) -> None:
     async with Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(TypeError, match="value must be bytes or None, not str: encode it"):
             await producer.send(topic, "text")
@@ -131,7 +131,7 @@ async def test_wrong_records_are_refused_at_once(bootstrap: str, topic: str) -> 
             await producer.send("no such name!", b"")
 
 
-async def test_what_the_broker_refuses_is_told_and_the_rest_goes_on(bootstrap: str, topic: str) -> None:
+async def test_a_rejected_batch_is_reported_and_others_are_delivered(bootstrap: str, topic: str) -> None:
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.create_topic(topic, configs={"max.message.bytes": "1000"})
     async with Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
@@ -144,7 +144,7 @@ async def test_what_the_broker_refuses_is_told_and_the_rest_goes_on(bootstrap: s
         assert (await after).offset == 20
 
 
-async def test_leaving_by_an_exception_gives_up_what_is_queued(bootstrap: str, topic: str) -> None:
+async def test_leaving_by_an_exception_drops_queued_records(bootstrap: str, topic: str) -> None:
     producer = Producer(bootstrap_servers=bootstrap, linger_ms=60_000, delivery_timeout_ms=200_000)
     deliveries: list[Delivery] = []
 
@@ -161,7 +161,7 @@ async def test_leaving_by_an_exception_gives_up_what_is_queued(bootstrap: str, t
         await producer.send(topic, b"x")
 
 
-async def test_cancelling_a_wait_does_not_take_the_record_back(bootstrap: str, topic: str) -> None:
+async def test_cancelling_a_wait_does_not_withdraw_the_record(bootstrap: str, topic: str) -> None:
     async with Producer(bootstrap_servers=bootstrap, linger_ms=60_000) as producer:
         delivery = await producer.send(topic, b"stays")
         with anyio.move_on_after(0.01) as scope:
@@ -181,7 +181,7 @@ async def test_back_pressure_bounds_memory(bootstrap: str, topic: str) -> None:
     assert len(await read_all(bootstrap, topic, 3000)) == 3000
 
 
-async def test_nobody_there_is_said_with_the_address() -> None:
+async def test_an_unreachable_cluster_is_reported_with_its_address() -> None:
     async def enter() -> None:
         async with Producer(bootstrap_servers="127.0.0.1:1", socket_connection_setup_timeout_ms=200):
             raise AssertionError("not reached")
@@ -222,7 +222,7 @@ def test_errors_are_kafkas() -> None:
     assert TopicPartition("t", 1) == ("t", 1)
 
 
-async def test_impossible_times_and_headers_are_refused(bootstrap: str, topic: str) -> None:
+async def test_invalid_timestamps_and_headers_are_rejected(bootstrap: str, topic: str) -> None:
     async with Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(ValueError, match="since 1970"):
             await producer.send(topic, b"x", timestamp_ms=-2)
@@ -230,7 +230,7 @@ async def test_impossible_times_and_headers_are_refused(bootstrap: str, topic: s
             await producer.send(topic, b"x", headers=[("name", "text")])  # type: ignore[list-item]
 
 
-async def test_a_callback_that_fails_harms_nobody(bootstrap: str, topic: str) -> None:
+async def test_a_failing_callback_does_not_affect_other_records(bootstrap: str, topic: str) -> None:
     def fail(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         raise ZeroDivisionError
 

@@ -1,4 +1,4 @@
-"""The accumulator: batches fill, linger, keep their order through every kind of failure, and end exactly once."""
+"""The record accumulator: batches fill, linger, keep their order after every kind of failure, and complete once."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def add(made: Accumulator, value: bytes, now: float = 0.0, partition: int = 0) -
 
 
 def established(**options: Any) -> Accumulator:
-    """One whose lane the broker knows, at sequence 1."""
+    """An accumulator with a lane whose producer state the broker has, at sequence 1."""
     made = accumulator(**options)
     add(made, b"first")
     [first] = collect(made, 1.0)
@@ -66,7 +66,7 @@ def test_a_batch_lingers_until_it_is_full_or_old() -> None:
     assert collect(made, 0.011) == [full]
 
 
-def test_hurry_ends_lingering_but_sends_nothing_empty() -> None:
+def test_a_flush_ends_lingering_but_sends_no_empty_batch() -> None:
     made = accumulator(linger_ms=1000)
     made.flushing = True
     made.open_batch(made.lane("t", 0), 0.0)
@@ -84,7 +84,7 @@ def test_one_request_takes_one_batch_per_partition_up_to_its_limit() -> None:
     assert collect(made, 1.0) == []
 
 
-def test_partitions_take_turns_when_there_is_more_than_fits() -> None:
+def test_partitions_take_turns_when_the_request_is_full() -> None:
     made = accumulator(linger_ms=0, max_request_size=400, batch_size=0, enable_idempotence=False)
     for partition in (0, 0, 0, 1, 2, 3):
         add(made, b"x" * 100, partition=partition)
@@ -99,7 +99,7 @@ def test_partitions_without_leader_or_with_a_busy_one_wait() -> None:
     assert made.next_time(1.0) == pytest.approx(120.0)  # only its delivery timeout
 
 
-def test_a_new_leader_gets_nothing_while_the_old_one_has_not_answered() -> None:
+def test_a_new_leader_gets_no_batch_while_the_old_one_has_one_in_flight() -> None:
     made = established()
     [first] = [add(made, b"1")]
     assert collect(made, 1.0) == [first]
@@ -121,7 +121,7 @@ def test_sequences_count_records_per_partition() -> None:
     assert all((batch.producer_id, batch.producer_epoch) == (7, 0) for batch in sent)
 
 
-def test_the_first_batch_goes_alone_until_the_broker_knows_the_producer() -> None:
+def test_the_first_batch_of_an_epoch_is_sent_alone() -> None:
     made = accumulator(linger_ms=0, batch_size=0)
     for value in (b"a", b"b", b"c"):
         add(made, value)
@@ -131,16 +131,16 @@ def test_the_first_batch_goes_alone_until_the_broker_knows_the_producer() -> Non
     assert len(collect(made, 1.0) + collect(made, 1.0)) == 2
 
 
-def test_a_retry_keeps_its_place_and_its_sequence() -> None:
+def test_a_retry_keeps_its_position_and_its_sequence() -> None:
     made = established(linger_ms=0, batch_size=0)
     for value in (b"a", b"b", b"c"):
         add(made, value)
     first, second = collect(made, 1.0) + collect(made, 1.0)
     made.failed(first, NotLeaderOrFollowerError(), 1.0)
-    assert collect(made, 5.0) == []  # the second is still out
+    assert collect(made, 5.0) == []  # the second batch is in flight
     made.failed(second, OutOfOrderSequenceNumberError(), 1.0)
     assert collect(made, 5.0) == [first]
-    assert collect(made, 5.0) == []  # nothing else flies while one is retried
+    assert collect(made, 5.0) == []  # nothing else is in flight while one is retried
     made.succeeded(first, 10)
     assert (collect(made, 5.0), first.base_sequence, second.base_sequence) == ([second], 1, 2)
     made.succeeded(second, 11)
@@ -198,7 +198,7 @@ def test_other_partitions_keep_their_epoch() -> None:
     assert sent == {0: 1, 1: 1}
 
 
-def test_a_fenced_epoch_and_a_spent_one_ask_for_a_new_id() -> None:
+def test_a_fenced_or_exhausted_epoch_requires_a_new_producer_id() -> None:
     made = accumulator(linger_ms=0)
     batch = add(made, b"a")
     assert collect(made, 1.0) == [batch]
@@ -212,7 +212,7 @@ def test_a_fenced_epoch_and_a_spent_one_ask_for_a_new_id() -> None:
     assert made.identity is None
 
 
-def test_a_batch_given_up_leaves_no_gap_for_the_next() -> None:
+def test_a_failed_batch_leaves_no_gap_for_the_next() -> None:
     made = established(linger_ms=0, batch_size=0)
     add(made, b"bad")
     add(made, b"good")
@@ -224,7 +224,7 @@ def test_a_batch_given_up_leaves_no_gap_for_the_next() -> None:
     assert (good.base_sequence, good.producer_epoch) == (0, 1)
 
 
-def test_what_is_too_large_goes_in_halves() -> None:
+def test_a_batch_too_large_is_split() -> None:
     made = accumulator(linger_ms=0)
     seen: list[Any] = []
     for number in range(5):
@@ -263,7 +263,7 @@ def test_duplicates_are_delivered() -> None:
     assert batch.metadata(0).offset == -1
 
 
-def test_old_batches_are_given_up_wherever_they_are() -> None:
+def test_old_batches_expire_in_every_state() -> None:
     made = accumulator(linger_ms=0, delivery_timeout_ms=31_000)
     in_flight = add(made, b"a")
     collect(made, 1.0)
@@ -274,17 +274,17 @@ def test_old_batches_are_given_up_wherever_they_are() -> None:
     for batch in (in_flight, waiting):
         assert isinstance(batch.error, RequestTimedOutError)
     assert made.used_bytes == 0
-    made.succeeded(in_flight, 5)  # too late: its sender has been told
+    made.succeeded(in_flight, 5)  # too late: the delivery has failed already
     assert isinstance(in_flight.error, RequestTimedOutError)
     add(made, b"c", 34.0)
     [after] = collect(made, 34.0)
-    assert (after.base_sequence, after.producer_epoch) == (1, 0)  # the broker may have the one that was sent
+    assert (after.base_sequence, after.producer_epoch) == (1, 0)  # the broker may have appended the batch in flight
     made.failed(after, OutOfOrderSequenceNumberError(), 34.0)
     assert collect(made, 40.0) == [after]
     assert (after.base_sequence, after.producer_epoch) == (0, 1)
 
 
-def test_everything_can_be_given_up_at_once() -> None:
+def test_all_batches_can_be_failed() -> None:
     made = accumulator(linger_ms=0)
     batches = [add(made, b"x", partition=partition) for partition in range(3)]
     collect(made, 1.0)

@@ -1,4 +1,4 @@
-"""Thousands of random runs against a model of the broker's sequence checks: nothing lost, doubled or out of order.
+"""Random runs against a model of the broker's sequence checks: no record is lost, duplicated or out of order.
 
 The model broker loses requests and answers, has bouts of refusing, forgets producers, and keeps, like Kafka's, five
 batches per producer to know duplicates by.
@@ -28,7 +28,7 @@ IN_FLIGHT_MAX = 5
 
 
 class ModelBroker:
-    """One partition's log, and what it knows of one producer."""
+    """One partition's log, with its state of one producer."""
 
     def __init__(self, random: Random) -> None:
         self.log: list[bytes] = []
@@ -48,7 +48,7 @@ class ModelBroker:
             if (epoch, sequence, size) == (batch.producer_epoch, batch.base_sequence, count):
                 return offset
         if self.epoch < 0:
-            self.next_sequence = batch.base_sequence  # Kafka takes any number from a producer it does not know.
+            self.next_sequence = batch.base_sequence  # Kafka accepts any sequence from an unknown producer.
             self.epoch = batch.producer_epoch
         if batch.producer_epoch > self.epoch:
             self.epoch, self.next_sequence, self.recent = batch.producer_epoch, 0, []
@@ -62,7 +62,7 @@ class ModelBroker:
 
 
 class Run:
-    """A producer's accumulator on a connection that answers in order, now and then breaks, and loses what is on it."""
+    """A producer's accumulator on a connection that responds in order, sometimes breaks, and loses data in flight."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -105,7 +105,7 @@ class Run:
                 self.accumulator.succeeded(batch, answer)
 
     def break_connection(self) -> None:
-        """Answers on the way are lost; what they said has happened nevertheless."""
+        """Lose the responses in flight; their requests have been executed."""
         for batch, _ in self.wire:
             self.accumulator.failed(batch, NetworkError(), self.now)
         self.wire.clear()
