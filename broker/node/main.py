@@ -14,9 +14,9 @@ from pathlib import Path
 import structlog
 import trio
 
+from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
 from minikafka.broker.node.node import Node
-from minikafka.broker.node.process_roles import ControllerNode
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, read_properties
 from minikafka.broker.settings.rules import Problem

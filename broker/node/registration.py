@@ -1,20 +1,21 @@
-"""This node as a broker of a cluster: it registers, says that it is there, and takes its leave.
+"""The life of a broker in a cluster: registration, heartbeats, controlled shutdown.
 
-    register ──► epoch ──► (its image has the registration) ──► partitions take their roles ──► serve
-                   └─ heartbeats from now on: fenced ──serve──► alive ──leave──► its leaders move, then it may go
+    register ──► broker epoch ──► image has the registration ──► partitions take their roles ──► ready_to_lead
+                   └─ heartbeats: fenced ──ready_to_lead──► unfenced ──controlled_shutdown──► leaders move → it stops
 
-A broker that is no longer known, or that somebody has forgotten, registers again as the same process. Nothing here
-decides what a broker may do: leader epochs do. Trio is imported for timers.
+A broker that the controller has no valid registration of registers again, as the same process. Nothing here decides
+what a broker may do: leader epochs do. Source: Kafka's `BrokerLifecycleManager`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import structlog
 import trio
 
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.decisions.broker_registration import SECURITY_PROTOCOLS
+from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint
 from minikafka.protocol.errors import ErrorCode, KafkaError, error_for
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -24,43 +25,69 @@ from minikafka.protocol.messages.broker_registration import (
     Listener,
 )
 
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
-
 __all__ = ["Registration"]
 
 log = structlog.get_logger("minikafka.registration")
 
 REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 1
 SOON_S = 0.02
-"""Between questions of which the answer is about to change."""
+"""Between heartbeats whose response is about to change."""
 RETRY_S = 0.1
-LEAVE_TIMEOUT_S = 8.0
+SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
 LEADERLESS_TIMEOUT_S = 1.5
-"""A broker that wants to go, and finds nobody to tell for so long, goes without."""
-_ASK_AGAIN = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
+"""A controlled shutdown ends after so long without a response of an active controller."""
+_RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
 _PROTOCOLS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
 
-class Registration:
-    """See above.
-
-    Args:
-        config: of the node.
-        controller: of the cluster; it is told the broker epoch.
-        incarnation_id: 16 bytes, of this process alone.
-        endpoints: where clients and brokers reach this one.
-        previous_broker_epoch: at the last shutdown, if that was a clean one; else -1.
+class ClusterController(Protocol):
+    """The cluster's controller as a broker sees it.
 
     Attributes:
-        unfenced: set once the broker may lead.
+        broker_epoch: Of the last registration; set by `Registration`.
+    """
+
+    broker_epoch: int
+
+    @property
+    def cluster_id(self) -> str | None: ...
+
+    @property
+    def image(self) -> Image: ...
+
+    @property
+    def offset(self) -> int:
+        """The offset up to which the image has the metadata log."""
+        ...
+
+    async def handle(self, request: Any, version: int) -> Any:
+        """The active controller's response. Raises KafkaError."""
+        ...
+
+    async def report_contact(self) -> Any:
+        """Let the active controller know that this broker is alive."""
+        ...
+
+
+class Registration:
+    """A broker's registration.
+
+    Args:
+        config: The node's settings.
+        controller: The cluster's controller.
+        incarnation_id: 16 bytes, unique to this process.
+        endpoints: The advertised listeners.
+        previous_broker_epoch: The epoch before a clean shutdown; -1 after any other.
+
+    Attributes:
+        unfenced: Set once the broker may lead partitions.
     """
 
     def __init__(
         self,
         config: NodeConfig,
-        controller: "QuorumController",
+        controller: ClusterController,
         *,
         incarnation_id: bytes,
         endpoints: Sequence[Endpoint],
@@ -74,33 +101,33 @@ class Registration:
         self._rack = config.text("broker.rack")
         self._previous_broker_epoch = previous_broker_epoch
         self._interval_s = config.number("broker.heartbeat.interval.ms") / 1000
-        self._answer_s = config.number("broker.session.timeout.ms") / 1000
+        self._response_timeout_s = config.number("broker.session.timeout.ms") / 1000
         self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
-        self._serves = False
-        self._beating = trio.CancelScope()
+        self._ready = False
+        self._heartbeats = trio.CancelScope()
 
     async def register(self) -> None:
         """Get a broker epoch. Returns when this node's image has the registration.
 
         Raises:
-            KafkaError: the cluster does not want this broker.
+            KafkaError: The registration was refused, or not accepted before `initial.broker.registration.timeout.ms`.
         """
-        told, deadline = False, trio.current_time() + self._timeout_s
+        warned, deadline = False, trio.current_time() + self._timeout_s
         while True:
-            response = await self._ask_for_epoch()
+            response = await self._request_epoch()
             if response is not None and not response.error_code:
                 self._controller.broker_epoch = response.broker_epoch
                 return
             code = ErrorCode.NOT_CONTROLLER if response is None else ErrorCode(response.error_code)
-            if code not in _ASK_AGAIN or trio.current_time() > deadline:
-                raise error_for(code, f"the cluster does not take broker {self._node_id}: {code.text}")
-            if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and not told:
-                told = True
+            if code not in _RETRIABLE or trio.current_time() > deadline:
+                raise error_for(code, f"registration of broker {self._node_id} was refused: {code.text}")
+            if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION and not warned:
+                warned = True
                 log.warning("node.id is registered by another process", broker=self._node_id)
             await trio.sleep(RETRY_S)
 
-    async def _ask_for_epoch(self) -> BrokerRegistrationResponse | None:
-        """None where nobody answered as the active controller."""
+    async def _request_epoch(self) -> BrokerRegistrationResponse | None:
+        """None where no active controller answered."""
         request = BrokerRegistrationRequest(
             broker_id=self._node_id,
             cluster_id=self._controller.cluster_id or self._controller.image.cluster_id,
@@ -119,45 +146,44 @@ class Registration:
                 raise
             return None
 
-    def serve(self) -> None:
-        """The broker can lead: the next heartbeat says so."""
-        self._serves = True
+    def ready_to_lead(self) -> None:
+        """From the next heartbeat on, ask to be unfenced."""
+        self._ready = True
 
-    async def beat(self) -> None:
-        """Say every so often that this broker is there, until it leaves."""
-        with self._beating:
-            await self._beat()
+    async def send_heartbeats(self) -> None:
+        """Send heartbeats every `broker.heartbeat.interval.ms` until `controlled_shutdown`."""
+        with self._heartbeats:
+            await self._send_heartbeats()
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             began = trio.current_time()
-            if self._is_alive():
+            if self._is_unfenced():
                 self.unfenced.set()
                 await self._controller.report_contact()
             else:
-                await self._come_alive()
-            alive = self._is_alive()
-            await trio.sleep_until(began + (self._interval_s if alive else min(SOON_S, self._interval_s)))
+                await self._ask_to_be_unfenced()
+            unfenced = self._is_unfenced()
+            await trio.sleep_until(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s)))
 
-    def _is_alive(self) -> bool:
-        """Whether the cluster, as far as this node knows, takes it for alive."""
+    def _is_unfenced(self) -> bool:
+        """Whether the committed metadata known to this node has this registration unfenced."""
         broker = self._controller.image.brokers.get(self._node_id)
         return broker is not None and broker.epoch == self._controller.broker_epoch and not broker.fenced
 
-    async def _come_alive(self) -> None:
-        """Ask to be let in, once that is wanted."""
-        response = await self._heartbeat(want_fence=not self._serves)
+    async def _ask_to_be_unfenced(self) -> None:
+        """Send a heartbeat that asks to be unfenced once this broker is ready."""
+        response = await self._heartbeat(want_fence=not self._ready)
         if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             await self._register_again()
 
     async def _register_again(self) -> None:
-        """The cluster has another opinion of who this is."""
         log.warning("broker registering again", reason="stale broker epoch", broker=self._node_id)
         self._previous_broker_epoch = -1
         await self.register()
 
     async def _heartbeat(self, *, want_fence: bool, want_shut_down: bool = False) -> BrokerHeartbeatResponse | None:
-        """None where no answer came in time."""
+        """None where no response came within `broker.session.timeout.ms`."""
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self._controller.broker_epoch,
@@ -165,25 +191,25 @@ class Registration:
             want_fence=want_fence,
             want_shut_down=want_shut_down,
         )
-        with trio.move_on_after(self._answer_s):
+        with trio.move_on_after(self._response_timeout_s):
             try:
                 return await self._controller.handle(request, HEARTBEAT_VERSION)
             except KafkaError as error:
                 log.debug("broker heartbeat failed", reason=str(error))
         return None
 
-    async def leave(self) -> None:
-        """Have others lead what this broker leads, and say no more that it is there.
+    async def controlled_shutdown(self) -> None:
+        """Stop the heartbeats and let other brokers lead this broker's partitions.
 
-        Bounded: that there is nobody to ask, or nobody to take over, holds it up for a few seconds at most.
+        Bounded: without an active controller, or without replicas to take over, it returns after a few seconds.
         """
-        self._beating.cancel()
+        self._heartbeats.cancel()
         if self._controller.broker_epoch >= 0:
-            await self._ask_to_go()
-            await self._let_others_go()
+            await self._request_shutdown()
+            await self._wait_for_other_shutdowns()
 
-    async def _let_others_go(self) -> None:
-        """Where all nodes are stopped together, each needs the votes of the others until it is gone."""
+    async def _wait_for_other_shutdowns(self) -> None:
+        """When all nodes stop together, each needs the votes of the others for its controlled shutdown."""
         with trio.move_on_after(LINGER_S_MAX):
             await trio.sleep(LINGER_S_MIN)
             while any(
@@ -193,14 +219,14 @@ class Registration:
             ):
                 await trio.sleep(SOON_S)
 
-    async def _ask_to_go(self) -> None:
-        answered = trio.current_time()
-        with trio.move_on_after(LEAVE_TIMEOUT_S):
-            while trio.current_time() - answered < LEADERLESS_TIMEOUT_S:
+    async def _request_shutdown(self) -> None:
+        last_response = trio.current_time()
+        with trio.move_on_after(SHUTDOWN_TIMEOUT_S):
+            while trio.current_time() - last_response < LEADERLESS_TIMEOUT_S:
                 with trio.move_on_after(LEADERLESS_TIMEOUT_S):
                     response = await self._heartbeat(want_fence=False, want_shut_down=True)
                     if response is not None:
-                        answered = trio.current_time()
+                        last_response = trio.current_time()
                         if response.should_shut_down or response.error_code == ErrorCode.STALE_BROKER_EPOCH:
                             return
                 await trio.sleep(SOON_S)

@@ -1,4 +1,4 @@
-"""A broker joins, is heard, is forgotten, and goes; the cluster is what the test says it is."""
+"""A broker's registration, heartbeats and controlled shutdown, against a controller that the test scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from minikafka.protocol.messages.broker_registration import BrokerRegistrationRe
 NODE, OTHER, EPOCH = 1, 2, 40
 ENDPOINT: Endpoint = ("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
 INTERVAL_S, PATIENCE_S = 0.5, 10
-NOBODY = NotControllerError("nobody leads")
+NOBODY = NotControllerError("no leader")
 
 Answer = BrokerRegistrationResponse | BrokerHeartbeatResponse | KafkaError
 
@@ -35,7 +35,7 @@ def not_joined(code: ErrorCode) -> BrokerRegistrationResponse:
 
 
 class Cluster:
-    """The controller's face: answers as it is told to, the last answer again and again, and notes what it was asked."""
+    """A scripted controller: gives its answers in order, the last one repeatedly, and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
         self.cluster_id = "a-cluster"
@@ -44,7 +44,7 @@ class Cluster:
         self.offset = 7
         self.answers = list(answers)
         self.asked: list[tuple[float, Any]] = []
-        self.heard: list[float] = []
+        self.contacts: list[float] = []
 
     async def handle(self, request: Any, version: int) -> Any:
         self.asked.append((trio.current_time(), request))
@@ -54,7 +54,7 @@ class Cluster:
         return answer
 
     async def report_contact(self) -> None:
-        self.heard.append(trio.current_time())
+        self.contacts.append(trio.current_time())
 
     def knows(self, node_id: int, epoch: int, *, fenced: bool, leaving: bool = False) -> None:
         broker = BrokerRecord(node_id, epoch, bytes(16), (ENDPOINT,), None, fenced)
@@ -68,8 +68,8 @@ class Cluster:
         return [round(at - self.asked[0][0], 3) for at, _ in self.asked]
 
 
-def play(story: Callable[[Cluster, Registration], Awaitable[None]], *answers: Answer) -> Cluster:
-    """Run a story on a clock that jumps."""
+def play(scenario: Callable[[Cluster, Registration], Awaitable[None]], *answers: Answer) -> Cluster:
+    """Run a scenario on a clock that jumps to the next deadline."""
     given = {"node.id": str(NODE), "process.roles": "broker", "controller.quorum.voters": "9@localhost:9999"}
     given |= {"listeners": "PLAINTEXT://localhost:9092", "controller.listener.names": "CONTROLLER"}
     given |= {"broker.rack": "b", "broker.heartbeat.interval.ms": str(round(INTERVAL_S * 1000))}
@@ -80,12 +80,12 @@ def play(story: Callable[[Cluster, Registration], Awaitable[None]], *answers: An
         cluster = Cluster(*answers)
         registration = Registration(
             config,
-            cluster,  # type: ignore[arg-type]
+            cluster,
             incarnation_id=b"i" * 16,
             endpoints=[ENDPOINT],
             previous_broker_epoch=33,
         )
-        await story(cluster, registration)
+        await scenario(cluster, registration)
         return cluster
 
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
@@ -95,7 +95,7 @@ async def register(cluster: Cluster, registration: Registration) -> None:
     await registration.register()
 
 
-def test_it_says_who_it_is_and_takes_its_epoch() -> None:
+def test_registration_describes_the_broker_and_returns_its_epoch() -> None:
     cluster = play(register, joined())
     (asked,) = cluster.requests(BrokerRegistrationRequest)
     assert (asked.broker_id, asked.cluster_id, asked.incarnation_id) == (NODE, "a-cluster", b"i" * 16)
@@ -109,115 +109,115 @@ def test_it_says_who_it_is_and_takes_its_epoch() -> None:
 @pytest.mark.parametrize(
     "answer", [NOBODY, not_joined(ErrorCode.DUPLICATE_BROKER_REGISTRATION), not_joined(ErrorCode.REQUEST_TIMED_OUT)]
 )
-def test_it_asks_again_while_nobody_leads_or_its_last_life_is_not_over(answer: Answer) -> None:
+def test_registration_is_retried_without_a_leader_and_until_the_last_session_expires(answer: Answer) -> None:
     cluster = play(register, answer, answer, joined())
     assert cluster.times == [0, 0.1, 0.2]
     assert cluster.broker_epoch == EPOCH
 
 
-def test_another_process_with_its_id_is_not_waited_for_without_end() -> None:
-    async def story(cluster: Cluster, registration: Registration) -> None:
-        with pytest.raises(KafkaError, match=f"the cluster does not take broker {NODE}: "):
+def test_a_duplicate_registration_is_retried_until_the_registration_timeout() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        with pytest.raises(KafkaError, match=f"registration of broker {NODE} was refused: "):
             await registration.register()
         assert trio.current_time() - cluster.asked[0][0] == pytest.approx(PATIENCE_S, abs=0.2)
 
-    assert play(story, not_joined(ErrorCode.DUPLICATE_BROKER_REGISTRATION)).broker_epoch == -1
+    assert play(scenario, not_joined(ErrorCode.DUPLICATE_BROKER_REGISTRATION)).broker_epoch == -1
 
 
 @pytest.mark.parametrize("answer", [InvalidRequestError("no"), not_joined(ErrorCode.INCONSISTENT_CLUSTER_ID)])
-def test_a_refusal_for_good_ends_it_at_once(answer: Answer) -> None:
-    async def story(_: Cluster, registration: Registration) -> None:
+def test_an_error_that_is_not_retriable_is_raised_at_once(answer: Answer) -> None:
+    async def scenario(_: Cluster, registration: Registration) -> None:
         with pytest.raises(KafkaError):
             await registration.register()
 
-    assert len(play(story, answer).asked) == 1
+    assert len(play(scenario, answer).asked) == 1
 
 
-def test_it_stays_fenced_until_it_can_lead() -> None:
-    async def story(cluster: Cluster, registration: Registration) -> None:
+def test_a_broker_stays_fenced_until_it_is_ready_to_lead() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
         await registration.register()
         cluster.knows(NODE, EPOCH, fenced=True)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(registration.beat)
+            nursery.start_soon(registration.send_heartbeats)
             await trio.sleep(1)
             assert all(beat.want_fence for beat in cluster.requests(BrokerHeartbeatRequest))
             assert not registration.unfenced.is_set()
-            registration.serve()
+            registration.ready_to_lead()
             await trio.sleep(0.1)
             last = cluster.requests(BrokerHeartbeatRequest)[-1]
             assert (last.want_fence, last.broker_epoch, last.current_metadata_offset) == (False, EPOCH, 7)
-            assert not registration.unfenced.is_set(), "its own image has to say so"
+            assert not registration.unfenced.is_set(), "its own image decides"
             cluster.knows(NODE, EPOCH, fenced=False)
             with trio.fail_after(1):
                 await registration.unfenced.wait()
             nursery.cancel_scope.cancel()
 
-    play(story, joined(), BrokerHeartbeatResponse())
+    play(scenario, joined(), BrokerHeartbeatResponse())
 
 
-def test_alive_it_is_heard_every_interval() -> None:
-    async def story(cluster: Cluster, registration: Registration) -> None:
+def test_an_unfenced_broker_reports_contact_every_interval() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
         await registration.register()
         cluster.knows(NODE, EPOCH, fenced=False)
         began = trio.current_time()
         with trio.move_on_after(2.2):
-            await registration.beat()
-        assert [round(at - began, 3) for at in cluster.heard] == [0, 0.5, 1, 1.5, 2]
+            await registration.send_heartbeats()
+        assert [round(at - began, 3) for at in cluster.contacts] == [0, 0.5, 1, 1.5, 2]
 
-    play(story, joined())
+    play(scenario, joined())
 
 
-def test_who_was_forgotten_registers_again_as_one_that_crashed() -> None:
-    async def story(cluster: Cluster, registration: Registration) -> None:
+def test_a_stale_broker_epoch_leads_to_a_new_registration_without_a_previous_epoch() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
         await registration.register()
         with trio.move_on_after(0.1):
-            await registration.beat()
+            await registration.send_heartbeats()
 
     stale = BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
-    cluster = play(story, joined(), stale, joined(EPOCH + 1), BrokerHeartbeatResponse())
+    cluster = play(scenario, joined(), stale, joined(EPOCH + 1), BrokerHeartbeatResponse())
     first, second = cluster.requests(BrokerRegistrationRequest)
     assert (first.previous_broker_epoch, second.previous_broker_epoch) == (33, -1)
     assert cluster.broker_epoch == EPOCH + 1
 
 
-async def leave(cluster: Cluster, registration: Registration) -> None:
+async def shut_down(cluster: Cluster, registration: Registration) -> None:
     await registration.register()
     cluster.asked.clear()
-    await registration.leave()
+    await registration.controlled_shutdown()
 
 
-def test_it_goes_when_it_leads_nothing_any_more() -> None:
+def test_controlled_shutdown_ends_when_the_controller_allows_it() -> None:
     stay, go = BrokerHeartbeatResponse(), BrokerHeartbeatResponse(should_shut_down=True)
-    cluster = play(leave, joined(), stay, stay, go)
+    cluster = play(shut_down, joined(), stay, stay, go)
     assert [(beat.want_shut_down, beat.broker_epoch) for _, beat in cluster.asked] == [(True, EPOCH)] * 3
 
 
-def test_with_nobody_to_tell_it_goes_without() -> None:
-    cluster = play(leave, joined(), NOBODY)
+def test_controlled_shutdown_without_a_controller_times_out() -> None:
+    cluster = play(shut_down, joined(), NOBODY)
     assert 1.4 < cluster.times[-1] < 1.6
 
 
-def test_a_cluster_that_never_lets_it_go_holds_it_up_for_seconds_only() -> None:
-    cluster = play(leave, joined(), BrokerHeartbeatResponse())
+def test_controlled_shutdown_that_is_never_allowed_times_out() -> None:
+    cluster = play(shut_down, joined(), BrokerHeartbeatResponse())
     assert 7.9 < cluster.times[-1] < 8.1
 
 
 @pytest.mark.parametrize(
-    ("leaving", "fenced", "lingers_s"), [(True, False, 1.0), (True, True, 0.1), (False, False, 0.1)]
+    ("leaving", "fenced", "waits_s"), [(True, False, 1.0), (True, True, 0.1), (False, False, 0.1)]
 )
-def test_others_that_are_leaving_too_have_its_vote_for_a_moment(leaving: bool, fenced: bool, lingers_s: float) -> None:
-    async def story(cluster: Cluster, registration: Registration) -> None:
+def test_controlled_shutdown_waits_for_other_shutdowns(leaving: bool, fenced: bool, waits_s: float) -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
         await registration.register()
         cluster.knows(OTHER, EPOCH, fenced=fenced, leaving=leaving)
         began = trio.current_time()
-        await registration.leave()
-        assert trio.current_time() - began == pytest.approx(lingers_s, abs=0.03)
+        await registration.controlled_shutdown()
+        assert trio.current_time() - began == pytest.approx(waits_s, abs=0.03)
 
-    play(story, joined(), BrokerHeartbeatResponse(should_shut_down=True))
+    play(scenario, joined(), BrokerHeartbeatResponse(should_shut_down=True))
 
 
-def test_who_never_registered_just_goes() -> None:
-    async def story(_: Cluster, registration: Registration) -> None:
-        await registration.leave()
+def test_a_broker_that_never_registered_sends_nothing() -> None:
+    async def scenario(_: Cluster, registration: Registration) -> None:
+        await registration.controlled_shutdown()
 
-    assert play(story).asked == []
+    assert play(scenario).asked == []

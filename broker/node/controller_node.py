@@ -1,60 +1,26 @@
-"""What a node is: the whole cluster, one of several, or a mere controller, which serves no client.
-
-Trio is imported for the life of a mere controller. What only a cluster needs is imported when there is one, so that a
-node alone starts sooner.
-"""
+"""A controller-only node (`process.roles=controller`): it takes part in the quorum and serves no clients."""
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
+from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.settings.node_config import NodeConfig
-from minikafka.controller.quorum.peer_network import Network, TcpNetwork
+from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.disk import Disk
 
-if TYPE_CHECKING:
-    from minikafka.controller.quorum_controller import QuorumController
-
-__all__ = ["ControllerNode", "controller_of"]
+__all__ = ["ControllerNode"]
 
 log = structlog.get_logger("minikafka")
 
 
-def controller_of(
-    config: NodeConfig,
-    *,
-    disk: Disk,
-    network: Network | None,
-    now_ms: Callable[[], int],
-    random: Random,
-    log_levels: dict[str, str] | None,
-) -> "StandaloneController | QuorumController":
-    """What decides for a node alone, or the node's part in the quorum."""
-    if config.is_alone:
-        return StandaloneController(config.static, disk=disk, now_ms=now_ms, random=random, log_levels=log_levels)
-    from minikafka.controller.quorum.quorum_settings import quorum_settings
-    from minikafka.controller.quorum_controller import QuorumController
-
-    listen_on = [(one.host, one.port) for one in config.listeners.for_controllers] if config.is_controller else []
-    return QuorumController(
-        config.static,
-        quorum_settings(config.static, listen_on, is_controller=config.is_controller),
-        disk=disk,
-        network=network or TcpNetwork(),
-        now_ms=now_ms,
-        random=random,
-        log_levels=log_levels,
-    )
-
-
 class ControllerNode:
-    """A node whose only role is that of a controller. Arguments as of `Node`."""
+    """A controller-only node. Arguments: see `Node`."""
 
     def __init__(
         self,
@@ -69,19 +35,21 @@ class ControllerNode:
         self._config = config
         self._disk = disk
         self._random = random
-        found = controller_of(
+        controller = controller_of(
             config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
         )
-        assert not isinstance(found, StandaloneController), "a mere controller is not alone"
-        self.controller = found
+        assert not isinstance(controller, StandaloneController), "a controller-only node has a quorum"
+        self.controller = controller
         self._stopping = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take part in the quorum until `stop`. `task_status` is given its address once the cluster has its first
-        records, which is when it can be used.
+        """Take part in the quorum until `stop`.
+
+        `task_status` is given the address of the controller listener once the cluster has its first records: from then
+        on brokers can register.
 
         Raises:
-            OSError, WrongDirectory: As `Node.run`.
+            OSError, WrongDirectory: See `Node.run`.
         """
         for warning in self._config.warnings():
             log.warning("configuration warning", warning=warning)
@@ -97,7 +65,7 @@ class ControllerNode:
             self._disk.unlock_all()
 
     def _claim_directories(self, cluster_id: str) -> None:
-        """See that they are this node's and this cluster's, or write that down."""
+        """Check `meta.properties` of each directory, or write it where it is missing."""
         static = self._config.static
         for path in sorted({metadata_directory(static), *data_directories(static)}):
             DataDirectory(self._disk, path).open(static.node_id, cluster_id, random=self._random)
@@ -108,5 +76,5 @@ class ControllerNode:
         scope.cancel()
 
     def stop(self) -> None:
-        """Have `run` end; returns at once."""
+        """Let `run` end; returns at once."""
         self._stopping.set()

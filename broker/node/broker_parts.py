@@ -1,0 +1,200 @@
+"""The parts of a node that serves clients, made and connected to each other; `node.py` starts and stops them.
+
+`BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+import trio
+
+from minikafka.broker.apis.handler_table import HANDLERS
+from minikafka.broker.apis.quorum_state import Quorum, quorum_of
+from minikafka.broker.apis.services import LogDirectory, Services
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.request_steps import RequestLog
+from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.connections.server import Server
+from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
+from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
+from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.internal_topic import GroupEnvironment
+from minikafka.broker.node.controller_factory import controller_of
+from minikafka.broker.node.logging_setup import ROOT
+from minikafka.broker.node.producer_ids import ProducerIds
+from minikafka.broker.partitions.fetch_sessions import SessionCache
+from minikafka.broker.partitions.fetch_wait import steady_ms
+from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
+from minikafka.broker.partitions.log_housekeeping import Housekeeping
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
+from minikafka.broker.replication.isr_changes import AlterPartitionManager
+from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
+from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, throttle_of
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.client.connections.seams import Seams
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.quorum.peer_network import Network
+from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.disk import Disk
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.log_manager import LogManager
+
+
+class BrokerParts:
+    """Everything that a broker consists of. Arguments: see `Node`.
+
+    Attributes:
+        controller: Holds the cluster's metadata and changes it, here or through the quorum.
+        logs: The logs on disk; the cluster id is missing until `name_cluster` on a first start in a cluster.
+        partitions: The replicas on this node.
+        groups: The coordinator of consumer groups.
+        replication: Fetches from other leaders.
+        isr_changes: Has the controller change the ISR of partitions that this node leads.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        disk: Disk,
+        now_ms: Callable[[], int],
+        random: Random,
+        network: Network | None = None,
+        log_levels: dict[str, str] | None = None,
+    ) -> None:
+        self.config = config
+        self.now_ms = now_ms
+        self._disk = disk
+        self._random = random
+        self.controller = controller_of(
+            config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
+        )
+        self.log_levels = self.controller.log_levels
+        self.in_force = EffectiveSettings(config.static, self.image)
+        self.logs = self._log_manager(self.controller.cluster_id)
+        self.partitions = Partitions(self.image)
+        self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
+        self.fetch_max_bytes = config.number("fetch.max.bytes")
+        self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        self.coordinators = CoordinatorLookup(self.image, self.controller.handle, config)
+        self.groups = GroupCoordinator(
+            GroupEnvironment(self.image, self.partitions, now_ms),
+            GroupSettings.of(config.values),
+            random,
+            lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
+        )
+        self.leader_throttle = self._throttle(LEADER)
+        seams = Seams(now_ms=now_ms, random=random)
+        self.replication = ReplicaFetcherManager(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
+        lag_ms_max = config.number("replica.lag.time.max.ms")
+        self.isr_changes = AlterPartitionManager(
+            config.node_id, self.broker_epoch, self.partitions, self.controller.handle, lag_ms_max
+        )
+        self.routes = routes_of(HANDLERS)
+
+    # -- what handlers use besides -------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> Image:
+        """The cluster's committed metadata."""
+        return self.controller.image
+
+    @property
+    def controller_id(self) -> int:
+        """The node that clients send changes to: this one, since every broker forwards them."""
+        return self.config.node_id
+
+    def log_directories(self) -> list[LogDirectory]:
+        """The directories of `log.dirs` that have not failed."""
+        return [
+            LogDirectory(one.path, self._disk.total_bytes(one.path), self._disk.free_bytes(one.path))
+            for one in self.logs.directories
+            if one.failure is None
+        ]
+
+    async def quorum(self) -> Quorum:
+        """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
+        return await quorum_of(self.config, self.controller, self.logs.directories[0], self.now_ms())
+
+    # -- how parts are connected ---------------------------------------------------------------------------------
+
+    def broker_epoch(self) -> int:
+        """The epoch of this node's registration; -1 before."""
+        return self.controller.broker_epoch
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The effective settings of a topic's logs."""
+        return LogConfig.from_settings(self.in_force.topic(topic))
+
+    def name_cluster(self, cluster_id: str) -> None:
+        """On a first start in a cluster: from now on the data directories belong to this cluster."""
+        self.logs = self._log_manager(cluster_id)
+
+    def housekeeping(self) -> Housekeeping:
+        """Retention, flushes and checkpoints of the logs."""
+        return Housekeeping(self.config, self.logs, self.partitions)
+
+    def metadata_follower(self, partitions_deleted: Callable[[list[TopicPartition]], None]) -> MetadataFollower:
+        """Creates, removes and changes partitions as the metadata says; it loads and unloads coordinators, too."""
+        lag_ms_max = self.config.number("replica.lag.time.max.ms")
+        return MetadataFollower(
+            self.config.node_id,
+            self.image,
+            self.logs,
+            self.partitions,
+            self.log_config,
+            elected=self._became_leader,
+            resigned=self._lost_leadership,
+            deleted=partitions_deleted,
+            fetchers=self.replication,
+            environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
+            isr_change_wanted=self.isr_changes.request_change,
+        )
+
+    def _became_leader(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic == OFFSETS_TOPIC:
+            self.groups.elected(index, partition.leader_epoch)
+
+    def _lost_leadership(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        if topic == OFFSETS_TOPIC:
+            self.groups.resigned(index)
+
+    def server(self) -> Server:
+        """The server of the client listeners, with the steps of a request that this node is configured for."""
+        number = self.config.number
+        services: Services = self
+        request_log = RequestLog(self.log_levels, ROOT)
+        text = self.config.text("max.connections.per.ip.overrides") or ""
+        overrides = dict(entry.strip().rsplit(":", 1) for entry in text.split(",") if entry.strip())
+        return Server(
+            Dispatcher(services, self.routes, clock=trio.current_time, observer=request_log),
+            size_bytes_max=number("socket.request.max.bytes"),
+            connections_max=number("max.connections"),
+            connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
+        )
+
+    def _throttle(self, side: str) -> Throttle:
+        number = self.config.number
+        samples, sample_s = number("replication.quota.window.num"), number("replication.quota.window.size.seconds")
+        return throttle_of(side, self.config.node_id, self.image, samples, sample_s * 1000)
+
+    def _log_manager(self, cluster_id: str | None) -> LogManager:
+        return LogManager(
+            self._disk,
+            list(self.config.log_dirs),
+            now_ms=self.now_ms,
+            random=self._random,
+            config_of=self.log_config,
+            node_id=self.config.node_id,
+            cluster_id=cluster_id,
+            producer_expiration_ms=self.config.number("producer.id.expiration.ms"),
+        )
