@@ -1,4 +1,4 @@
-"""The controller: order, group commit, subscribers, what is seen when, and what a restart brings back."""
+"""The controller of a lone node: order, group commit, subscribers, visibility of changes, restarts."""
 
 import contextlib
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def new_disk() -> MemoryDisk:
     return MemoryDisk(Random(0))
 
 
-def test_a_new_cluster_has_an_id_and_knows_its_node() -> None:
+def test_a_new_cluster_has_an_id_and_its_broker() -> None:
     async def use(controller: StandaloneController) -> int:
         return controller.broker_epoch
 
@@ -34,7 +34,7 @@ def test_a_new_cluster_has_an_id_and_knows_its_node() -> None:
     assert controller.image.config(4, "") == {"min.insync.replicas": "1"}
 
 
-def test_after_a_restart_everything_is_there_and_the_broker_has_a_new_epoch() -> None:
+def test_a_restart_keeps_the_metadata_and_raises_the_broker_epoch() -> None:
     disk = new_disk()
 
     async def first(controller: StandaloneController) -> list[int]:
@@ -56,7 +56,7 @@ def test_after_a_restart_everything_is_there_and_the_broker_has_a_new_epoch() ->
     assert [state.leader_epoch for state in after.image.topics["a"].partitions] == [1, 1, 1]
 
 
-def test_subscribers_see_the_changed_image_before_the_answer_comes() -> None:
+def test_subscribers_are_called_after_the_image_changes_and_before_the_reply() -> None:
     seen: list[tuple[list[str], bool]] = []
 
     async def use(controller: StandaloneController) -> None:
@@ -75,7 +75,7 @@ def test_subscribers_see_the_changed_image_before_the_answer_comes() -> None:
     assert seen == [(["a"], False)]
 
 
-def test_decisions_that_wait_build_on_each_other_and_share_one_sync() -> None:
+def test_queued_decisions_see_each_other_and_share_one_sync() -> None:
     disk = new_disk()
     syncs: list[None] = []
 
@@ -103,7 +103,7 @@ def test_decisions_that_wait_build_on_each_other_and_share_one_sync() -> None:
     assert len(syncs) == 1
 
 
-def test_nobody_sees_what_is_not_on_the_device_yet() -> None:
+def test_the_image_has_no_unsynced_records() -> None:
     disk = new_disk()
 
     async def use(controller: StandaloneController) -> None:
@@ -118,7 +118,7 @@ def test_nobody_sees_what_is_not_on_the_device_yet() -> None:
     with_controller(disk, use)
 
 
-def test_what_is_wrong_is_told_to_the_one_who_asked_and_nothing_changes() -> None:
+def test_a_refused_request_gets_its_error_and_changes_nothing() -> None:
     def refuse(image: Image) -> Decision[None]:
         raise InvalidTopicError("no")
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_is_told_to_the_one_who_asked_and_nothing_changes() -> Non
     with_controller(new_disk(), use)
 
 
-def test_a_question_is_answered_without_a_decision() -> None:
+def test_a_read_only_request_is_answered_without_a_decision() -> None:
     async def use(controller: StandaloneController) -> Any:
         before = controller.offset
         response = await controller.handle(ListConfigResourcesRequest(resource_types=[4]), 1)
@@ -147,21 +147,21 @@ def test_a_question_is_answered_without_a_decision() -> None:
     assert with_controller(new_disk(), use)[1] == [("1", 4)]
 
 
-def test_levels_of_loggers_change_with_the_answer() -> None:
-    told: list[tuple[str, str]] = []
+def test_log_levels_change_before_the_reply() -> None:
+    changes: list[tuple[str, str]] = []
     change = incremental.AlterableConfig(name="root", config_operation=0, value="DEBUG")
     resource = incremental.AlterConfigsResource(resource_type=8, resource_name="1", configs=[change])
 
     async def use(controller: StandaloneController) -> None:
-        controller._set_log_level = lambda logger, level: told.append((logger, level))
+        controller._set_log_level = lambda logger, level: changes.append((logger, level))
         await controller.handle(incremental.IncrementalAlterConfigsRequest(resources=[resource]), 1)
         assert controller.log_levels["root"] == "DEBUG"
 
     with_controller(new_disk(), use)
-    assert told == [("root", "DEBUG")]
+    assert changes == [("root", "DEBUG")]
 
 
-def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> None:
+def test_producer_ids_are_never_allocated_twice_even_after_a_restart() -> None:
     disk = new_disk()
 
     async def use(controller: StandaloneController) -> list[int]:
@@ -171,7 +171,7 @@ def test_producer_ids_are_never_given_twice_not_even_after_a_restart() -> None:
     assert with_controller(disk, use)[1] == [2000, 3000]
 
 
-def test_a_record_that_does_not_fit_ends_the_node() -> None:
+def test_a_record_that_does_not_fit_stops_the_node() -> None:
     def decide(image: Image) -> Decision[None]:
         return Decision([RemoveTopic(bytes(16))], None)
 
@@ -186,7 +186,7 @@ def test_a_record_that_does_not_fit_ends_the_node() -> None:
     assert caught.group_contains(KeyError)
 
 
-def test_a_subscriber_that_fails_ends_the_node() -> None:
+def test_a_failing_subscriber_stops_the_node() -> None:
     def subscriber(records: Sequence[Record]) -> None:
         raise OSError("no directory for the partition")
 
@@ -199,7 +199,7 @@ def test_a_subscriber_that_fails_ends_the_node() -> None:
     assert caught.group_contains(OSError)
 
 
-def test_nobody_waits_for_a_controller_that_has_ended() -> None:
+def test_requests_fail_when_the_controller_has_stopped() -> None:
     async def main() -> None:
         disk = new_disk()
         controller = started(disk)
@@ -225,7 +225,7 @@ def test_nobody_waits_for_a_controller_that_has_ended() -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_one_decision_is_one_batch_whole_or_not_at_all() -> None:
+def test_one_decision_is_one_batch() -> None:
     disk = new_disk()
 
     async def use(controller: StandaloneController) -> None:
@@ -245,7 +245,7 @@ def test_one_decision_is_one_batch_whole_or_not_at_all() -> None:
     cut.close()
 
 
-def test_a_snapshot_stands_for_what_came_before_it() -> None:
+def test_a_start_reads_the_snapshot_and_the_log_after_it() -> None:
     disk = new_disk()
 
     async def use(controller: StandaloneController) -> Image:
@@ -266,7 +266,7 @@ def test_a_snapshot_stands_for_what_came_before_it() -> None:
     again.close()
 
 
-def test_a_snapshot_that_cannot_be_written_is_tried_again_later() -> None:
+def test_a_failed_snapshot_is_retried_later() -> None:
     disk = new_disk()
 
     async def use(controller: StandaloneController) -> None:
@@ -285,7 +285,7 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_later() -> None:
     assert any(name.endswith(".checkpoint") for name in disk.list("/data/__cluster_metadata-0"))
 
 
-def test_an_answer_survives_the_power_whatever_else_does() -> None:
+def test_acknowledged_changes_survive_a_power_cut() -> None:
     for seed in range(12):
         disk = MemoryDisk(Random(seed))
 
@@ -321,8 +321,8 @@ def test_requests_of_every_kind_have_a_decision() -> None:
     with_controller(new_disk(), use)
 
 
-def test_the_power_may_go_at_any_operation() -> None:
-    """Whenever it goes: what was answered is there, and the node starts."""
+def test_a_power_cut_at_any_disk_operation() -> None:
+    """After a power cut at any operation the node starts and has all acknowledged changes."""
     for operations in range(1, 150, 5):
         disk = MemoryDisk(Random(operations))
         acknowledged: list[str] = []

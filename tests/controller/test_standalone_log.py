@@ -1,4 +1,4 @@
-"""The metadata log and the data directories: whose they are, and what is refused."""
+"""The metadata log of a lone node and its data directories: ownership, damage, snapshots."""
 
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ DIRECTORY = "/data/__cluster_metadata-0"
 
 
 def formatted(directory: str = "/data", *, node_id: int = 1, cluster_id: str = CLUSTER) -> MemoryDisk:
-    """A disk with a directory as Kafka's storage tool leaves it."""
+    """A disk with a directory formatted by Kafka's storage tool."""
     disk = MemoryDisk(Random(0))
     add_directory(disk, directory, node_id=node_id, cluster_id=cluster_id)
     return disk
@@ -30,8 +30,8 @@ def formatted(directory: str = "/data", *, node_id: int = 1, cluster_id: str = C
 
 def add_directory(disk: MemoryDisk, directory: str, *, node_id: int = 1, cluster_id: str = CLUSTER) -> None:
     disk.make_directory(directory)
-    told = {"node.id": str(node_id), "version": "1", "cluster.id": cluster_id}
-    write_properties(disk, f"{directory}/{META_PROPERTIES}", told)
+    properties = {"node.id": str(node_id), "version": "1", "cluster.id": cluster_id}
+    write_properties(disk, f"{directory}/{META_PROPERTIES}", properties)
 
 
 def test_a_formatted_directory_keeps_its_cluster() -> None:
@@ -78,21 +78,21 @@ def test_two_processes_do_not_share_a_metadata_log(tmp_path: Path) -> None:
 
 
 def append(disk: MemoryDisk, *values: bytes) -> None:
-    """Put a batch of other bytes behind the log's end."""
+    """Append a batch with other values to the log."""
     log = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
     data = bytearray(encode_batch([LogRecord(index, 0, None, value) for index, value in enumerate(values)]))
     log._log.append(data, list(batches(data)), leader_epoch=1)
     log.close()
 
 
-def test_a_log_of_apache_kafka_is_not_taken_over() -> None:
+def test_a_log_of_apache_kafka_is_refused() -> None:
     disk = MemoryDisk(Random(0))
     append(disk, bytes.fromhex("010c00106d657461646174612e76657273696f6e001e00"))
     with pytest.raises(UnreadableRecord, match=r"offset 0.*metadata written by Apache Kafka is not supported"):
         started(disk)
 
 
-def test_a_record_that_nobody_knows_stops_the_start_and_says_where() -> None:
+def test_an_unknown_record_stops_the_start_with_its_offset() -> None:
     disk = MemoryDisk(Random(0))
     controller = started(disk)
     end = controller.offset
@@ -116,7 +116,7 @@ def test_damage_in_the_middle_stops_the_start() -> None:
         started(disk)
 
 
-def test_a_torn_end_is_cut_off() -> None:
+def test_a_torn_end_is_truncated() -> None:
     disk = MemoryDisk(Random(0))
     with_controller(disk, _two_topics)
     disk.open(f"{DIRECTORY}/{0:020d}.log").append(bytes(100))
@@ -134,7 +134,7 @@ def test_a_damaged_snapshot_stops_the_start() -> None:
         started(disk)
 
 
-def test_a_log_that_lags_behind_its_snapshot_begins_anew_after_it() -> None:
+def test_a_log_that_ends_before_its_snapshot_restarts_after_it() -> None:
     disk = MemoryDisk(Random(0))
     with_controller(disk, _two_topics, metadata_log_max_record_bytes_between_snapshots="1")
     for name in disk.list(DIRECTORY):

@@ -1,1 +1,1 @@
-"""Worlds in which time, disks and networks are made up, so that any failure is a number: its seed."""
+"""Simulations of nodes, disks, network and time. Every run is reproducible from its seed."""

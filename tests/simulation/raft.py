@@ -1,11 +1,11 @@
-"""A seed is a quorum, its troubles, and its recovery. Any failure is a seed.
+"""Simulates quorums with random faults. A seed determines the quorum, its faults and its recovery.
 
-    PYTHONPATH=tests python -m simulation.raft --seeds 10000           # as many as one likes; --first 0, --jobs 2
-    PYTHONPATH=tests python -m simulation.raft --trace 4711            # the story of one, as text
+    PYTHONPATH=tests python -m simulation.raft --seeds 10000           # that many seeds; --first 0, --jobs 2
+    PYTHONPATH=tests python -m simulation.raft --trace 4711            # the trace of one seed
 
-In the first part all sorts of things go wrong: messages are lost, late, doubled and overtake each other; nodes crash
-and lose what they had not synced, stand still, have clocks that run fast, slow and jump; links break, some in one
-direction only. `raft_checks` watches. In the second part the troubles end, and the quorum has to find together.
+In the first part faults are injected: messages are lost, delayed, duplicated and reordered; nodes crash and lose
+unsynced changes, pause, and have fast, slow and jumping clocks; links fail, some in one direction only. `raft_checks`
+checks the invariants. In the second part the faults end, and the quorum must recover.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from simulation.raft_world import Network, Node, World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TROUBLES_LAST = 3.0
-RECOVERY_MAX = 30.0
-"""Seconds of simulated time. Recovery takes about one; clocks that are slow and pauses that still last may add some."""
+FAULTS_LAST_S = 3.0
+RECOVERY_MAX_S = 30.0
+"""In simulated time. Recovery takes about one second; slow clocks and pauses that continue may add some."""
 
 
 class NoProgress(AssertionError):
-    """The troubles are over, and still the quorum does not work."""
+    """The quorum did not recover after the faults ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What came of a seed.
+class Outcome:
+    """The outcome of a seed.
 
     Attributes:
-        events: how many there were.
-        sometimes: how often what was seen.
+        events: the number of events.
+        sometimes: how often each notable event was seen.
     """
 
     seed: int
@@ -48,20 +48,20 @@ class Told:
     sometimes: dict[str, int]
 
 
-def run(seed: int, trace: Callable[[str], None] | None = None) -> Told:
-    """The story of a seed.
+def run(seed: int, trace: Callable[[str], None] | None = None) -> Outcome:
+    """Run a seed.
 
     Raises:
-        Violation, NoProgress, Inconsistent, AssertionError: it ends badly.
+        Violation, NoProgress, Inconsistent, AssertionError: the run failed.
     """
-    story = Story(seed, trace)
-    story.trouble()
-    story.recover()
-    return Told(seed, story.world.events_count, story.world.checker.sometimes)
+    scenario = Scenario(seed, trace)
+    scenario.inject_faults()
+    scenario.recover()
+    return Outcome(seed, scenario.world.events_count, scenario.world.checker.sometimes)
 
 
-class Story:
-    """A world, and what befalls it."""
+class Scenario:
+    """A world, and the faults injected into it."""
 
     def __init__(self, seed: int, trace: Callable[[str], None] | None) -> None:
         random = self.random = Random(seed)
@@ -80,43 +80,43 @@ class Story:
             clock_skew=random.choice((0, 0, 0.1, 0.3)),
             trace=trace,
         )
-        self.misfortunes = random.choices(*zip(*MISFORTUNES, strict=True), k=random.randint(1, 6))
+        self.faults = random.choices(*zip(*FAULTS, strict=True), k=random.randint(1, 6))
         self.pace = random.choice((0.05, 0.1, 0.3))
-        """Mean time between misfortunes, and between appends."""
+        """Mean time between faults, and between appends."""
 
-    def trouble(self) -> None:
-        self.world.tell(
+    def inject_faults(self) -> None:
+        self.world.log(
             f"{len(self.world.voters)} voters of {len(self.world.nodes)} nodes, {self.world.network},"
             f" syncs take {self.world.sync_delay}"
         )
         self._next_append()
         if len(self.world.nodes) > 1:
-            self.world.at(0.5 + self.random.random(), self._misfortune)
-        self.world.run_until(TROUBLES_LAST)
+            self.world.at(0.5 + self.random.random(), self._inject_fault)
+        self.world.run_until(FAULTS_LAST_S)
 
     def _next_append(self) -> None:
         leader = self.world.leader
         if leader is not None and self.random.random() < 0.7:
             self.world.append(leader, self.random.randint(1, 3))
         else:
-            self.world.append(self._anybody())  # which may still think that it leads
-        if self.world.now < TROUBLES_LAST:
+            self.world.append(self._pick_node())  # possibly a former leader that has not noticed
+        if self.world.now < FAULTS_LAST_S:
             self.world.at(self.world.now + self.random.expovariate(1 / self.pace), self._next_append)
 
-    def _misfortune(self) -> None:
-        if self.world.now < TROUBLES_LAST:
-            self.random.choice(self.misfortunes)(self)
-            self.world.at(self.world.now + self.random.expovariate(1 / self.pace), self._misfortune)
+    def _inject_fault(self) -> None:
+        if self.world.now < FAULTS_LAST_S:
+            self.random.choice(self.faults)(self)
+            self.world.at(self.world.now + self.random.expovariate(1 / self.pace), self._inject_fault)
 
-    def _anybody(self) -> Node:
-        """The leader more often than others: that is where it hurts."""
+    def _pick_node(self) -> Node:
+        """A random node; the leader more often than others."""
         leader = self.world.leader
         if leader is not None and self.random.random() < 0.4:
             return leader
         return self.random.choice(list(self.world.nodes.values()))
 
     def crash(self) -> None:
-        node = self._anybody()
+        node = self._pick_node()
         if node.raft is None:
             self.world.start(node)
             return
@@ -125,7 +125,7 @@ class Story:
             self.world.at(self.world.now + self.random.random() * 0.5, self._restart, node)
 
     def crash_after_append(self) -> None:
-        """The leader, while what it has appended is on its way to others and to its own disk."""
+        """Crash the leader while appended records are in flight to the followers and to its own disk."""
         leader = self.world.leader
         if leader is not None:
             self.world.append(leader, 3)
@@ -145,51 +145,51 @@ class Story:
         if node.raft is None:
             self.world.start(node)
 
-    def cut_off(self) -> None:
-        """One node from all others, in both directions or in one."""
-        node = self._anybody()
+    def isolate(self) -> None:
+        """Partition one node from all others, in both directions or in one."""
+        node = self._pick_node()
         direction = self.random.choice(("both", "in", "out"))
-        self.world.tell(f"{node} is cut off ({direction})")
+        self.world.log(f"{node} is partitioned ({direction})")
         for other in self.world.nodes:
             if direction != "in":
                 self.world.network.cut.add((node.id, other))
             if direction != "out":
                 self.world.network.cut.add((other, node.id))
 
-    def part(self) -> None:
-        """Two groups of nodes."""
+    def partition(self) -> None:
+        """Partition the nodes into two groups."""
         others = list(self.world.nodes)
         self.random.shuffle(others)
         left = set(others[: self.random.randint(1, len(others))])
-        self.world.tell(f"nodes {sorted(left)} are parted from the others")
+        self.world.log(f"nodes {sorted(left)} are partitioned from the others")
         self.world.network.cut |= {(one, two) for one in others for two in others if (one in left) != (two in left)}
 
     def break_link(self) -> None:
-        """Between two nodes, in one direction."""
+        """Break the link between two nodes, in one direction."""
         one, two = self.random.choice(list(self.world.nodes)), self.random.choice(list(self.world.nodes))
-        self.world.tell(f"nothing gets from n{one} to n{two}")
+        self.world.log(f"the link from n{one} to n{two} is broken")
         self.world.network.cut.add((one, two))
 
-    def mend(self) -> None:
-        self.world.tell("the network is whole")
+    def heal(self) -> None:
+        self.world.log("the network is healed")
         self.world.network.cut.clear()
 
     def pause(self) -> None:
-        self.world.pause(self._anybody(), self.random.expovariate(1 / 0.4))
+        self.world.pause(self._pick_node(), self.random.expovariate(1 / 0.4))
 
     def jump(self) -> None:
-        self.world.jump(self._anybody(), self.random.expovariate(1 / 0.5))
+        self.world.jump(self._pick_node(), self.random.expovariate(1 / 0.5))
 
     def snapshot(self) -> None:
-        self.world.snapshot(self._anybody(), trim=self.random.random() < 0.8)
+        self.world.snapshot(self._pick_node(), trim=self.random.random() < 0.8)
 
     def resign(self) -> None:
-        self.world.resign(self._anybody())
+        self.world.resign(self._pick_node())
 
     def recover(self) -> None:
-        """Everything works again; then within some time everybody has to have the same, and something new."""
+        """End all faults; within a bounded time all nodes must agree, with newly committed records."""
         world = self.world
-        world.tell("the troubles are over")
+        world.log("the faults have ended")
         world.network.cut.clear()
         world.network.loss = world.network.doubling = 0.0
         world.network.delay = min(world.network.delay, 0.01)
@@ -197,10 +197,10 @@ class Story:
             node.paused_until = min(node.paused_until, world.now + 0.1)
             self._restart(node)
         before = world.checker.committed_end
-        ends_at = world.now + RECOVERY_MAX
+        ends_at = world.now + RECOVERY_MAX_S
         while not world.is_settled(before):
             if world.now > ends_at:
-                raise NoProgress(f"nothing beyond {before} is committed everywhere: {describe(world)}")
+                raise NoProgress(f"no offset beyond {before} is committed everywhere: {describe(world)}")
             leader = world.leader
             if leader is not None and leader.log.end_offset <= before + 10:
                 world.append(leader)
@@ -209,20 +209,20 @@ class Story:
             world.checker.seen("node that truncated its log")
 
 
-MISFORTUNES: list[tuple[Callable[[Story], None], float]] = [
-    (Story.crash, 4),
-    (Story.crash_all, 1),
-    (Story.crash_after_append, 3),
-    (Story.cut_off, 2),
-    (Story.part, 2),
-    (Story.break_link, 2),
-    (Story.mend, 3),
-    (Story.pause, 1),
-    (Story.jump, 1),
-    (Story.snapshot, 3),
-    (Story.resign, 1),
+FAULTS: list[tuple[Callable[[Scenario], None], float]] = [
+    (Scenario.crash, 4),
+    (Scenario.crash_all, 1),
+    (Scenario.crash_after_append, 3),
+    (Scenario.isolate, 2),
+    (Scenario.partition, 2),
+    (Scenario.break_link, 2),
+    (Scenario.heal, 3),
+    (Scenario.pause, 1),
+    (Scenario.jump, 1),
+    (Scenario.snapshot, 3),
+    (Scenario.resign, 1),
 ]
-"""What may happen, and how often it is picked. Each seed has a few of them, so that they are not always all there."""
+"""The faults and their weights. Each seed uses a few of them, so that combinations vary."""
 
 
 def describe(world: World) -> str:
@@ -236,25 +236,25 @@ def describe(world: World) -> str:
 
 
 def trace_hash(seed: int) -> str:
-    """Of the whole story: the same in every process."""
+    """A hash of the whole trace, which is the same in every process."""
     digest = sha256()
     run(seed, lambda line: digest.update(line.encode()))
     return digest.hexdigest()
 
 
-def story_of(seed: int) -> tuple[list[str], Exception | None]:
-    """The lines of a seed's story, and how it ended."""
+def trace_of(seed: int) -> tuple[list[str], Exception | None]:
+    """The trace of a seed, and the error that ended it."""
     lines: list[str] = []
     try:
         run(seed, lines.append)
-    except Exception as error:  # noqa: BLE001 (whatever it was is what is looked for)
+    except Exception as error:  # noqa: BLE001 (any error is a finding)
         return lines, error
     return lines, None
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of many seeds."""
+    """The outcomes of many seeds."""
 
     seeds: int
     events: int
@@ -277,19 +277,19 @@ def run_many(first: int, count: int, *, failures_max: int = 5) -> Tally:
     began = process_time()
     for seed in range(first, first + count):
         try:
-            told = run(seed)
-        except Exception as error:  # noqa: BLE001 (whatever it was, it has a seed now)
+            outcome = run(seed)
+        except Exception as error:  # noqa: BLE001 (any error is a finding)
             tally.failed[seed] = f"{type(error).__name__}: {error}"
             if len(tally.failed) >= failures_max:
                 break
             continue
-        tally.add(Tally(1, told.events, 0.0, told.sometimes, {}))
+        tally.add(Tally(1, outcome.events, 0.0, outcome.sometimes, {}))
     tally.seconds = process_time() - began
     return tally
 
 
 def run_parallel(first: int, count: int, *, jobs: int, portion: int = 250) -> Tally:
-    """The same in several processes."""
+    """Like `run_many`, in several processes."""
     tally = Tally(0, 0, 0.0, {}, {})
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         starts = range(first, first + count, portion)
@@ -309,19 +309,19 @@ def report(tally: Tally) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Simulate quorums.")
-    parser.add_argument("--seeds", type=int, default=1000, help="how many")
+    parser.add_argument("--seeds", type=int, default=1000, help="number of seeds")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--trace", type=int, help="tell the story of this seed")
+    parser.add_argument("--trace", type=int, help="print the trace of this seed")
     options = parser.parse_args()
     if options.trace is not None:
-        lines, error = story_of(options.trace)
-        print("\n".join(lines), f"\n{error!r}" if error else "\nall is well")
+        lines, error = trace_of(options.trace)
+        print("\n".join(lines), f"\n{error!r}" if error else "\nno failure")
         return 1 if error else 0
     tally = run_parallel(options.first, options.seeds, jobs=options.jobs)
     print(report(tally))
     for seed in sorted(tally.failed)[:1]:
-        lines, _ = story_of(seed)
+        lines, _ = trace_of(seed)
         print(f"the end of seed {seed}:", *lines[-60:], sep="\n")
     return 1 if tally.failed else 0
 

@@ -1,16 +1,16 @@
-"""What must hold in a quorum at every moment, whatever goes wrong. Whoever breaks it is told by `Violation`.
+"""The invariants of a quorum, which must hold at every moment; a broken one raises `Violation`.
 
-Checked as things happen, by a checker that sees all nodes and forgets nothing:
+Checked at each event by a checker that sees all nodes and remembers everything:
 
-- ElectionSafety: an epoch has one leader, and a node votes for one candidate in it.
-- LogMatching: a batch of some offset and epoch is the same everywhere, and stands behind the same batch.
-- Durability: nothing is said before it is on the disk: no epoch, no vote, no acknowledgement.
-- MajorityHasIt: what a leader says is committed is on the disks of a majority.
-- LeaderCompleteness: a leader has, when it is elected, all that was ever committed.
-- StateMachineSafety: what is applied at an offset is the same everywhere and for all time; a snapshot is the state
-  that all had at its offset.
-- Monotony: high watermarks and epochs only grow.
-- SnapshotAtLogStart: what is no longer in a log is in a snapshot.
+- ElectionSafety: an epoch has one leader, and a node votes for one candidate in an epoch.
+- LogMatching: a batch of some offset and epoch is the same on all nodes, and follows the same batch.
+- Durability: no epoch, vote or acknowledgement is sent before it is on the disk.
+- MajorityHasIt: a committed record is on the disks of a majority.
+- LeaderCompleteness: a newly elected leader has everything that was ever committed.
+- StateMachineSafety: all nodes apply the same batch at an offset; a snapshot is the state that all nodes had at its
+  offset.
+- Monotony: high watermarks and epochs never decrease.
+- SnapshotAtLogStart: records removed from a log are in a snapshot.
 
 Sources: Ongaro's dissertation, figure 3.2; Kafka's `RaftEventSimulationTest`.
 """
@@ -34,9 +34,9 @@ class Violation(AssertionError):
 class Checker:
     """
     Attributes:
-        applied: by offset, what came before it when it was committed: (entry, checksum of all up to its end).
-        commits: by epoch, how far its leader has committed.
-        sometimes: how often what was seen; a world in which nothing ever happens proves nothing.
+        applied: by base offset, (entry, checksum of everything up to its end) when first applied.
+        commits: by epoch, the high watermark of its leader.
+        sometimes: how often each notable event was seen, to show that the simulation covers it.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Checker:
             raise Violation(f"LogMatching: offset {base} of epoch {entry.epoch}: {known} and {(entry, previous_epoch)}")
 
     def on_crash(self, durable_epoch: int, records: Records) -> None:
-        """What a voter alone appended before its new epoch was on disk has been seen by nobody, and never was."""
+        """Forget what a single voter appended before its new epoch was on disk: no other node has seen it."""
         for base, entry in zip(records.bases, records.entries, strict=True):
             if entry.epoch > durable_epoch:
                 self.written.pop((base, entry.epoch), None)
@@ -68,7 +68,7 @@ class Checker:
         other = self.leaders.setdefault(epoch, node)
         if other != node:
             raise Violation(f"ElectionSafety: epoch {epoch} has the leaders {other} and {node}")
-        # One that was elected unawares of later leaders may lack what those have committed, and will learn of them.
+        # A leader elected without knowledge of later leaders may lack what those have committed.
         committed_end = max((end for leader, end in self.commits.items() if leader < epoch), default=0)
         if records.end_offset < committed_end:
             raise Violation(f"LeaderCompleteness: {committed_end} is committed, {node} leads with {records.end_offset}")
@@ -85,9 +85,9 @@ class Checker:
     def on_sent(
         self, node: int, message: Message, durable: ElectionState, records: Records, asked: Message | None
     ) -> None:
-        """A node says something; `asked` is what it answers."""
+        """A node sends a message; `asked` is the request if it is a response."""
         if message.epoch > durable.epoch:
-            raise Violation(f"Durability: node {node} speaks of epoch {message.epoch}, its disk has {durable}")
+            raise Violation(f"Durability: node {node} sends epoch {message.epoch}, its disk has {durable}")
         if isinstance(message, Vote) and not message.pre_vote:
             self._on_vote(node, message.epoch, node, durable)
         elif isinstance(message, VoteResponse) and message.granted:
@@ -113,7 +113,7 @@ class Checker:
     def on_commit(self, node: int, epoch: int, high_watermark: int, disks: list[Records], majority: int) -> None:
         """The high watermark of an epoch's leader moves; `disks` are those of all voters."""
         self.commits[epoch] = high_watermark
-        # The last committed batch: who has it has, by LogMatching, all before.
+        # By LogMatching, a disk with the last committed batch has everything before it.
         having = sum(1 for records in disks if self._has_committed(records, high_watermark))
         if having < majority:
             raise Violation(f"MajorityHasIt: node {node} commits {high_watermark}, which {having} disks have")
@@ -149,4 +149,4 @@ class Checker:
             raise Violation(f"Monotony: n{node}'s high watermark goes from {before} to {after} of {records.end_offset}")
         snapshot = records.snapshot
         if records.start_offset and (snapshot is None or snapshot.offset < records.start_offset):
-            raise Violation(f"SnapshotAtLogStart: n{node}'s log begins at {records.start_offset}, kept is {snapshot}")
+            raise Violation(f"SnapshotAtLogStart: n{node}'s log starts at {records.start_offset}, snapshot {snapshot}")

@@ -1,6 +1,6 @@
-"""A `RaftLog` in memory and the disk under it, which only has what was synced.
+"""A simulated `RaftLog` and its disk, which has synced changes only.
 
-Batches are made up: a header, and a payload that nobody looks into. One batch may hold several records.
+Batches are synthetic: a header and an opaque payload. One batch may hold several records.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HEAD = struct.Struct(">qiHH")
-"""Of an entry among fetched records: base offset, epoch, how many records, size of the payload."""
+"""The header of an entry in fetched records: base offset, epoch, record count, payload size."""
 
 
 class Entry(NamedTuple):
-    """A batch in the log: how many records, of which epoch, with what in them."""
+    """A batch in the log: record count, epoch, payload."""
 
     count: int
     epoch: int
@@ -46,18 +46,18 @@ class Records:
         self.snapshot_data = b""
 
     def append(self, entry: Entry) -> None:
-        assert entry.epoch >= self.last_epoch, "epochs in a log never shrink"
+        assert entry.epoch >= self.last_epoch, "epochs in a log never decrease"
         self.bases.append(self.end_offset)
         self.entries.append(entry)
         self.end_offset += entry.count
         self.last_epoch = entry.epoch
 
     def truncate_to(self, offset: int) -> None:
-        assert self.start_offset <= offset < self.end_offset, "there is something to cut off"
+        assert self.start_offset <= offset < self.end_offset, "the offset is inside the log"
         while self.end_offset > offset:
             self.entries.pop()
             self.end_offset = self.bases.pop()
-        assert self.end_offset == offset, f"{offset} is no batch's end"
+        assert self.end_offset == offset, f"{offset} is not the end of a batch"
         self.last_epoch = self.entries[-1].epoch if self.entries else self.start_epoch
 
     def take_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
@@ -65,7 +65,7 @@ class Records:
         self.snapshot, self.snapshot_data = snapshot, data
 
     def trim_to(self, snapshot: SnapshotId) -> None:
-        """Drop what a snapshot stands for."""
+        """Remove the records that a snapshot replaces."""
         keep = bisect_right(self.bases, snapshot.offset - 1)
         del self.bases[:keep], self.entries[:keep]
         self.start_offset, self.start_epoch = snapshot
@@ -81,7 +81,7 @@ class Records:
         self.end_offset, self.last_epoch = snapshot
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the last record before an offset that is in the log or its end."""
+        """The epoch of the last record before an offset in the log, or before its end."""
         index = bisect_right(self.bases, offset - 1)
         return self.entries[index - 1].epoch if index else self.start_epoch
 
@@ -98,7 +98,7 @@ Change = tuple[str, tuple[Any, ...]]
 
 
 class DiskLog:
-    """What is durable, and the changes since, of which a crash keeps the first few."""
+    """The durable records, and the changes since, of which a crash keeps a random prefix."""
 
     def __init__(self) -> None:
         self.records = Records()
@@ -107,30 +107,30 @@ class DiskLog:
 
     @property
     def mark(self) -> int:
-        """The point up to which a sync that begins now will have synced."""
+        """The position up to which a sync that starts now covers the changes."""
         return self.applied + len(self.changes)
 
     def sync(self, mark: int) -> None:
-        """Everything before `mark` is durable."""
+        """Make everything before `mark` durable."""
         while self.applied < mark:
             name, arguments = self.changes.popleft()
             getattr(self.records, name)(*arguments)
             self.applied += 1
 
     def crash(self, random: Random) -> int:
-        """Lose what is not synced, but for the first few changes; how many are lost."""
+        """Lose unsynced changes except a random prefix; returns how many are lost."""
         self.sync(self.applied + random.randint(0, len(self.changes)))
         lost = len(self.changes)
         self.changes.clear()
         return lost
 
     def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
-        """A snapshot is a file of its own, durable once it is there at all."""
+        """Write a snapshot, which is a file of its own and durable at once."""
         self.records.take_snapshot(snapshot, data)
 
 
 class SimulatedLog:
-    """The log as a running node sees it; opened from a disk after each crash."""
+    """The log of a running node, opened from its disk after each crash."""
 
     def __init__(self, disk: DiskLog, observe: Callable[[int, int, Entry], None]) -> None:
         self._disk = disk
@@ -175,8 +175,8 @@ class SimulatedLog:
     def read(self, offset: int, max_bytes: int) -> bytes:
         records = self.records
         index = bisect_right(records.bases, offset) - 1
-        assert index >= 0, "only what is in the log is read"
-        assert records.bases[index] == offset, "reads begin with a batch"
+        assert index >= 0, "the offset is in the log"
+        assert records.bases[index] == offset, "reads start at a batch"
         data = bytearray()
         while index < len(records.entries):
             entry = records.entries[index]
@@ -188,7 +188,7 @@ class SimulatedLog:
         return bytes(data)
 
     def append_as_leader(self, batches: bytes, epoch: int) -> int:
-        """One batch, whatever it is; its first byte says how many records it holds, if it is one of ours."""
+        """Append one batch. The first byte of a synthetic batch is its record count."""
         count = batches[0] if batches[0] else 1
         return self._append(Entry(count, epoch, batches))
 
@@ -229,7 +229,7 @@ class SimulatedLog:
         self._disk.changes.append(("start_at", (snapshot, data)))
 
     def write_snapshot(self, offset: int, data: bytes, *, trim: bool) -> None:
-        """The node's own snapshot of everything before `offset`; `trim` drops those records."""
+        """Write the node's snapshot of everything before `offset`; `trim` removes those records."""
         snapshot = SnapshotId(offset, self.records.epoch_before(offset))
         self.records.take_snapshot(snapshot, data)
         self._disk.write_snapshot(snapshot, data)

@@ -1,21 +1,22 @@
-"""Golden scripts of one node: what comes in, when, and what it does.
+"""Golden scripts of one node: inputs with their times, and the effects that must follow.
 
-    Whoever has voted does not vote for another.        <- a sentence or more; ends at the first empty line
+    A node that has voted does not vote for another.    <- a description; ends at the first empty line
 
     node 1 of 1 2 3, epoch 4, log 3 3 4                  <- node, voters, its disk: also `voted 2`, `leader 2`,
                                                             `snapshot OFFSET/EPOCH`; log: the epoch of each record
     0.1 from 2: vote epoch=5 last=4/3                    <- time in seconds and an input
         persist epoch=5 voted=2 leader=-                 <- effects, in order
         answer 2: granted epoch=5 leader=-
-        = unattached, epoch 5                            <- what the node is now, where that has changed
+        = unattached, epoch 5                            <- the state of the node, if it has changed
 
 Inputs: `tick`; `from N:` a request; `answer N:` to the latest request sent to N (`answer N before:` to the one before
-that); `failed N`; `unreachable N`; `append COUNT`; `synced`: the oldest Sync that was asked for is done; `resign`;
-`restart`: only what was synced and persisted is still there. Lines that begin with # are remarks.
+that); `failed N`; `unreachable N`; `append COUNT`; `synced`: the oldest requested Sync is done; `resign`;
+`restart`: only synced and persisted state is kept. Lines that begin with # are comments.
 
-What is drawn at random is always the middle: first elections after 0.2 s, then in 0.6; a leader is missed after 0.9.
+Random values are always the middle of their range: the first election after 0.2 s, later ones after 0.6 s; the fetch
+timeout is 0.9 s.
 
-    PYTHONPATH=tests python -m simulation.raft_script FILE …     # writes what happens into the files; look at the diff
+    PYTHONPATH=tests python -m simulation.raft_script FILE …     # writes the actual effects; review the diff
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ SETTINGS = raft_settings(snapshot_bytes_max=8)
 
 
 class Middle(Random):
-    """Draws neither high nor low."""
+    """Always returns the middle of the range."""
 
     def random(self) -> float:
         return 0.5
@@ -76,7 +77,7 @@ class Middle(Random):
 
 
 class Player:
-    """One node, and what the script says of the world around it."""
+    """One node, with the disk and the messages of a script."""
 
     def __init__(self, header: str) -> None:
         words = dict(re.findall(r"(\w+) ([^,]+)", header))
@@ -107,7 +108,7 @@ class Player:
         self.was = ""
 
     def play(self, now: float, line: str) -> Iterator[str]:
-        """The lines that an input leads to."""
+        """The lines of effects that an input causes."""
         try:
             for effect in self._input(now, line):
                 yield self._carry_out(effect)
@@ -154,7 +155,7 @@ class Player:
                 self.disk.changes.clear()
                 self.start(now)
                 return []
-        raise ValueError(f"no input: {line!r}")
+        raise ValueError(f"not an input: {line!r}")
 
     def _carry_out(self, effect: Effect) -> str:
         match effect:
@@ -182,7 +183,7 @@ class Player:
 
 
 def _log_text(log: SimulatedLog) -> str:
-    """Where it begins and ends, and with what: `2..5 of 3 4`."""
+    """Start and end offset and the epochs: `2..5 (3 4)`."""
     epochs = " ".join(str(entry.epoch) for entry in log.records.entries)
     return f"{log.start_offset}..{log.end_offset} ({epochs})"
 
@@ -265,7 +266,7 @@ def _request(sender: int, words: list[str]) -> Request:
 
 
 def _response(peer: int, request: Request, words: list[str]) -> Response:
-    """The leader named is by default the one who answers a fetch, and nobody in answers to votes."""
+    """A response to a fetch names its sender as the leader by default, one to a vote none."""
     kind, fields = words[0], _fields(words)
     epoch = int(fields.get("epoch", request.epoch))
     named = fields.get("leader", "-" if isinstance(request, Vote) else str(peer))
@@ -293,7 +294,7 @@ def _response(peer: int, request: Request, words: list[str]) -> Response:
 
 
 def play(text: str) -> str:
-    """The script with what really happens."""
+    """The script with the actual effects."""
     lines: list[str] = []
     player: Player | None = None
     for line in text.splitlines():

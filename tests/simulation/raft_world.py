@@ -1,7 +1,7 @@
-"""A quorum in which nothing is real: nodes, their disks, the network between them, and time.
+"""A simulated quorum: nodes, their disks, the network and time.
 
-Every node has a driver as the real one is: effects are carried out in order, syncs take a while, and inputs arrive
-meanwhile. What comes next is drawn from the seed alone, so that the same seed is the same story.
+Every node has a driver like the real one: effects are carried out in order, syncs take time, and inputs arrive
+meanwhile. All random choices come from the seed, so that a seed reproduces a run.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SETTINGS = raft_settings(fetch_bytes_max=400, snapshot_bytes_max=40)
 
 @dataclass(slots=True)
 class Network:
-    """How messages fare.
+    """The faults of the network.
 
     Attributes:
-        loss, doubling: the chance of each message. delay: the mean of an exponential, in seconds.
-        cut: (sender, receiver) between which nothing passes.
-        encoding: the chance that a message goes through its form for msgpack.
+        loss, doubling: probabilities per message. delay: the mean of an exponential distribution, in seconds.
+        cut: pairs (sender, receiver) whose messages are lost.
+        encoding: the probability that a message is encoded and decoded on its way.
     """
 
     loss: float = 0.0
@@ -57,7 +57,7 @@ class Network:
 
 @dataclass(slots=True)
 class Disk:
-    """What a node has after a crash."""
+    """The durable state of a node."""
 
     log: DiskLog = field(default_factory=DiskLog)
     election: ElectionState = field(default_factory=ElectionState)
@@ -95,9 +95,9 @@ class Node:
 class World:
     """
     Args:
-        seed: of everything that is drawn.
-        voters, observers: how many.
-        trace: takes lines of the story, where somebody wants to read it.
+        seed: the seed of all random choices.
+        voters, observers: their numbers.
+        trace: called with the lines of the trace.
     """
 
     def __init__(
@@ -139,18 +139,18 @@ class World:
         heappush(self._events, (time, self._serial, function, arguments))
 
     def step(self) -> None:
-        """The next event."""
+        """Run the next event."""
         self.now, _, function, arguments = heappop(self._events)
         self.events_count += 1
         function(*arguments)
 
     def run_until(self, time: float) -> None:
-        """Everything up to a time."""
+        """Run all events up to a time."""
         while self._events and self._events[0][0] <= time:
             self.step()
         self.now = time
 
-    def tell(self, text: str) -> None:
+    def log(self, text: str) -> None:
         if self.trace is not None:
             self.trace(f"{self.now:9.4f} {text}")
 
@@ -167,7 +167,7 @@ class World:
         return max(leaders, key=lambda node: node.raft.epoch if node.raft else 0, default=None)
 
     def start(self, node: Node) -> None:
-        """Start a node on what its disk has."""
+        """Start a node from its disk."""
         disk = node.disk
         node.log = SimulatedLog(disk.log, self.checker.on_append)
         node.paused_until = self.now
@@ -186,16 +186,16 @@ class World:
             node.applied, node.state = records.snapshot.offset, int.from_bytes(records.snapshot_data[:4], "big")
             self.checker.on_snapshot(node.id, node.applied, node.state)
         node.high_watermark = node.raft.high_watermark
-        self.tell(f"{node} starts as {node.raft.role.value}: {disk.election}, log to {records.end_offset}")
+        self.log(f"{node} starts as {node.raft.role.value}: {disk.election}, log to {records.end_offset}")
         node.ticks_at = self.now
         self.at(self.now, self._tick, node, node.incarnation)
 
     def crash(self, node: Node) -> None:
-        """Kill a node: what it has not synced is lost, and connections to it break."""
+        """Kill a node: unsynced changes are lost, and connections to it break."""
         node.raft = None
         node.incarnation += 1
         if node.queue and isinstance(node.queue[0], Persist) and self.random.random() < 0.5:
-            node.disk.election = node.queue[0].state  # It was just being written.
+            node.disk.election = node.queue[0].state  # Its write was in progress.
         self.checker.on_crash(node.disk.election.epoch, node.log.records)
         node.queue.clear()
         node.carrying_out = False
@@ -203,28 +203,28 @@ class World:
         if node.log.truncations:
             self.checker.seen("node that truncated its log")
         self.checker.seen("crash that loses unsynced records" if lost else "crash")
-        self.tell(f"{node} crashes; {lost} changes of its log are lost, on its disk is {node.disk.election}")
+        self.log(f"{node} crashes; {lost} changes of its log are lost, on its disk is {node.disk.election}")
         self.break_connections(node, noticed=0.7)
 
     def break_connections(self, node: Node, *, noticed: float) -> None:
-        """The other nodes learn that a node is gone, each with a chance of `noticed`."""
+        """Report a failed node to the others, each with probability `noticed`."""
         for other in self.nodes.values():
             if other is not node and self.random.random() < noticed:
                 self.at(self.now + self.random.random() * 0.01, self._unreachable, other, node.id)
 
     def pause(self, node: Node, seconds: float) -> None:
-        """The process stops for a while, and goes on as if nothing had been."""
+        """Pause the process (SIGSTOP), which continues later."""
         node.paused_until = max(node.paused_until, self.now + seconds)
-        self.tell(f"{node} pauses for {seconds:.3f} s")
+        self.log(f"{node} pauses for {seconds:.3f} s")
 
     def jump(self, node: Node, seconds: float) -> None:
-        """The node's clock jumps forwards."""
+        """Jump the node's clock forwards."""
         node.clock_offset += seconds
-        self.tell(f"{node}'s clock jumps by {seconds:.3f} s")
+        self.log(f"{node}'s clock jumps by {seconds:.3f} s")
         self._input(node, "tick", lambda raft, now: raft.tick(now))
 
     def append(self, node: Node, batches: int = 1) -> None:
-        """A client appends through a node, if it leads."""
+        """Append through a node, if it is the leader."""
         raft = node.raft
         if raft is None or not raft.is_leader:
             return
@@ -237,12 +237,12 @@ class World:
             )
 
     def snapshot(self, node: Node, *, trim: bool = True) -> None:
-        """The node's state machine writes a snapshot of what it has applied."""
+        """Write a snapshot of the node's applied state."""
         if node.raft is None or node.applied <= (node.log.records.snapshot or (0,))[0]:
             return
-        self.tell(f"{node} takes a snapshot at {node.applied}")
+        self.log(f"{node} writes a snapshot at {node.applied}")
         self.checker.seen("snapshot")
-        # Some of them come in several parts.
+        # Some are fetched in several parts.
         node.log.write_snapshot(node.applied, node.state.to_bytes(4, "big") * (1 + node.applied % 40), trim=trim)
 
     def resign(self, node: Node) -> None:
@@ -259,7 +259,7 @@ class World:
             return
         before = raft.role
         if self.trace is not None:
-            self.tell(f"{node} {before.value} epoch {raft.epoch}: {what}")
+            self.log(f"{node} {before.value} epoch {raft.epoch}: {what}")
         effects = call(raft, self._clock(node))
         after = raft.role
         if before is not after:
@@ -286,7 +286,7 @@ class World:
             self.checker.on_commit(node.id, raft.epoch, after, disks, self.majority)
 
     def _set_alarm(self, node: Node, raft: Raft) -> None:
-        """Call `tick` at the deadline, which may be nearer now than it was."""
+        """Call `tick` at the deadline, which may be earlier than before."""
         at = max(self.now, (raft.deadline - node.clock_offset) / node.clock_rate) + 1e-9
         if at < node.ticks_at or node.ticks_at <= self.now:
             node.ticks_at = at
@@ -304,7 +304,7 @@ class World:
             self._input(node, "tick", Raft.tick)
 
     def _is_paused(self, node: Node, function: Callable[..., None], *arguments: Any) -> bool:
-        """Whether it stands still; then this happens afterwards, in the same order."""
+        """Whether the node is paused; if so, the call is repeated afterwards, in order."""
         if node.paused_until > self.now:
             self.at(node.paused_until, function, *arguments)
             return True
@@ -323,7 +323,7 @@ class World:
     # The network
 
     def _send(self, sender: int, receiver: int, function: Callable[..., None], *arguments: Any) -> bool:
-        """Let a message arrive some time, or never, or twice."""
+        """Deliver a message later, never, or twice."""
         network, random = self.network, self.random
         if (sender, receiver) in network.cut or (network.loss and random.random() < network.loss):
             return False
@@ -346,7 +346,7 @@ class World:
         if self._is_paused(node, self._request_arrives, node, sender, incarnation, request, sent):
             return
         if self.trace is not None:
-            self.tell(f"{node} hears n{sender}")
+            self.log(f"{node} receives from n{sender}")
         token = (sender, incarnation, request)
         self._input(node, sent, lambda raft, now: raft.request(now, sender, sent, token))
 
@@ -362,13 +362,13 @@ class World:
         if incarnation != node.incarnation:
             return
         if self.trace is not None:
-            self.tell(f"{node} hears n{peer}")
+            self.log(f"{node} receives from n{peer}")
         self._input(node, answer, lambda raft, now: raft.response(now, peer, request, answer))
 
     # Effects
 
     def _carry_out(self, node: Node) -> None:
-        """Effects in order, until one takes time."""
+        """Carry out effects in order, until one takes time."""
         queue = node.queue
         while queue and not node.carrying_out:
             effect = queue[0]
@@ -396,7 +396,7 @@ class World:
 
     def _complete(self, node: Node, effect: Persist | Sync, mark: int) -> None:
         if self.trace is not None:
-            self.tell(f"{node}     {effect}")
+            self.log(f"{node}     {effect}")
         node.queue.popleft()
         if isinstance(effect, Persist):
             node.carrying_out = False
@@ -409,7 +409,7 @@ class World:
 
     def _do(self, node: Node, effect: Effect) -> None:
         if self.trace is not None:
-            self.tell(f"{node}     {effect}")
+            self.log(f"{node}     {effect}")
         disk = node.disk
         if isinstance(effect, SendRequest):
             self.checker.on_sent(node.id, effect.request, disk.election, disk.log.records, None)
@@ -436,10 +436,10 @@ class World:
                 node.state = self.checker.on_apply(node.id, base, entry, node.state)
                 node.applied = base + entry.count
 
-    # Seen from above
+    # The state of the whole quorum
 
     def is_settled(self, beyond: int) -> bool:
-        """Whether all nodes run, follow one leader, and have applied all it has, which goes beyond an offset."""
+        """Whether all nodes run, follow one leader, and have applied its whole log, which ends beyond an offset."""
         leader = self.leader
         if leader is None or leader.raft is None or leader.log.end_offset <= beyond:
             return False

@@ -1,4 +1,4 @@
-"""Controllers on a disk in memory, with a clock that jumps, for tests."""
+"""Lone controllers on a memory disk, with a simulated clock."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -18,14 +18,14 @@ Result = TypeVar("Result")
 
 
 def started(disk: MemoryDisk, *, node_id: int = 1, seed: int = 0, **given: str) -> StandaloneController:
-    """A controller that has read what is on the disk; settings have underscores for points."""
+    """A controller on a disk; settings are written with underscores for dots."""
     texts = {name.replace("_", "."): text for name, text in given.items()}
     static = StaticSettings(node_id, {"node.id": str(node_id), "log.dirs": "/data", **texts})
     return StandaloneController(static, disk=disk, now_ms=lambda: START_MS, random=Random(seed))
 
 
 def make_slow(disk: MemoryDisk, seconds: float) -> None:
-    """From now on each sync takes this long."""
+    """Make each sync take this long."""
     disk.pause = lambda: trio.sleep(seconds)
 
 

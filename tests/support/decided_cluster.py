@@ -1,4 +1,4 @@
-"""A cluster as its active controller sees it, without network or log: decisions are made and applied at once."""
+"""A cluster without network or log, for tests of decisions, which are applied at once."""
 
 from collections.abc import Sequence
 from random import Random
@@ -26,11 +26,11 @@ SESSION_MS = 1000
 
 
 class DecidedCluster:
-    """Image, sessions and a clock that only goes on when told.
+    """Image, broker sessions and a manual clock.
 
     Attributes:
-        image: what was decided so far.
-        offset: of the metadata log, one a record.
+        image: the metadata after all decisions.
+        offset: the number of records so far.
         now_ms: the time.
     """
 
@@ -48,7 +48,7 @@ class DecidedCluster:
         return Context(static(), Random(0), version, {"root": "INFO"}, self.sessions, self.now_ms)
 
     def carry_out(self, decision: Decision[Any]) -> Any:
-        """Apply the records; the reply."""
+        """Apply the records; returns the reply."""
         assert len(decision.records) <= RECORDS_MAX
         applied(decision.records, self.image)
         self.offset += len(decision.records)
@@ -64,7 +64,7 @@ class DecidedCluster:
     def topic(
         self, *replicas: tuple[int, ...], name: str = "t", isr: tuple[int, ...] | None = None, **settings: str
     ) -> None:
-        """A new topic; settings with underscores for points."""
+        """Create a topic; settings are written with underscores for dots."""
         with_topic(self.image, name, *replicas, isr=isr)
         applied([ConfigRecord(2, name, key.replace("_", "."), text) for key, text in settings.items()], self.image)
 
@@ -81,7 +81,7 @@ class DecidedCluster:
         return BrokerRegistrationRequest(**{**given, **other})
 
     def register(self, node_id: int, *, previous: int = -1, **other: Any) -> BrokerRegistrationResponse:
-        """A new process of a broker, or what `other` says."""
+        """Register a broker with a new incarnation; `other` changes fields of the request."""
         reply: BrokerRegistrationResponse = self.ask(self.registration(node_id, previous=previous, **other))
         if not reply.error_code:
             self.sessions.wrote(node_id, reply.broker_epoch, self.now_ms, self.offset)
@@ -90,7 +90,7 @@ class DecidedCluster:
     def heartbeat(
         self, node_id: int, *, epoch: int | None = None, applied_to: int | None = None, **wants: bool
     ) -> BrokerHeartbeatResponse:
-        """A heartbeat of one who has followed everything unless told otherwise."""
+        """A heartbeat, by default of a broker that has applied everything."""
         epoch = self.epoch(node_id) if epoch is None else epoch
         done = self.offset if applied_to is None else applied_to
         before = self.offset
@@ -102,17 +102,17 @@ class DecidedCluster:
         return reply
 
     def join(self, node_id: int, *, previous: int = -1) -> None:
-        """Register and be let in."""
+        """Register a broker and unfence it."""
         assert not self.register(node_id, previous=previous).error_code
         self.heartbeat(node_id)
 
     def epoch(self, node_id: int) -> int:
-        """Of the broker's registration; -1 of none."""
+        """The broker epoch; -1 if the broker is not registered."""
         broker = self.image.brokers.get(node_id)
         return -1 if broker is None else broker.epoch
 
     def fence(self, node_id: int) -> None:
-        """The broker's session is over."""
+        """Expire the broker's session."""
         self.sessions.forget(node_id)
         while self.carry_out(broker_fencing.decide(self.image, node_id, self.context())):
             pass
@@ -125,12 +125,12 @@ class DecidedCluster:
         index: int = 0,
         sender: int | None = None,
         epochs: dict[int, int] | None = None,
-        **said: int,
+        **given_epochs: int,
     ) -> ResponsePartitionData:
-        """The leader of a partition wants others to be in sync; it knows everything unless told otherwise."""
+        """AlterPartition by the leader, by default with current epochs."""
         state = self.state(name, index)
         sender = state.leader if sender is None else sender
-        given = {"leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch, **said}
+        given = {"leader_epoch": state.leader_epoch, "partition_epoch": state.partition_epoch, **given_epochs}
         brokers = [
             altering.BrokerState(broker_id=node, broker_epoch=(epochs or {}).get(node, self.epoch(node)))
             for node in isr
@@ -138,8 +138,8 @@ class DecidedCluster:
         data = altering.RequestPartitionData(partition_index=index, new_isr_with_epochs=brokers, **given)
         topics = [altering.RequestTopicData(topic_id=topic_id(name), partitions=[data])]
         reply = self.ask(AlterPartitionRequest(broker_id=sender, broker_epoch=self.epoch(sender), topics=topics), 3)
-        told: ResponsePartitionData = reply.topics[0].partitions[0]
-        return told
+        data_of: ResponsePartitionData = reply.topics[0].partitions[0]
+        return data_of
 
     def elect(self, *, unclean: bool = False, name: str = "t", index: int = 0) -> str:
         """The name of the error."""

@@ -4,8 +4,8 @@
     network.broker("a", 1, {ProduceRequest: lambda request, version: ProduceResponse()})
     Producer(bootstrap_servers="a:1", seams=network.seams())
 
-A broker answers by the class of the request; a handler returns the response, or None to stay silent, or raises
-`HangUp`. ApiVersions and Metadata have handlers that tell the truth about the network.
+A broker has a handler per request class; it returns the response, or None for no response, or raises `HangUp`. The
+default handlers of ApiVersions and Metadata describe the network.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class HangUp(Exception):
 
 
 class FakeStream:
-    """The client's end of a connection; `say` is the broker's."""
+    """The client's end of a connection; `say` sends data of the broker."""
 
     def __init__(self, receiver: Receiver, broker: FakeBroker) -> None:
         self.receiver = receiver
@@ -65,8 +65,8 @@ class FakeBroker:
     """One scripted broker.
 
     Attributes:
-        requests: everything it was asked, in order.
-        alive: whether connections are taken.
+        requests: all requests, in order.
+        alive: whether it accepts connections.
     """
 
     def __init__(self, network: FakeNetwork, node_id: int, host: str, port: int, handlers: dict[Any, Handler]) -> None:
@@ -95,27 +95,27 @@ class FakeBroker:
             stream.say(b"".join(bytes(part) for part in parts))
 
     def hang_up(self, *streams: FakeStream) -> None:
-        """Close some connections (none named: all)."""
+        """Close the given connections, or all."""
         for stream in streams or tuple(self.streams):
             if stream.open:
                 stream.open = False
                 stream.receiver.on_lost("the broker hung up")
 
     def die(self) -> None:
-        """Hang up on everyone and take no more."""
+        """Close all connections and accept no more."""
         self.alive = False
         self.hang_up()
 
 
 class FakeNetwork:
-    """Brokers by address, and the topics that all of them know: name to leaders by partition."""
+    """Brokers by address, and topics: name to the leader of each partition."""
 
     def __init__(self, topics: dict[str, list[int]] | None = None) -> None:
         self.topics = topics or {}
         self.brokers: list[FakeBroker] = []
 
     def broker(self, host: str, port: int, handlers: dict[Any, Handler] | None = None) -> FakeBroker:
-        """Add a broker; its node id is its place, from 1."""
+        """Add a broker; node ids count from 1."""
         made = FakeBroker(self, len(self.brokers) + 1, host, port, handlers or {})
         self.brokers.append(made)
         return made

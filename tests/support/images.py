@@ -15,7 +15,7 @@ CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def static(node_id: int = 1, **given: str) -> StaticSettings:
-    """What a node was started with; names with underscores for points."""
+    """Static settings; names are written with underscores for dots."""
     texts = {name.replace("_", "."): text for name, text in given.items()}
     return StaticSettings(node_id, {"node.id": str(node_id), "broker.id": str(node_id), **texts})
 
@@ -27,7 +27,7 @@ def broker(node_id: int, *, rack: str | None = None, fenced: bool = False, epoch
 
 
 def applied(records: Iterable[Record], image: Image | None = None) -> Image:
-    """An image after records."""
+    """Apply records to an image; returns it."""
     image = Image() if image is None else image
     for record in records:
         image.apply(record)
@@ -35,7 +35,7 @@ def applied(records: Iterable[Record], image: Image | None = None) -> Image:
 
 
 def cluster(*brokers: BrokerRecord) -> Image:
-    """A new cluster with these brokers, or with broker 1 alone."""
+    """A new cluster with these brokers, by default broker 1."""
     return applied([*bootstrap(CLUSTER_ID, static()), *(brokers or (broker(1),))])
 
 
@@ -54,7 +54,7 @@ def with_topic(image: Image, name: str, *replicas: tuple[int, ...], isr: tuple[i
 
 
 def context(version: int = 7, seed: int = 0, node: StaticSettings | None = None) -> Context:
-    """What a decision may know."""
+    """The context of a decision."""
     levels = {"root": "INFO", "minikafka": "INFO"}
     return Context(node or static(), Random(seed), version, levels)
 

@@ -1,10 +1,10 @@
-"""A network among nodes in memory: connections that can be reset, and cut without a word.
+"""A network between nodes in memory, with connections that can be reset or partitioned.
 
     network = MemoryNetwork()
-    network.of(1), network.of(2)        what each node is handed; node 2 listens at ("node-2", any port)
-    network.cut(1, 2)                   nothing gets through, and nobody is told
-    network.heal()                      new connections work; those that were cut stay dead
-    network.kill(2)                     its listeners and connections are gone, and everybody notices
+    network.of(1), network.of(2)        the `Network` of each node; node 2 listens at ("node-2", any port)
+    network.cut(1, 2)                   messages are lost, connections stay open
+    network.heal()                      new connections work; the old ones stay dead
+    network.kill(2)                     its listeners and connections are closed, which the others notice
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Listener(trio.abc.Listener[trio.abc.Stream]):
 
 
 class NodeNetwork:
-    """What one node is handed."""
+    """The `Network` of one node."""
 
     def __init__(self, network: MemoryNetwork, node_id: int) -> None:
         self._network, self._node_id = network, node_id
@@ -74,14 +74,14 @@ class NodeNetwork:
         await trio.sleep(self._network.latency_s)
         listener = self._network.listeners.get(other)
         if listener is None:
-            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
+            raise ConnectionRefusedError(f"no listener at {host}:{port}")
         here, there = trio.testing.memory_stream_pair()
         wires = [Wire(self._network, ends, here), Wire(self._network, ends, there)]
         self._network.wires += wires
         try:
             listener.send.send_nowait(wires[1])
         except trio.BrokenResourceError:
-            raise ConnectionRefusedError(f"nobody listens at {host}:{port}") from None
+            raise ConnectionRefusedError(f"no listener at {host}:{port}") from None
         return wires[0]
 
     async def listen(self, host: str, port: int) -> Sequence[trio.abc.Listener[trio.abc.Stream]]:
@@ -102,13 +102,13 @@ class MemoryNetwork:
         return NodeNetwork(self, node_id)
 
     def cut(self, *pairs: tuple[int, int]) -> None:
-        """Nothing gets through between these nodes any more."""
+        """Partition these pairs of nodes."""
         self.cuts |= {frozenset(pair) for pair in pairs}
         for wire in self.wires:
             wire._is_cut()
 
     def isolate(self, node_id: int) -> None:
-        """Cut a node off from all others that listen."""
+        """Partition a node from all others that listen."""
         self.cut(*((node_id, other) for other in self.listeners if other != node_id))
 
     def heal(self) -> None:

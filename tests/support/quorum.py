@@ -1,12 +1,12 @@
-"""Clusters of controllers in one process: memory for disks and network, a clock that jumps.
+"""Clusters of controllers in one process, with memory disks, a memory network and a simulated clock.
 
-    async def story(cluster: Controllers) -> None:
+    async def scenario(cluster: Controllers) -> None:
         await cluster.start(1, 2, 3)
         leader = await cluster.leader()
         cluster.network.isolate(leader.node_id)
         …
 
-    run(story)
+    run(scenario)
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Member:
 
 
 class Controllers:
-    """See above. Disks outlive the nodes that use them."""
+    """A cluster. Disks survive the nodes that use them."""
 
     def __init__(self, nursery: trio.Nursery, *, voters: int, seed: int) -> None:
         self.network = MemoryNetwork()
@@ -61,7 +61,7 @@ class Controllers:
         self._seed = seed
 
     async def start(self, *node_ids: int, **given: str) -> None:
-        """Start nodes; of those above the number of voters nobody is a controller. Settings have `_` for points."""
+        """Start nodes; ids above the number of voters are not controllers. Settings are written with `_` for dots."""
         for node_id in node_ids:
             self._seed += 1
             disk = self.disk(node_id)
@@ -80,7 +80,7 @@ class Controllers:
             await self._nursery.start(self._run, member)
 
     def disk(self, node_id: int) -> MemoryDisk:
-        """A node's disk, new where it had none."""
+        """A node's disk, created on first use."""
         return self.disks.setdefault(node_id, MemoryDisk(Random(f"{self._seed}/{node_id}")))
 
     def _settings(self, node_id: int) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Controllers:
         member.ended.set()
 
     async def kill(self, *node_ids: int) -> None:
-        """End nodes as a power cut does: what was not synced may be lost."""
+        """End nodes as a power cut does: unsynced changes may be lost."""
         for node_id in node_ids:
             member = self.running.pop(node_id)
             member.scope.cancel()
@@ -113,7 +113,7 @@ class Controllers:
             await trio.sleep(0.01)
 
     async def agree(self) -> None:
-        """Until all know the same leader, and have applied the same."""
+        """Wait until all nodes follow the same leader, and have applied the same offset."""
         while True:
             known = {(one.controller.leader_id, one.controller.offset) for one in self.running.values()}
             if len(known) == 1 and -1 not in next(iter(known)):
@@ -121,7 +121,7 @@ class Controllers:
             await trio.sleep(0.01)
 
     def stay_alive(self, node_id: int) -> None:
-        """Have the broker of a node be heard as long as the node runs."""
+        """Report contact of a node's broker as long as the node runs."""
         self._nursery.start_soon(self._report_contact, self.running[node_id])
 
     async def _report_contact(self, member: Member) -> None:
@@ -134,19 +134,19 @@ class Controllers:
 
 
 def run(
-    story: Callable[[Controllers], Awaitable[Any]],
+    scenario: Callable[[Controllers], Awaitable[Any]],
     *,
     voters: int = 3,
     seed: int = 0,
     given: Mapping[str, str] | None = None,
 ) -> Any:
-    """Tell a story of a cluster, in no time; all its nodes are given the same settings."""
+    """Run a scenario in simulated time; all nodes have the given settings."""
 
     async def main() -> Any:
         async with trio.open_nursery() as nursery:
             cluster = Controllers(nursery, voters=voters, seed=seed)
             cluster.given.update(given or {})
-            result = await story(cluster)
+            result = await scenario(cluster)
             nursery.cancel_scope.cancel()
         return result
 
@@ -169,7 +169,7 @@ async def create(controller: QuorumController, *names: str, timeout_ms: int = 10
 
 
 async def register(controller: QuorumController, node_id: int, incarnation: int = 0) -> int:
-    """Register a broker and let it in; returns its epoch."""
+    """Register a broker and unfence it; returns its epoch."""
     request = BrokerRegistrationRequest(
         broker_id=node_id,
         cluster_id=controller.image.cluster_id,

@@ -1,4 +1,4 @@
-"""What the active controller sees to by itself: who is heard of, who is fenced, and who has to know of a new topic."""
+"""The active controller: broker sessions, fencing, and waiting for brokers to apply a new topic."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ def alive(image: Image) -> list[int]:
 
 
 async def three_brokers(cluster: Controllers) -> int:
-    """Three nodes, all registered and heard of; the active controller's id."""
+    """Start three nodes with registered brokers in contact; returns the active controller's id."""
     await cluster.start(1, 2, 3)
     leader = await cluster.leader()
     for node_id in (1, 2, 3):
@@ -25,8 +25,8 @@ async def three_brokers(cluster: Controllers) -> int:
     return leader.node_id
 
 
-def test_a_broker_that_is_killed_is_fenced_at_once() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_killed_broker_is_fenced_at_once() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         began = trio.current_time()
@@ -35,11 +35,11 @@ def test_a_broker_that_is_killed_is_fenced_at_once() -> None:
             await trio.sleep(0.01)
         assert 0.2 < trio.current_time() - began < 0.5
 
-    run(story)
+    run(scenario)
 
 
-def test_a_broker_that_falls_silent_is_fenced_after_a_session() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_partitioned_broker_is_fenced_after_the_session_timeout() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         began = trio.current_time()
@@ -53,11 +53,11 @@ def test_a_broker_that_falls_silent_is_fenced_after_a_session() -> None:
         await heartbeat(cluster[other], other, cluster[other].broker_epoch)
         assert other in alive(cluster[other].image)
 
-    run(story)
+    run(scenario)
 
 
-def test_a_new_active_controller_gives_everyone_time_but_those_it_knows_to_be_gone() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_new_active_controller_starts_full_sessions_except_for_lost_connections() -> None:
+    async def scenario(cluster: Controllers) -> None:
         old = await three_brokers(cluster)
         began = trio.current_time()
         await cluster.kill(old)
@@ -68,11 +68,11 @@ def test_a_new_active_controller_gives_everyone_time_but_those_it_knows_to_be_go
         await trio.sleep(5)
         assert alive(new.controller.image) == sorted({1, 2, 3} - {old})
 
-    run(story)
+    run(scenario)
 
 
-def test_whoever_creates_a_topic_waits_until_all_live_brokers_know_it() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_create_topics_waits_until_all_live_brokers_have_applied_it() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         for number in range(5):
             assert await create(cluster[leader], f"topic-{number}") == [0]
@@ -84,24 +84,24 @@ def test_whoever_creates_a_topic_waits_until_all_live_brokers_know_it() -> None:
         assert 0.5 < trio.current_time() - began < 1.5  # until it was fenced
         assert other not in alive(cluster[leader].image)
 
-    run(story)
+    run(scenario)
 
 
-def test_waiting_for_brokers_is_bounded_by_the_request() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_waiting_for_brokers_is_bounded_by_the_request_timeout() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         cluster.network.isolate(next(node_id for node_id in (1, 2, 3) if node_id != leader))
         began = trio.current_time()
         assert await create(cluster[leader], "soon", timeout_ms=200) == [0]
         assert trio.current_time() - began < 0.3
 
-    run(story)
+    run(scenario)
 
 
-def test_heartbeats_count_before_their_turn_comes() -> None:
-    """KAFKA-15019: the queue does not move for many sessions, and nobody is fenced for it."""
+def test_heartbeats_count_before_they_are_decided() -> None:
+    """KAFKA-15019: the queue is slower than many sessions, and no broker is fenced."""
 
-    async def story(cluster: Controllers) -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         others = [node_id for node_id in (1, 2, 3) if node_id != leader]
         for disk in cluster.disks.values():
@@ -111,11 +111,11 @@ def test_heartbeats_count_before_their_turn_comes() -> None:
         assert alive(cluster[leader].image) == [1, 2, 3]
         assert cluster[leader].is_active
 
-    run(story)
+    run(scenario)
 
 
-def test_a_broker_that_was_unregistered_is_told_so() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_an_unregistered_broker_gets_stale_broker_epoch() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         epoch = cluster[other].broker_epoch
@@ -125,11 +125,11 @@ def test_a_broker_that_was_unregistered_is_told_so() -> None:
         assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
         assert await register(cluster[other], other) > epoch
 
-    run(story)
+    run(scenario)
 
 
-def test_producer_ids_are_never_given_twice_whoever_is_asked() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_producer_ids_are_never_allocated_twice_by_any_node() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await three_brokers(cluster)
         blocks = [await cluster[node_id].allocate_producer_ids() for node_id in (1, 2, 3, 1)]
         await cluster.kill(leader)
@@ -138,4 +138,4 @@ def test_producer_ids_are_never_given_twice_whoever_is_asked() -> None:
         assert len({block.first for block in blocks}) == 5
         assert all(second.first >= first.first + first.size for first, second in pairwise(blocks))
 
-    run(story)
+    run(scenario)

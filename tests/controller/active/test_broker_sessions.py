@@ -1,4 +1,4 @@
-"""BrokerSessions: who was heard of, how long that lasts, and how far everybody has come."""
+"""Broker sessions: contact, expiry, lost connections, applied offsets."""
 
 from minikafka.controller.active.broker_sessions import BrokerSessions
 
@@ -9,7 +9,7 @@ def sessions() -> BrokerSessions:
     return BrokerSessions(TIMEOUT_MS, LOST_MS)
 
 
-def test_a_session_lasts_its_time_after_each_contact() -> None:
+def test_a_session_expires_after_the_timeout_since_the_last_contact() -> None:
     known = sessions()
     known.contact(1, epoch=5, now_ms=100)
     known.contact(2, epoch=6, now_ms=600)
@@ -21,7 +21,7 @@ def test_a_session_lasts_its_time_after_each_contact() -> None:
     assert known.expired(9999) == [1, 2]
 
 
-def test_a_reset_connection_leaves_little_time() -> None:
+def test_a_reset_connection_shortens_the_session() -> None:
     known = sessions()
     known.contact(1, epoch=0, now_ms=0)
     known.lost_connection(1, now_ms=200)
@@ -30,7 +30,7 @@ def test_a_reset_connection_leaves_little_time() -> None:
     assert known.expired(500) == [1]
 
 
-def test_whoever_comes_back_in_time_has_a_whole_session_again() -> None:
+def test_contact_after_a_reset_connection_restores_the_full_session() -> None:
     known = sessions()
     known.contact(1, epoch=0, now_ms=0)
     known.lost_connection(1, now_ms=200)
@@ -38,14 +38,14 @@ def test_whoever_comes_back_in_time_has_a_whole_session_again() -> None:
     assert known.expired(1399) == []
 
 
-def test_a_session_that_ends_anyway_is_not_made_longer_by_a_reset() -> None:
+def test_a_reset_connection_never_extends_a_session() -> None:
     known = sessions()
     known.contact(1, epoch=0, now_ms=0)
     known.lost_connection(1, now_ms=900)
     assert known.expired(1000) == [1]
 
 
-def test_an_older_registration_is_not_heard() -> None:
+def test_contact_of_an_older_registration_is_ignored() -> None:
     known = sessions()
     known.contact(1, epoch=7, now_ms=0, applied_offset=3)
     known.contact(1, epoch=6, now_ms=900, applied_offset=30)
@@ -64,7 +64,7 @@ def test_a_new_registration_has_applied_nothing_yet() -> None:
     assert known.applied(1) == -1
 
 
-def test_how_far_a_broker_has_come_never_goes_back() -> None:
+def test_the_applied_offset_of_a_broker_never_decreases() -> None:
     known = sessions()
     known.contact(1, epoch=0, now_ms=0, applied_offset=9)
     known.contact(1, epoch=0, now_ms=0, applied_offset=4)
@@ -90,7 +90,7 @@ def test_the_others_are_caught_up_once_all_of_them_are() -> None:
     assert known.others_caught_up(1, [1, 2, 3])
 
 
-def test_a_new_active_controller_gives_everybody_a_session_and_something_to_catch_up_with() -> None:
+def test_reset_starts_a_session_for_every_broker_and_an_offset_to_catch_up_with() -> None:
     known = sessions()
     known.contact(9, epoch=0, now_ms=0)
     known.reset(5000, {1: 3, 2: 4}, end_offset=77)
@@ -101,7 +101,7 @@ def test_a_new_active_controller_gives_everybody_a_session_and_something_to_catc
     assert known.applied(1) == -1
 
 
-def test_an_unregistered_broker_is_forgotten() -> None:
+def test_an_unregistered_broker_has_no_session() -> None:
     known = sessions()
     known.contact(1, epoch=0, now_ms=0)
     known.forget(1)

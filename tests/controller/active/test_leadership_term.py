@@ -1,4 +1,4 @@
-"""A term as the active controller: who waits for what, and what they learn when it ends."""
+"""A leadership term: replies to pending decisions, and their errors when the term ends."""
 
 from collections.abc import Awaitable, Callable
 
@@ -16,7 +16,7 @@ from minikafka.protocol.records.batch import batches
 
 
 class Bench:
-    """A term that appends to nowhere, and what became of those who asked."""
+    """A term with a fake log, and the reply or error of each request by name."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.nursery = nursery
@@ -25,7 +25,7 @@ class Bench:
         self.leads = True
         self.image = Image()
         self.term = LeadershipTerm(3, self.image, 10, self.append, lambda: 0)
-        self.told: dict[str, object] = {}
+        self.replies: dict[str, object] = {}
 
     def append(self, data: bytes) -> int:
         if not self.leads:
@@ -34,31 +34,31 @@ class Bench:
         self.end_offset += sum(batch.record_count for batch in batches(data))
         return self.end_offset
 
-    def ask(self, name: str, decide: Callable[[Image], Decision[str]]) -> None:
+    def submit(self, name: str, decide: Callable[[Image], Decision[str]]) -> None:
         async def wait() -> None:
             try:
-                self.told[name] = (await self.term.submit(decide)).reply
+                self.replies[name] = (await self.term.submit(decide)).reply
             except TermEnded as error:
-                self.told[name] = error.certain
+                self.replies[name] = error.certain
             except InvalidRequestError as error:
-                self.told[name] = error
+                self.replies[name] = error
 
         self.nursery.start_soon(wait)
 
 
-def run(story: Callable[[Bench], Awaitable[None]]) -> None:
+def run(scenario: Callable[[Bench], Awaitable[None]]) -> None:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             bench = Bench(nursery)
             nursery.start_soon(bench.term.run)
-            await story(bench)
+            await scenario(bench)
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def level(number: int) -> Callable[[Image], Decision[str]]:
-    """Sets a feature, and says what it was by all earlier decisions."""
+    """A decision that sets a feature, and replies with its value before and after."""
 
     def decide(image: Image) -> Decision[str]:
         records: list[Record] = [FeatureRecord("x", number)]
@@ -71,109 +71,109 @@ def look(image: Image) -> Decision[str]:
     return Decision([], f"is {image.features.get('x', 0)}")
 
 
-def test_nobody_is_answered_before_it_is_applied() -> None:
-    async def story(bench: Bench) -> None:
-        bench.ask("first", level(1))
+def test_no_reply_before_the_decision_is_applied() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.submit("first", level(1))
         await trio.sleep(1)
-        bench.ask("second", level(2))
+        bench.submit("second", level(2))
         await trio.sleep(1)
-        bench.ask("look", look)
+        bench.submit("look", look)
         await trio.sleep(1)
-        assert bench.told == {}
-        assert bench.image.features == {}, "what is decided shows nowhere else"
+        assert bench.replies == {}
+        assert bench.image.features == {}, "pending decisions are not in the committed image"
         assert bench.term.records_at(10) == [FeatureRecord("x", 1)]
         bench.term.applied(11)
         await trio.sleep(1)
-        assert bench.told == {"first": "0 to 1"}
+        assert bench.replies == {"first": "0 to 1"}
         bench.term.applied(12)
         await trio.sleep(1)
-        assert bench.told == {"first": "0 to 1", "second": "1 to 2", "look": "is 2"}
+        assert bench.replies == {"first": "0 to 1", "second": "1 to 2", "look": "is 2"}
 
-    run(story)
+    run(scenario)
 
 
-def test_what_waits_is_written_together() -> None:
-    async def story(bench: Bench) -> None:
+def test_queued_requests_share_a_write() -> None:
+    async def scenario(bench: Bench) -> None:
         for number in range(1, 50):
-            bench.ask(str(number), level(number))
+            bench.submit(str(number), level(number))
         await trio.sleep(1)
         assert bench.appended <= 2
         assert bench.end_offset == 59
 
-    run(story)
+    run(scenario)
 
 
-def test_who_changes_nothing_need_not_wait_for_what_is_applied_already() -> None:
-    async def story(bench: Bench) -> None:
-        bench.ask("look", look)
+def test_a_decision_without_records_does_not_wait_for_applied_records() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.submit("look", look)
         await trio.sleep(1)
-        assert bench.told == {"look": "is 0"}
+        assert bench.replies == {"look": "is 0"}
 
-    run(story)
+    run(scenario)
 
 
-def test_what_a_decision_raises_is_for_whoever_asked() -> None:
+def test_an_error_of_a_decision_goes_to_its_sender_only() -> None:
     def refuse(image: Image) -> Decision[str]:
         raise InvalidRequestError("no")
 
-    async def story(bench: Bench) -> None:
-        bench.ask("refused", refuse)
-        bench.ask("taken", level(1))
+    async def scenario(bench: Bench) -> None:
+        bench.submit("refused", refuse)
+        bench.submit("taken", level(1))
         await trio.sleep(1)
         bench.term.applied(11)
         await trio.sleep(1)
-        assert isinstance(bench.told["refused"], InvalidRequestError)
-        assert bench.told["taken"] == "0 to 1"
+        assert isinstance(bench.replies["refused"], InvalidRequestError)
+        assert bench.replies["taken"] == "0 to 1"
 
-    run(story)
+    run(scenario)
 
 
-def test_at_the_end_of_a_term_it_is_told_what_is_certain() -> None:
-    async def story(bench: Bench) -> None:
-        bench.ask("committed", level(1))
+def test_the_end_of_a_term_reports_which_outcomes_are_certain() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.submit("committed", level(1))
         await trio.sleep(1)
-        bench.ask("written", level(2))
+        bench.submit("written", level(2))
         await trio.sleep(1)
-        bench.ask("looks", look)
+        bench.submit("looks", look)
         await trio.sleep(1)
         bench.term.end(high_watermark=11)
-        bench.ask("late", level(3))
+        bench.submit("late", level(3))
         await trio.sleep(1)
-        assert bench.told == {"written": False, "looks": True, "late": True}
+        assert bench.replies == {"written": False, "looks": True, "late": True}
         bench.term.applied(11)
         await trio.sleep(1)
-        assert bench.told["committed"] == "0 to 1"
+        assert bench.replies["committed"] == "0 to 1"
 
-    run(story)
+    run(scenario)
 
 
 def test_the_term_ends_between_a_request_and_its_turn() -> None:
-    """In whichever order trio runs who asks, who decides and who ends the term: a controller that was stopped and goes
-    on finds requests and the news of its successor waiting together, and died of it."""
+    """In any order in which trio runs the tasks: a controller that was paused (SIGSTOP) finds requests and the end of
+    its term at the same time; it once crashed on that."""
 
-    async def story(bench: Bench) -> None:
+    async def scenario(bench: Bench) -> None:
         await trio.sleep(1)
-        bench.ask("asks", look)
+        bench.submit("asks", look)
         await trio.lowlevel.checkpoint()
         bench.term.end(high_watermark=10)
         await trio.sleep(1)
-        assert bench.told["asks"] in ("is 0", True)
+        assert bench.replies["asks"] in ("is 0", True)
 
     for _ in range(50):
-        run(story)
+        run(scenario)
 
 
-def test_what_could_not_be_written_is_certainly_not_carried_out() -> None:
-    async def story(bench: Bench) -> None:
+def test_a_decision_that_could_not_be_appended_is_certainly_not_carried_out() -> None:
+    async def scenario(bench: Bench) -> None:
         bench.leads = False
-        bench.ask("too late", level(1))
+        bench.submit("too late", level(1))
         await trio.sleep(1)
-        assert bench.told == {"too late": True}
+        assert bench.replies == {"too late": True}
 
-    run(story)
+    run(scenario)
 
 
-def test_a_copy_of_an_image_goes_its_own_way() -> None:
+def test_a_copied_image_is_independent() -> None:
     image = Image()
     image.apply(FeatureRecord("x", 1))
     other = copy_image(image)

@@ -1,4 +1,4 @@
-"""One image, however it came about: live, from the log, from a snapshot and the rest of the log."""
+"""The image: the same live, from the log, and from a snapshot with the rest of the log."""
 
 from random import Random
 from typing import Any
@@ -115,7 +115,7 @@ def run_controller(disk: MemoryDisk, requests: list[Any], snapshot_bytes: str) -
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(REQUESTS, max_size=25), st.sampled_from(["1", "2000", "20971520"]), st.booleans())
-def test_live_from_the_log_and_from_a_snapshot_are_the_same(
+def test_the_image_is_the_same_live_from_the_log_and_from_a_snapshot(
     requests: list[Any], snapshot_bytes: str, power_cut: bool
 ) -> None:
     disk = MemoryDisk(Random(0))
@@ -131,7 +131,7 @@ def test_live_from_the_log_and_from_a_snapshot_are_the_same(
     assert list(snapshot.topics) == list(live.topics)
 
 
-def test_a_snapshot_remembers_epochs_of_brokers_that_are_forgotten_and_who_is_eligible() -> None:
+def test_a_snapshot_has_the_last_broker_epoch_and_eligible_leader_replicas() -> None:
     image = with_topic(cluster(broker(1, epoch=3), broker(2, epoch=9)), "t", (1, 2))
     changes = [PartitionChange(topic_id("t"), 0, isr=(), leader=-1, elr=(2,), last_known_elr=(1,))]
     applied([*changes, RemoveBroker(2, 9), BrokerChange(1, 3, in_controlled_shutdown=True)], image)
@@ -141,7 +141,7 @@ def test_a_snapshot_remembers_epochs_of_brokers_that_are_forgotten_and_who_is_el
     assert (again.is_alive(1), again.may_lead(1)) == (True, False)
 
 
-def test_a_change_of_a_partition_leaves_what_it_does_not_name() -> None:
+def test_a_partition_change_keeps_unnamed_fields() -> None:
     image = with_topic(cluster(broker(1), broker(2)), "t", (1, 2))
     applied([PartitionChange(topic_id("t"), 0, isr=(1,))], image)
     state = image.topics["t"].partitions[0]
@@ -168,17 +168,17 @@ WRONG: dict[str, Record] = {
 
 
 @pytest.mark.parametrize("record", WRONG.values(), ids=WRONG)
-def test_what_cannot_be_is_not_applied(record: Record) -> None:
+def test_a_record_that_does_not_fit_is_not_applied(record: Record) -> None:
     with pytest.raises((KeyError, IndexError, AssertionError)):
         applied([record], with_topic(cluster(), "t", (1,)))
 
 
-def test_a_feature_at_level_0_is_none() -> None:
+def test_level_0_removes_a_feature() -> None:
     image = applied([FeatureRecord("a", 1), FeatureRecord("a", 0), FeatureRecord("b", 0)])
     assert image.features == {}
 
 
-def test_only_registered_brokers_that_are_not_fenced_live() -> None:
+def test_only_registered_unfenced_brokers_are_alive() -> None:
     image = cluster(broker(2), broker(1), broker(3, fenced=True))
     assert image.live_brokers() == [1, 2]
     assert [image.is_alive(node_id) for node_id in (1, 3, 9)] == [True, False, False]

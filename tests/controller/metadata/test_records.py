@@ -1,4 +1,4 @@
-"""Metadata records and snapshots as bytes."""
+"""The encoding of metadata records and snapshots."""
 
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args, get_type_hints
@@ -59,7 +59,7 @@ def test_every_record_reads_back_as_itself(record: Record) -> None:
     assert (again, type(again)) == (record, type(record))
 
 
-def test_there_is_nothing_that_is_no_record() -> None:
+def test_every_record_class_has_a_kind() -> None:
     named = [getattr(records, name) for name in records.__all__]
     assert {one for one in named if isinstance(one, type) and is_dataclass(one)} == set(KINDS)
 
@@ -81,20 +81,20 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("data", "words"), UNREADABLE.values(), ids=UNREADABLE)
-def test_loudly_refused(data: bytes, words: str) -> None:
+def test_unreadable_records(data: bytes, words: str) -> None:
     with pytest.raises(UnreadableRecord, match=words):
         decode_record(data)
 
 
-def test_older_versions_are_read_with_the_defaults_of_what_they_lack() -> None:
+def test_older_versions_get_the_defaults_of_newer_fields() -> None:
     broker = {"node_id": 1, "epoch": 7, "incarnation_id": bytes(16), "endpoints": [], "rack": None, "fenced": False}
     read = decode_record(msgpack.packb({"kind": "broker", "version": 0, **broker}))
     assert read == BrokerRecord(1, 7, bytes(16), (), None, fenced=False, in_controlled_shutdown=False)
     change = {"topic_id": bytes(16), "partition": 3, "isr": [1], "leader": None, "replicas": None}
-    told = {"kind": "partition-changed", "version": 0, **change, "adding_replicas": None, "removing_replicas": None}
-    assert decode_record(msgpack.packb(told)) == PartitionChange(bytes(16), 3, isr=(1,))
-    told = {"kind": "cluster", "version": 0, "cluster_id": "c"}
-    assert decode_record(msgpack.packb(told)) == ClusterRecord("c", -1)
+    plain = {"kind": "partition-changed", "version": 0, **change, "adding_replicas": None, "removing_replicas": None}
+    assert decode_record(msgpack.packb(plain)) == PartitionChange(bytes(16), 3, isr=(1,))
+    plain = {"kind": "cluster", "version": 0, "cluster_id": "c"}
+    assert decode_record(msgpack.packb(plain)) == ClusterRecord("c", -1)
 
 
 def test_an_older_version_with_a_field_of_a_newer_one_is_refused() -> None:
@@ -117,7 +117,7 @@ def test_a_snapshot_reads_back(written: list[Record]) -> None:
     assert decode_snapshot(encode_snapshot(written)) == written
 
 
-def test_a_damaged_snapshot_is_refused_wherever_the_damage_is() -> None:
+def test_a_snapshot_with_any_damaged_byte_is_refused() -> None:
     data = encode_snapshot([FeatureRecord("a", 1), ConfigRecord(2, "t", "a", None)])
     for position in range(len(data)):
         damaged = bytearray(data)

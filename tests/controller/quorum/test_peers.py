@@ -1,4 +1,4 @@
-"""Nodes that talk: hellos, refusals, questions that are answered, and connections that go."""
+"""Peer connections: handshakes, refusals, requests and responses, lost connections."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,7 +26,7 @@ def hello(node_id: int = 1, to: int | None = None, cluster_id: str | None = None
     return Hello(node_id, to, cluster_id, VOTERS)
 
 
-def test_a_hello_is_the_same_on_the_other_side() -> None:
+def test_a_handshake_survives_encoding() -> None:
     for one in (hello(), hello(1, 2, "a-cluster")):
         assert hello_from(decode_frame(encode_frame(hello_map(one))[4:])) == one
 
@@ -44,7 +44,7 @@ def test_a_hello_is_the_same_on_the_other_side() -> None:
         (hello(1), hello(1, 1), "two nodes have node.id=1"),
     ],
 )
-def test_who_must_not_talk(own: Hello, other: Hello, word: str | None) -> None:
+def test_refusal_reasons(own: Hello, other: Hello, word: str | None) -> None:
     found = refusal_reason(own, other)
     assert found is None if word is None else found is not None and word in found
 
@@ -61,7 +61,7 @@ def test_who_must_not_talk(own: Hello, other: Hello, word: str | None) -> None:
         {**hello_map(hello()), "voters": [[1, "host"]]},
     ],
 )
-def test_what_is_no_hello(frame: dict[str, Any]) -> None:
+def test_malformed_handshakes(frame: dict[str, Any]) -> None:
     with pytest.raises(MalformedFrame):
         hello_from(frame)
 
@@ -69,13 +69,13 @@ def test_what_is_no_hello(frame: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\xc1", b"\x90", b"\x80", b"\x81\xa4kind\x01", b"\xdf\xff\xff\xff\xff", b"\x81\x01\x02"]
 )
-def test_what_is_no_frame(data: bytes) -> None:
+def test_malformed_frames(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
         decode_frame(data)
 
 
 class Node:
-    """Peers that answer `double` with twice the number, and never answer `silence`."""
+    """Peers that respond to `double` with twice the number, and never to `silence`."""
 
     def __init__(self, network: MemoryNetwork, node_id: int, cluster_id: str | None = None) -> None:
         self.cluster_id = cluster_id
@@ -105,21 +105,21 @@ class Node:
 
 
 def with_nodes(
-    story: Callable[[MemoryNetwork, trio.Nursery, Node, Node], Awaitable[None]], *clusters: str | None
+    scenario: Callable[[MemoryNetwork, trio.Nursery, Node, Node], Awaitable[None]], *clusters: str | None
 ) -> None:
     async def main() -> None:
         network = MemoryNetwork()
         one, two = (Node(network, node_id, cluster_id) for node_id, cluster_id in zip((1, 2), clusters, strict=True))
         async with trio.open_nursery() as nursery:
             await nursery.start(one.run)
-            await story(network, nursery, one, two)
+            await scenario(network, nursery, one, two)
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_questions_are_answered_whatever_their_number() -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+def test_many_concurrent_requests_get_their_responses() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
         answers: list[int] = []
 
@@ -130,13 +130,13 @@ def test_questions_are_answered_whatever_their_number() -> None:
             for number in range(100):
                 asking.start_soon(ask, number)
         assert sorted(answers) == list(range(0, 200, 2))
-        assert two.cluster_id == "a"  # learned from the hello
+        assert two.cluster_id == "a"  # learned in the handshake
 
-    with_nodes(story, "a", None)
+    with_nodes(scenario, "a", None)
 
 
-def test_a_node_that_is_not_there_is_unreachable_and_soon_found_when_it_comes() -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+def test_a_node_is_unreachable_until_it_starts() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         for _ in range(20):
             with pytest.raises(Unreachable):
                 await one.peers.request(2, "double", {"number": 1})
@@ -146,12 +146,12 @@ def test_a_node_that_is_not_there_is_unreachable_and_soon_found_when_it_comes() 
         await trio.sleep(0.25)
         assert await one.peers.request(2, "double", {"number": 1}) == {"number": 2}
 
-    with_nodes(story, None, None)
+    with_nodes(scenario, None, None)
 
 
-def test_a_connection_that_ends_is_told_to_both_and_to_whoever_waits() -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
-        life, told = trio.CancelScope(), trio.Event()
+def test_a_lost_connection_is_reported_and_fails_pending_requests() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        life, failed = trio.CancelScope(), trio.Event()
 
         async def live(task_status: trio.TaskStatus[None]) -> None:
             with life:
@@ -160,54 +160,54 @@ def test_a_connection_that_ends_is_told_to_both_and_to_whoever_waits() -> None:
         async def ask() -> None:
             with pytest.raises(ConnectionLost):
                 await one.peers.request(2, "silence", {})
-            told.set()
+            failed.set()
 
         await nursery.start(live)
         nursery.start_soon(ask)
         await trio.sleep(1)
         life.cancel()
-        await told.wait()
+        await failed.wait()
         await trio.sleep(0.01)
         assert one.lost == [2]
 
-    with_nodes(story, None, None)
+    with_nodes(scenario, None, None)
 
 
-def test_another_cluster_is_refused_in_words_on_both_sides() -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+def test_a_node_of_another_cluster_is_refused_with_the_reason_on_both_sides() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
         with pytest.raises(Unreachable, match="node 1 belongs to cluster a, node 2 to b"):
             await one.peers.request(2, "double", {"number": 1})
         assert len(one.refused) == 1
-        assert two.refused == []  # it did not ask; it only says so in its log
+        assert two.refused == []  # it sent no request, and only logs the refusal
 
-    with_nodes(story, "a", "b")
+    with_nodes(scenario, "a", "b")
 
 
-def test_a_network_that_is_cut_and_healed_is_found_again() -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+def test_requests_succeed_again_after_a_network_partition() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         await nursery.start(two.run)
         await one.peers.request(2, "double", {"number": 1})
         network.cut((1, 2))
         with trio.move_on_after(1):
             await one.peers.request(2, "double", {"number": 1})
-            raise AssertionError("nothing gets through")
+            raise AssertionError("the network is partitioned")
         network.heal()
         await trio.sleep(0.25)
         assert await one.peers.request(2, "double", {"number": 3}) == {"number": 6}
 
-    with_nodes(story, None, None)
+    with_nodes(scenario, None, None)
 
 
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", encode_frame({"kind": "ask", "id": 1})])
-def test_who_says_no_hello_is_hung_up_on(garbage: bytes) -> None:
-    async def story(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+def test_a_connection_without_handshake_is_closed(garbage: bytes) -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
         stream = await network.of(3).connect("node-1", 9093)
         await stream.send_all(garbage)
         with trio.fail_after(2):
             assert await stream.receive_some() == b""
 
-    with_nodes(story, None, None)
+    with_nodes(scenario, None, None)
 
 
 def test_frames_are_limited() -> None:

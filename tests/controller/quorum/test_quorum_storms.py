@@ -1,4 +1,4 @@
-"""Random lives of a quorum with its real driver: power cuts, cut networks, slow disks. What was answered lasts."""
+"""A quorum with its real driver under random power cuts, network partitions and slow disks: no acknowledged loss."""
 
 from random import Random
 
@@ -20,14 +20,15 @@ STEPS = 25
 VOTERS = (1, 2, 3)
 
 
-async def live(cluster: Controllers, random: Random) -> None:
-    """One life, and what must be true at its end."""
+async def run_with_faults(cluster: Controllers, random: Random) -> None:
+    """Inject random faults, then check that all nodes recover and agree."""
     await cluster.start(*VOTERS)
-    answered: list[str] = []
+    acknowledged: list[str] = []
     async with trio.open_nursery() as nursery:
         for step in range(STEPS):
-            await _mistreat(cluster, random)
-            nursery.start_soon(_ask, cluster, random.choice(sorted(cluster.running)), f"user-{step}", answered)
+            await _inject_fault(cluster, random)
+            node_id = random.choice(sorted(cluster.running))
+            nursery.start_soon(_set_quota, cluster, node_id, f"user-{step}", acknowledged)
             await trio.sleep(random.choice((0.01, 0.3, 2.0)))
     cluster.network.heal()
     for disk in cluster.disks.values():
@@ -36,13 +37,13 @@ async def live(cluster: Controllers, random: Random) -> None:
     with trio.fail_after(30):
         await cluster.leader()
         await cluster.agree()
-    assert len(answered) >= STEPS // 6, "most of the time a majority is there"
-    assert {(("user", name),) for name in answered} <= set(cluster[1].image.quotas)
+    assert len(acknowledged) >= STEPS // 6, "most of the time there is a majority"
+    assert {(("user", name),) for name in acknowledged} <= set(cluster[1].image.quotas)
     assert len({tuple(records_of(cluster[node_id].image)) for node_id in VOTERS}) == 1
     assert not [one.failure for one in cluster.running.values() if one.failure]
 
 
-async def _mistreat(cluster: Controllers, random: Random) -> None:
+async def _inject_fault(cluster: Controllers, random: Random) -> None:
     victim = random.choice(VOTERS)
     match random.randrange(7):
         case 0 if len(cluster.running) > 1 and victim in cluster.running:
@@ -57,8 +58,8 @@ async def _mistreat(cluster: Controllers, random: Random) -> None:
             await cluster.start(*(node_id for node_id in VOTERS if node_id not in cluster.running))
 
 
-async def _ask(cluster: Controllers, node_id: int, name: str, answered: list[str]) -> None:
-    """Set a quota, unless the node that is asked goes meanwhile."""
+async def _set_quota(cluster: Controllers, node_id: int, name: str, acknowledged: list[str]) -> None:
+    """Set a quota through a node, unless the node stops meanwhile."""
     entry = RequestEntryData(
         entity=[EntityData(entity_type="user", entity_name=name)], ops=[OpData(key="producer_byte_rate", value=1.0)]
     )
@@ -73,16 +74,16 @@ async def _ask(cluster: Controllers, node_id: int, name: str, answered: list[str
         try:
             response = await member.controller.handle(AlterClientQuotasRequest(entries=[entry]), 1)
             assert response.entries[0].error_code == 0
-            answered.append(name)
+            acknowledged.append(name)
         except KafkaError:
             pass
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_was_answered_lasts_and_all_agree(seed: int) -> None:
-    async def story(cluster: Controllers) -> None:
-        await live(cluster, Random(seed))
+def test_acknowledged_changes_survive_and_all_nodes_agree(seed: int) -> None:
+    async def scenario(cluster: Controllers) -> None:
+        await run_with_faults(cluster, Random(seed))
 
     settings = {"metadata.log.max.record.bytes.between.snapshots": "1000"} if seed % 2 else {}
-    run(story, seed=seed * 1000, given={"request.timeout.ms": "2000", **settings})
+    run(scenario, seed=seed * 1000, given={"request.timeout.ms": "2000", **settings})

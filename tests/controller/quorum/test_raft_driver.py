@@ -1,4 +1,4 @@
-"""Three controllers that are one: elections, decisions, and what happens to them when a node or the network goes."""
+"""Clusters of controllers with memory disks and network: elections, decisions, failed nodes and networks."""
 
 import pytest
 import trio
@@ -17,7 +17,7 @@ def topics(cluster: Controllers, node_id: int) -> list[str]:
 
 
 async def with_broker(cluster: Controllers, *node_ids: int) -> int:
-    """Start nodes, register the active controller's as a broker, return its id."""
+    """Start nodes, register the active controller's node as a broker; returns its id."""
     await cluster.start(*node_ids)
     leader = await cluster.leader()
     await register(leader.controller, leader.node_id)
@@ -25,8 +25,8 @@ async def with_broker(cluster: Controllers, *node_ids: int) -> int:
     return leader.node_id
 
 
-def test_three_nodes_found_a_cluster_and_share_one_image() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_three_nodes_create_a_cluster_with_the_same_image() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         assert len({one.controller.image.cluster_id for one in cluster.running.values()} - {""}) == 1
         assert await create(cluster[leader], "flights") == [0]
@@ -34,21 +34,21 @@ def test_three_nodes_found_a_cluster_and_share_one_image() -> None:
         assert all(topics(cluster, node_id) == ["flights"] for node_id in (1, 2, 3))
         assert len({tuple(records_of(cluster[node_id].image)) for node_id in (1, 2, 3)}) == 1
 
-    run(story)
+    run(scenario)
 
 
-def test_any_node_can_be_asked_and_knows_what_it_answered() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_any_node_accepts_requests_and_has_applied_what_it_acknowledged() -> None:
+    async def scenario(cluster: Controllers) -> None:
         await with_broker(cluster, 1, 2, 3)
         for node_id in (1, 2, 3):
             assert await create(cluster[node_id], f"topic-{node_id}") == [0]
             assert f"topic-{node_id}" in topics(cluster, node_id)
 
-    run(story)
+    run(scenario)
 
 
 def test_one_controller_is_a_quorum_that_brokers_follow() -> None:
-    async def story(cluster: Controllers) -> None:
+    async def scenario(cluster: Controllers) -> None:
         await with_broker(cluster, 1, 2, 3)
         assert await create(cluster[3], "flights") == [0]
         await cluster.agree()
@@ -56,11 +56,11 @@ def test_one_controller_is_a_quorum_that_brokers_follow() -> None:
         described = await cluster[2].describe_quorum()
         assert [(one.node_id, one.is_voter) for one in described.replicas] == [(1, True), (2, False), (3, False)]
 
-    run(story, voters=1)
+    run(scenario, voters=1)
 
 
-def test_the_loss_of_the_active_controller_costs_a_moment() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_killed_active_controller_is_replaced_in_time() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         await create(cluster[leader], "before")
         await cluster.kill(leader)
@@ -74,11 +74,11 @@ def test_the_loss_of_the_active_controller_costs_a_moment() -> None:
         await cluster.agree()
         assert topics(cluster, leader) == ["before", "after"]
 
-    run(story)
+    run(scenario)
 
 
-def test_what_was_answered_survives_a_power_cut_of_all() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_acknowledged_changes_survive_a_power_cut_of_all_nodes() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         await create(cluster[leader], "a", "b")
         before = cluster[leader].image.cluster_id
@@ -90,15 +90,15 @@ def test_what_was_answered_survives_a_power_cut_of_all() -> None:
             assert [topics(cluster, node_id) for node_id in (1, 2, 3)] == [["a", "b"]] * 3
             assert cluster[1].image.cluster_id == before
 
-    run(story)
+    run(scenario)
 
 
-def test_a_leader_that_is_cut_off_commits_nothing_and_forgets_what_it_decided() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_partitioned_leader_commits_nothing_and_drops_its_decisions() -> None:
+    async def scenario(cluster: Controllers) -> None:
         old = await with_broker(cluster, 1, 2, 3)
         others = tuple(node_id for node_id in (1, 2, 3) if node_id != old)
         cluster.network.isolate(old)
-        with pytest.raises(NotControllerError):  # nobody knows whether it will be carried out
+        with pytest.raises(NotControllerError):  # the outcome is unknown
             await create(cluster[old], "lost")
         new = await cluster.leader(others)
         await register(new.controller, new.node_id)
@@ -108,22 +108,22 @@ def test_a_leader_that_is_cut_off_commits_nothing_and_forgets_what_it_decided() 
         await cluster.agree()
         assert topics(cluster, old) == ["kept"]
 
-    run(story)
+    run(scenario)
 
 
-def test_a_node_without_a_majority_says_so_in_time() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_request_without_a_majority_times_out() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         await cluster.kill(*(node_id for node_id in (1, 2, 3) if node_id != leader))
         await trio.sleep(5)
         with pytest.raises(RequestTimedOutError):
             await create(cluster[leader], "never", timeout_ms=3000)
 
-    run(story)
+    run(scenario)
 
 
-def test_a_slow_disk_of_one_costs_the_others_nothing() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_slow_disk_of_one_node_does_not_delay_the_others() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         slow = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         make_slow(cluster.disks[slow], 0.5)
@@ -135,18 +135,18 @@ def test_a_slow_disk_of_one_costs_the_others_nothing() -> None:
         await cluster.agree()
         assert len(topics(cluster, slow)) == 10
 
-    run(story)
+    run(scenario)
 
 
-def test_who_was_away_for_long_gets_a_snapshot_and_is_told_the_difference() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_node_far_behind_gets_a_snapshot_and_its_subscribers_the_difference() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         await create(cluster[leader], "gone", "stays")
         await cluster.agree()
         away = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         cluster.network.isolate(away)
-        told: list[Record] = []
-        cluster[away].subscribe(told.extend)
+        received: list[Record] = []
+        cluster[away].subscribe(received.extend)
         await cluster[leader].handle(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=1000), 5)
         for number in range(40):
             await create(cluster[leader], f"topic-{number}")
@@ -154,49 +154,49 @@ def test_who_was_away_for_long_gets_a_snapshot_and_is_told_the_difference() -> N
         await cluster.agree()
         assert cluster[away].snapshot_offset > 0
         assert tuple(records_of(cluster[away].image)) == tuple(records_of(cluster[leader].image))
-        assert any(isinstance(record, RemoveTopic) for record in told)
-        assert {record.name for record in told if isinstance(record, TopicRecord)} >= {"stays", "topic-39"}
+        assert any(isinstance(record, RemoveTopic) for record in received)
+        assert {record.name for record in received if isinstance(record, TopicRecord)} >= {"stays", "topic-39"}
         await cluster.kill(away)
         await cluster.start(away)
         await cluster.agree()
         assert tuple(records_of(cluster[away].image)) == tuple(records_of(cluster[leader].image))
 
-    run(story, given={"metadata.log.max.record.bytes.between.snapshots": "2000"})
+    run(scenario, given={"metadata.log.max.record.bytes.between.snapshots": "2000"})
 
 
-def test_what_cannot_be_applied_ends_the_node() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_record_that_cannot_be_applied_stops_the_node() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
 
         def refuse(records: object) -> None:
-            raise AssertionError("a hole")
+            raise AssertionError("cannot be applied")
 
         cluster[other].subscribe(refuse)
         await create(cluster[leader], "flights")
         await cluster.running[other].ended.wait()
-        assert "a hole" in cluster.running[other].failure
+        assert "cannot be applied" in cluster.running[other].failure
 
-    run(story)
+    run(scenario)
 
 
 def test_a_node_of_another_cluster_is_refused() -> None:
-    async def story(cluster: Controllers) -> None:
+    async def scenario(cluster: Controllers) -> None:
         await with_broker(cluster, 1, 2)
         disk = cluster.disk(3)
         disk.make_directory("/data")
-        told = {"node.id": "3", "version": "1", "cluster.id": "AAAAAAAAAAAAAAAAAAAAAQ"}
-        write_properties(disk, f"/data/{META_PROPERTIES}", told)
+        properties = {"node.id": "3", "version": "1", "cluster.id": "AAAAAAAAAAAAAAAAAAAAAQ"}
+        write_properties(disk, f"/data/{META_PROPERTIES}", properties)
         await cluster.start(3)
         await cluster.running[3].ended.wait()
         assert "belongs to cluster" in cluster.running[3].failure
         assert cluster[1].leader_id > 0
 
-    run(story)
+    run(scenario)
 
 
 def test_a_node_at_another_nodes_address_is_refused() -> None:
-    async def story(cluster: Controllers) -> None:
+    async def scenario(cluster: Controllers) -> None:
         crossed = "1@node-2:9093,2@node-1:9093,3@node-3:9093"
         await cluster.start(1, 2)
         await cluster.leader()
@@ -204,11 +204,11 @@ def test_a_node_at_another_nodes_address_is_refused() -> None:
         await cluster.running[3].ended.wait()
         assert "was expected at this address, but node" in cluster.running[3].failure
 
-    run(story)
+    run(scenario)
 
 
-def test_controllers_that_know_addresses_alone_find_each_other() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_controllers_with_bootstrap_addresses_only_discover_each_other() -> None:
+    async def scenario(cluster: Controllers) -> None:
         given = {
             "controller_quorum_voters": "",
             "controller_quorum_bootstrap_servers": "node-1:9093,node-2:9093",
@@ -219,11 +219,11 @@ def test_controllers_that_know_addresses_alone_find_each_other() -> None:
         assert sorted(cluster[3].voters) == [1, 2]
         assert leader.node_id in (1, 2)
 
-    run(story, voters=2)
+    run(scenario, voters=2)
 
 
-def test_a_request_while_nobody_leads_waits_for_the_next_leader() -> None:
-    async def story(cluster: Controllers) -> None:
+def test_a_request_without_a_leader_waits_for_the_next_leader() -> None:
+    async def scenario(cluster: Controllers) -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         third = 6 - leader - other
@@ -236,4 +236,4 @@ def test_a_request_while_nobody_leads_waits_for_the_next_leader() -> None:
             await cluster.start(third)
         assert other in cluster[other].image.live_brokers()
 
-    run(story)
+    run(scenario)

@@ -1,4 +1,4 @@
-"""The metadata log as Raft wants it: epochs, cuts, snapshots, and what a crash leaves of them."""
+"""The metadata log of a quorum on disk: epochs, truncation, snapshots, the election state, crashes."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -31,7 +31,7 @@ def batch(count: int = 1) -> bytes:
 
 
 def filled(disk: MemoryDisk) -> StoredRaftLog:
-    """Offsets 0 to 3 of epoch 1, 3 and 4 of epoch 2, from 5 to 9 of epoch 4."""
+    """Offsets 0 to 2 of epoch 1, 3 and 4 of epoch 2, 5 to 9 of epoch 4."""
     log = opened(disk)
     assert log.append_as_leader(batch(3), 1) == 3
     assert log.append_as_leader(batch() + batch(), 2) == 5
@@ -43,7 +43,7 @@ def waited(wait: Callable[[], Awaitable[Any]]) -> None:
     trio.run(wait)
 
 
-def test_a_new_log_is_empty_and_of_epoch_0() -> None:
+def test_a_new_log_is_empty_with_epoch_0() -> None:
     log = opened(MemoryDisk(Random(0)))
     assert (log.start_offset, log.end_offset, log.last_epoch, log.latest_snapshot()) == (0, 0, 0, None)
     assert log.end_offset_for(0) == log.end_offset_for(7) == EpochEnd(0, 0)
@@ -51,7 +51,7 @@ def test_a_new_log_is_empty_and_of_epoch_0() -> None:
     assert log.election_state() == ElectionState()
 
 
-def test_epochs_end_where_the_next_one_begins() -> None:
+def test_an_epoch_ends_where_the_next_one_begins() -> None:
     log = filled(MemoryDisk(Random(0)))
     assert log.last_epoch == 4
     assert [log.end_offset_for(epoch) for epoch in range(6)] == [(0, 0), (1, 3), (2, 5), (2, 5), (4, 10), (4, 10)]
@@ -65,11 +65,11 @@ def test_whole_batches_are_read_and_at_least_one() -> None:
     assert [one.base_offset for one in batches(log.read(3, two + 10))] == [3, 4]
 
 
-def test_a_follower_appends_what_its_leader_has_and_nothing_else() -> None:
+def test_a_follower_appends_only_valid_batches_at_its_log_end() -> None:
     leader, log = filled(MemoryDisk(Random(0))), opened(MemoryDisk(Random(1)))
     data = leader.read(0, 1 << 20)
     for wrong in (leader.read(3, 1 << 20), data[:-1], data[:-1] + bytes([data[-1] ^ 1])):
-        with pytest.raises(ValueError, match=r"batch of the metadata log|behind the last batch"):
+        with pytest.raises(ValueError, match=r"batch of the metadata log|after the last batch"):
             log.append_as_follower(wrong)
         assert log.end_offset == 0
     assert log.append_as_follower(data) == 10
@@ -77,7 +77,7 @@ def test_a_follower_appends_what_its_leader_has_and_nothing_else() -> None:
     assert log.end_offset_for(3) == (2, 5)
 
 
-def test_what_is_cut_off_is_forgotten() -> None:
+def test_truncated_epochs_are_forgotten() -> None:
     log = filled(MemoryDisk(Random(0)))
     log.truncate_to(4)
     assert (log.end_offset, log.last_epoch) == (4, 2)
@@ -85,7 +85,7 @@ def test_what_is_cut_off_is_forgotten() -> None:
     assert log.append_as_leader(batch(), 5) == 5
 
 
-def test_a_snapshot_takes_the_place_of_what_it_stands_for() -> None:
+def test_a_snapshot_replaces_the_records_before_its_offset() -> None:
     disk = MemoryDisk(Random(0))
     log = filled(disk)
     data = encode_snapshot(records_of(Image()))
@@ -109,7 +109,7 @@ def opened_again(disk: MemoryDisk, log: StoredRaftLog) -> StoredRaftLog:
     return opened(disk)
 
 
-def test_an_installed_snapshot_begins_the_log_anew() -> None:
+def test_an_installed_snapshot_restarts_the_log() -> None:
     disk = MemoryDisk(Random(0))
     log = filled(disk)
     data = encode_snapshot(records_of(Image()))
@@ -154,7 +154,7 @@ def log_name(offset: int, epoch: int) -> str:
     return f"{offset:020d}-{epoch:010d}.checkpoint"
 
 
-def test_the_election_state_lasts_and_one_of_another_version_stops_the_start() -> None:
+def test_the_election_state_is_durable_and_an_unknown_version_stops_the_start() -> None:
     disk = MemoryDisk(Random(0))
     log = opened(disk)
 
@@ -170,7 +170,7 @@ def test_the_election_state_lasts_and_one_of_another_version_stops_the_start() -
         log.election_state()
 
 
-def test_the_log_of_a_node_alone_is_continued_by_a_quorum() -> None:
+def test_a_quorum_continues_the_log_of_a_lone_node() -> None:
     disk = MemoryDisk(Random(0))
     alone = StandaloneLog.open(disk, "/data", LogConfig(), now_ms=lambda: 0)
     alone.append([[FeatureRecord("x", 1)]])

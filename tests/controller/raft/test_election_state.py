@@ -20,13 +20,13 @@ WRITTEN_BY_KAFKA = (
 )
 
 
-def test_it_is_written_as_kafka_writes_it() -> None:
+def test_the_file_has_kafkas_format() -> None:
     state = ElectionState(epoch=5, voted_for=-1, leader=1)
     assert encode_election_state(state, [1]) == WRITTEN_BY_KAFKA
     assert decode_election_state(WRITTEN_BY_KAFKA) == state
 
 
-def test_a_vote_is_read_again() -> None:
+def test_a_vote_survives_encoding() -> None:
     state = ElectionState(epoch=7, voted_for=3)
     assert decode_election_state(encode_election_state(state, [1, 2, 3])) == state
 
@@ -45,7 +45,7 @@ def test_a_vote_is_read_again() -> None:
     ],
     ids=str,
 )
-def test_what_is_not_understood_is_never_taken_for_no_vote(change: dict[str, Any]) -> None:
+def test_an_unreadable_file_is_never_taken_for_no_vote(change: dict[str, Any]) -> None:
     """KAFKA-15412."""
     fields = json.loads(WRITTEN_BY_KAFKA) | change
     with pytest.raises(UnreadableElectionState):

@@ -1,4 +1,4 @@
-"""What goes between nodes, and what is refused."""
+"""The encoding of Raft messages, and malformed messages."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ RESPONSES: list[Response] = [
 
 
 @pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.KIND)
-def test_a_request_comes_out_as_it_went_in(message: Request) -> None:
+def test_a_request_survives_encoding(message: Request) -> None:
     assert request_from_map(msgpack.unpackb(msgpack.packb(message.to_map()))) == message
 
 
 @pytest.mark.parametrize("message", RESPONSES, ids=lambda message: message.KIND)
-def test_an_answer_comes_out_as_it_went_in(message: Response) -> None:
+def test_a_response_survives_encoding(message: Response) -> None:
     again = response_from_map(msgpack.unpackb(msgpack.packb(message.to_map())))
     assert again == message
     assert type(again) in RESPONSE_OF.values()
@@ -73,13 +73,13 @@ def test_an_answer_comes_out_as_it_went_in(message: Response) -> None:
     ],
     ids=str,
 )
-def test_what_nobody_sends_is_refused(change: dict[str, Any]) -> None:
+def test_invalid_fields_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadMessage):
         request_from_map(REQUESTS[0].to_map() | change)
 
 
 @pytest.mark.parametrize("field", ["kind", "version", "epoch", "pre_vote"])
-def test_nothing_may_be_missing(field: str) -> None:
+def test_missing_fields_are_refused(field: str) -> None:
     plain = REQUESTS[0].to_map()
     del plain[field]
     with pytest.raises(BadMessage):
@@ -87,7 +87,7 @@ def test_nothing_may_be_missing(field: str) -> None:
 
 
 @pytest.mark.parametrize("plain", [None, [], "vote", 5, {}, {1: 2}])
-def test_what_is_no_message_is_refused(plain: object) -> None:
+def test_other_values_are_refused(plain: object) -> None:
     with pytest.raises(BadMessage):
         request_from_map(plain)
     with pytest.raises(BadMessage):
@@ -100,7 +100,7 @@ def test_a_snapshot_is_two_numbers(snapshot: object) -> None:
         request_from_map(REQUESTS[3].to_map() | {"snapshot": snapshot})
 
 
-def test_a_request_is_no_answer() -> None:
+def test_a_request_is_not_a_response() -> None:
     with pytest.raises(BadMessage):
         response_from_map(REQUESTS[0].to_map())
     with pytest.raises(BadMessage):

@@ -1,4 +1,4 @@
-"""What scripts do not tell: who may say what, what a leader knows of others, the record that begins an epoch."""
+"""`Raft` beyond the golden scripts: invalid messages, the leader's view of replicas, LEADER_CHANGE, transitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_node(node_id: int = 1, voters: tuple[int, ...] = (1, 2, 3), settings: Raft
 
 
 def a_leader(settings: RaftSettings | None = None) -> Raft:
-    """Of epoch 1, with three voters."""
+    """The leader of epoch 1, one of three voters."""
     raft = a_node(settings=settings)
     effects = raft.tick(0.2)
     while not raft.is_leader:
@@ -58,14 +58,14 @@ def fetch(replica: int, offset: int, *, epoch: int = 1, last: int = 1, wait: int
     ],
     ids=["for another", "no voter", "leads without being a voter", "leads as another", "fetches as another", "itself"],
 )
-def test_nobody_speaks_for_another(sender: int, message: Vote | BeginEpoch | Fetch) -> None:
+def test_a_message_of_another_node_is_refused(sender: int, message: Vote | BeginEpoch | Fetch) -> None:
     raft = a_node()
     with pytest.raises(BadMessage):
         raft.request(0.1, sender, message, "token")
     assert raft.epoch == 0
 
 
-def test_an_answer_of_another_kind_is_refused() -> None:
+def test_a_response_of_another_kind_is_refused() -> None:
     vote = Vote(0, 1, 0, 0, pre_vote=True)
     with pytest.raises(BadMessage):
         a_node().response(0.1, 2, vote, BeginEpochResponse(9, 2))
@@ -78,7 +78,7 @@ def test_only_the_leader_appends() -> None:
         a_node().append(0.1, b"\1")
 
 
-def test_the_leader_tells_how_far_everybody_is() -> None:
+def test_the_leader_describes_all_replicas() -> None:
     raft = a_leader()
     assert raft.is_leader
     raft.request(0.4, 2, fetch(2, 1), "t")
@@ -88,18 +88,18 @@ def test_the_leader_tells_how_far_everybody_is() -> None:
     assert seen == [(1, True, 2, 0.6), (2, True, 1, 0.4), (3, True, -1, None), (9, False, 0, None)]
 
 
-def test_nobody_else_tells_of_others() -> None:
+def test_other_nodes_describe_no_replicas() -> None:
     assert a_node().replicas() == []
 
 
-def test_observers_that_are_gone_are_forgotten() -> None:
+def test_expired_observers_are_forgotten() -> None:
     raft = a_leader(raft_settings(fetch_timeout=1e6, observer_session=10.0))
     raft.request(1.0, 8, fetch(8, 1), "of 8")
     raft.request(20.0, 9, fetch(9, 1), "of 9")
     assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 9]
 
 
-def test_too_many_observers_make_room_for_each_other_and_all_are_answered() -> None:
+def test_observers_above_the_limit_are_evicted_and_all_are_answered() -> None:
     raft = a_leader(raft_settings(observers_max=2))
     answered: list[object] = []
     for node_id in (11, 12, 13):
@@ -109,7 +109,7 @@ def test_too_many_observers_make_room_for_each_other_and_all_are_answered() -> N
     assert [replica.id for replica in raft.replicas()] == [1, 2, 3, 12, 13]
 
 
-def test_the_record_that_begins_an_epoch_is_kafkas() -> None:
+def test_the_first_record_of_an_epoch_has_kafkas_format() -> None:
     batch = parse_header(encode_leader_change(1, (1, 2, 3), (1, 3), timestamp_ms=99))
     batch.check_crc()
     assert batch.is_control
@@ -119,7 +119,7 @@ def test_the_record_that_begins_an_epoch_is_kafkas() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(Role, Role)), ids=lambda role: role.value)
-def test_a_change_of_role_that_the_table_lacks_is_a_bug(before: Role, after: Role) -> None:
+def test_an_illegal_role_transition_raises(before: Role, after: Role) -> None:
     if after in TRANSITIONS[before]:
         check_transition(before, after, is_voter=True)
     else:
@@ -127,12 +127,12 @@ def test_a_change_of_role_that_the_table_lacks_is_a_bug(before: Role, after: Rol
             check_transition(before, after, is_voter=True)
 
 
-def test_an_observer_cannot_stand() -> None:
+def test_an_observer_cannot_become_a_candidate() -> None:
     with pytest.raises(IllegalTransition):
         check_transition(Role.UNATTACHED, Role.PROSPECTIVE, is_voter=False)
 
 
 @pytest.mark.parametrize("wrong", [{"election_timeout": 0.0}, {"fetch_wait": 0.8}, {"retry_backoff": -1.0}], ids=str)
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"fetch|timeouts"):
         raft_settings(**wrong)

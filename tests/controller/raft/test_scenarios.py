@@ -1,6 +1,6 @@
-"""Stories of whole quorums, most of them named after those of Kafka's `RaftEventSimulationTest`.
+"""Scenarios of whole quorums, most of them named after those of Kafka's `RaftEventSimulationTest`.
 
-Each is told with several seeds; what must never happen is watched all the while (`simulation/raft_checks.py`).
+Each runs with several seeds, and the invariants of `simulation/raft_checks.py` are checked throughout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ seeds = pytest.mark.parametrize("seed", range(20))
 
 
 def wait_for(world: World, what: Callable[[], bool], seconds: float) -> float:
-    """Let time pass until something is so; returns how long it took."""
+    """Run until a condition holds; returns how long it took."""
     began = world.now
     while not what():
         assert world.now < began + seconds, f"not within {seconds} s: {describe(world)}"
@@ -28,7 +28,7 @@ def wait_for(world: World, what: Callable[[], bool], seconds: float) -> float:
 
 
 def a_leader(world: World) -> Node:
-    """The leader, once everybody follows it and has a record that it appended."""
+    """The leader, once all nodes follow it and have applied a record of its."""
     wait_for(world, lambda: world.leader is not None, 5)
     leader = world.leader
     assert leader is not None
@@ -39,7 +39,7 @@ def a_leader(world: World) -> Node:
 
 
 def settled(world: World) -> bool:
-    """Whether all that run follow one leader and have applied all it has."""
+    """Whether all running nodes follow one leader and have applied its whole log."""
     leader = world.leader
     return leader is not None and all(
         node.raft is not None and node.raft.leader_id == leader.id and node.applied == leader.log.end_offset
@@ -48,7 +48,7 @@ def settled(world: World) -> bool:
 
 
 def wait_for_another(world: World, old: Node) -> float:
-    """Wait for a leader that is not the old one; how long it took."""
+    """Wait for another leader than the old one; returns how long it took."""
     return wait_for(world, lambda: world.leader not in (None, old), 5)
 
 
@@ -57,7 +57,7 @@ def epoch_of(node: Node) -> int:
     return node.raft.epoch
 
 
-def cut_off(world: World, *nodes: Node) -> None:
+def partition(world: World, *nodes: Node) -> None:
     inside = {node.id for node in nodes}
     world.network.cut |= {(a, b) for a in world.nodes for b in world.nodes if (a in inside) != (b in inside)}
 
@@ -67,7 +67,7 @@ def others(world: World, *nodes: Node) -> list[Node]:
 
 
 def commits(world: World, nodes: list[Node]) -> bool:
-    """Append through whichever of the nodes leads; whether they all have it then."""
+    """Append through the leader among the nodes; whether all of them apply it."""
     leaders = [node for node in nodes if node.raft is not None and node.raft.is_leader]
     if not leaders:
         return False
@@ -95,7 +95,7 @@ def test_a_healthy_quorum_keeps_its_leader(seed: int) -> None:
 
 
 @seeds
-def test_an_idle_quorum_says_little(seed: int) -> None:
+def test_an_idle_quorum_sends_few_messages(seed: int) -> None:
     world = World(seed, voters=3)
     a_leader(world)
     before = world.events_count
@@ -129,11 +129,11 @@ def test_all_are_killed_and_only_a_majority_comes_back(seed: int) -> None:
 
 
 @seeds
-def test_a_leader_that_is_cut_off_commits_nothing_and_resigns(seed: int) -> None:
+def test_a_partitioned_leader_commits_nothing_and_resigns(seed: int) -> None:
     world = World(seed, voters=3)
     old = a_leader(world)
     before = old.high_watermark
-    cut_off(world, old)
+    partition(world, old)
     world.append(old, 3)
     wait_for(world, lambda: old.raft is not None and not old.raft.is_leader, world.settings.fetch_timeout + 0.02)
     wait_for(world, lambda: commits(world, others(world, old)), 5)
@@ -143,13 +143,13 @@ def test_a_leader_that_is_cut_off_commits_nothing_and_resigns(seed: int) -> None
 
 
 @seeds
-def test_who_was_cut_off_for_an_hour_comes_back_without_an_election(seed: int) -> None:
+def test_a_node_partitioned_for_an_hour_returns_without_an_election(seed: int) -> None:
     """KIP-996."""
     world = World(seed, voters=3)
     leader = a_leader(world)
     epoch = epoch_of(leader)
     away = others(world, leader)[0]
-    cut_off(world, away)
+    partition(world, away)
     world.run_until(world.now + 60)
     world.jump(away, 3600)
     world.run_until(world.now + 60)
@@ -159,7 +159,7 @@ def test_who_was_cut_off_for_an_hour_comes_back_without_an_election(seed: int) -
 
 
 @seeds
-def test_a_follower_that_does_not_hear_its_leader_but_others_do_deposes_nobody(seed: int) -> None:
+def test_a_follower_partitioned_from_its_leader_alone_does_not_depose_it(seed: int) -> None:
     world = World(seed, voters=3)
     leader = a_leader(world)
     epoch = epoch_of(leader)
@@ -178,7 +178,7 @@ def test_the_reachable_majority_goes_on(seed: int) -> None:
     leader = a_leader(world)
     minority = [leader, others(world, leader)[0]]
     majority = others(world, *minority)
-    cut_off(world, *minority)
+    partition(world, *minority)
     wait_for(world, lambda: commits(world, majority), 5)
     assert max(node.high_watermark for node in minority) < min(node.high_watermark for node in majority)
     world.network.cut.clear()
@@ -186,19 +186,19 @@ def test_the_reachable_majority_goes_on(seed: int) -> None:
 
 
 @seeds
-def test_one_leader_after_the_other_is_cut_off(seed: int) -> None:
+def test_successive_leaders_are_partitioned(seed: int) -> None:
     world = World(seed, voters=5)
     for _ in range(4):
         leader = a_leader(world)
         world.network.cut.clear()
-        cut_off(world, leader)
+        partition(world, leader)
         wait_for(world, lambda gone=leader: commits(world, others(world, gone)), 8)
         world.network.cut.clear()
         wait_for(world, lambda: settled(world), 8)
 
 
 @seeds
-def test_a_leader_that_resigns_is_followed_by_another_at_once(seed: int) -> None:
+def test_a_leader_that_resigns_is_replaced_at_once(seed: int) -> None:
     world = World(seed, voters=3)
     old = a_leader(world)
     world.resign(old)
@@ -206,7 +206,7 @@ def test_a_leader_that_resigns_is_followed_by_another_at_once(seed: int) -> None
 
 
 @seeds
-def test_whoever_lacks_what_is_no_longer_in_the_log_gets_the_snapshot(seed: int) -> None:
+def test_a_node_behind_the_log_start_gets_the_snapshot(seed: int) -> None:
     world = World(seed, voters=3, observers=1)
     leader = a_leader(world)
     away = [world.nodes[4], others(world, leader)[0]]
@@ -235,7 +235,7 @@ def test_two_voters_elect_and_recover(seed: int) -> None:
 
 
 def test_a_killed_leader_is_replaced_at_once() -> None:
-    """Connections of a killed process break, and every other node is told."""
+    """The connections of a killed process break, which every other node notices."""
     took: list[float] = []
     for seed in range(100):
         world = World(seed, voters=3, sync_delay=0.002)
@@ -248,7 +248,7 @@ def test_a_killed_leader_is_replaced_at_once() -> None:
 
 
 def test_a_paused_leader_is_replaced_within_two_fetch_timeouts() -> None:
-    """SIGSTOP: nothing breaks, nothing comes."""
+    """SIGSTOP: connections stay open, and no message arrives."""
     took: list[float] = []
     for seed in range(100):
         world = World(seed, voters=3, sync_delay=0.002)

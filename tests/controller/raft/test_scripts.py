@@ -1,4 +1,4 @@
-"""Golden scripts: their file names are sentences, `simulation/raft_script.py` says how to read and write them."""
+"""Golden scripts of one node; `simulation/raft_script.py` describes their language. File names are sentences."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_it_goes_as_written(path: Path) -> None:
+def test_the_script_matches_the_behaviour(path: Path) -> None:
     text = path.read_text()
     assert play(text).splitlines() == text.splitlines()
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_scripts() -> None:
     assert len(SCRIPTS) >= 25
