@@ -46,13 +46,13 @@ def test_flights_of_different_aircraft_may_come_in_any_order(demo: ModuleType) -
     ],
     ids=["lost", "doubled", "invented", "out of order", "altered", "another key"],
 )
-def test_what_came_back_otherwise_is_noticed(demo: ModuleType, got: list[tuple[bytes | None, bytes]]) -> None:
+def test_differences_are_detected(demo: ModuleType, got: list[tuple[bytes | None, bytes]]) -> None:
     assert demo.differences(SENT, got)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_demo_runs_through(demo: ModuleType, tmp_path: Path) -> None:
+def test_the_demo_succeeds(demo: ModuleType, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(DEMO), "--limit", "20000"],
         capture_output=True,

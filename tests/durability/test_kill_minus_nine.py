@@ -195,7 +195,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("load", "kills", "seed"), [(ConfluentLoad, 20, 20), (KafkaPythonLoad, 5, 5)])
-def test_nothing_acknowledged_is_lost_and_nothing_doubled(
+def test_no_acknowledged_record_is_lost_or_duplicated(
     node: NodeProcess, load: Callable[[str], LedgerLoad], kills: int, seed: int
 ) -> None:
     found = survive(node, load, kills=kills, seed=seed)
@@ -210,7 +210,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_doubled(
 @pytest.mark.reference
 @needs_oracle
 @pytest.mark.parametrize("load", [ConfluentLoad, KafkaPythonLoad])
-def test_apache_kafka_stands_the_same_test(tmp_path: Path, load: Callable[[str], LedgerLoad]) -> None:
+def test_apache_kafka_passes_the_same_test(tmp_path: Path, load: Callable[[str], LedgerLoad]) -> None:
     with Oracle(tmp_path / "data") as kafka:
         survive(kafka, load, kills=1, seed=1)
 
@@ -223,7 +223,7 @@ def history() -> tuple[Ledger, dict[int, list[Value]]]:
     return ledger, {partition: list(values) for partition, values in ledger.sent.items()}
 
 
-def test_the_check_is_content_with_a_clean_history() -> None:
+def test_the_check_accepts_a_correct_history() -> None:
     assert wrongs(*history()) == []
 
 
@@ -236,7 +236,7 @@ def test_the_check_is_content_with_a_clean_history() -> None:
         ([0, 2, 1, 3, 4], "in the order in which it was sent"),
     ],
 )
-def test_the_check_notices_loss_gaps_doubles_and_disorder(kept: Sequence[int], expected: str) -> None:
+def test_the_check_detects_loss_gaps_duplicates_and_disorder(kept: Sequence[int], expected: str) -> None:
     ledger, found = history()
     found[1] = [b"%d" % number for number in kept]
     assert any(expected in sentence for sentence in wrongs(ledger, found))

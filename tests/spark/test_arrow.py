@@ -65,7 +65,7 @@ def arrow_rows(some: list[Batch], max_size_bytes: int = SIZE_MAX) -> list[Row] |
     codec=st.sampled_from(Codec),
     stamped=st.booleans(),
 )
-def test_agrees_with_the_plain_loop(lots: list[list[Record]], codec: Codec, stamped: bool) -> None:
+def test_columns_agree_with_the_record_loop(lots: list[list[Record]], codec: Codec, stamped: bool) -> None:
     some, base = [], 0
     for records in lots:
         data = bytearray(encode_batch(records, codec=codec, base_offset=base))
@@ -103,7 +103,7 @@ def test_damage_among_records_of_one_size() -> None:
         assert arrow_rows([batch]) == loop_rows([batch])
 
 
-def test_an_emptied_batch_and_none_at_all() -> None:
+def test_an_empty_batch_and_no_batch() -> None:
     empty = parse_header(encode_batch([], deltas=(), last_offset_delta=9, base_offset=5))
     assert arrow_rows([empty]) == arrow_rows([]) == []
 
@@ -115,7 +115,7 @@ def test_many_headers(count: int) -> None:
     assert arrow_rows([batch]) == loop_rows([batch])
 
 
-def test_header_names_that_are_not_utf8_are_read_as_java_does() -> None:
+def test_header_names_with_invalid_utf8_are_decoded_like_in_java() -> None:
     data = bytearray(encode_batch([Record(-1, 1, None, b"v", [("ab", b"x")])]))
     data[data.index(b"ab")] = 0xFF
     rows = arrow_rows([parse_header(data)])
@@ -204,7 +204,7 @@ def test_a_large_batch_among_small_ones() -> None:
     assert arrow_rows(some) == loop_rows(some)
 
 
-def test_what_decompresses_to_more_than_expected_is_decoded_in_halves() -> None:
+def test_large_decompressed_groups_are_decoded_in_halves() -> None:
     """A hundred megabytes of zeros in a few hundred bytes: no damage, and never all in memory."""
     records = [Record(n, 0, None, bytes(1_000_000)) for n in range(10)]
     data = b"".join(encode_batch(records, base_offset=first, codec=Codec.ZSTD) for first in range(0, 100, 10))
@@ -216,7 +216,7 @@ def test_what_decompresses_to_more_than_expected_is_decoded_in_halves() -> None:
     assert all(len(one.offsets) <= 30 for one in pieces)
 
 
-def test_a_table_holds_what_batches_hold() -> None:
+def test_a_batch_table_agrees_with_the_batches() -> None:
     answer = b"".join(original for original in originals() for _ in range(3))
     for end in (len(answer), len(answer) - 1, 70, 60, 0):
         some, table = list(batches(answer[:end])), read_table(answer[:end])
@@ -230,7 +230,7 @@ def test_a_table_holds_what_batches_hold() -> None:
 
 
 @pytest.mark.parametrize(("place", "lie"), [(8, b"\x80"), (8, bytes(4)), (16, b"\x01")])
-def test_a_table_refuses_what_batches_refuse(place: int, lie: bytes) -> None:
+def test_a_batch_table_rejects_invalid_batches(place: int, lie: bytes) -> None:
     data = bytearray(originals()[0] * 2)
     place += len(data) // 2
     data[place : place + len(lie)] = lie
@@ -240,7 +240,7 @@ def test_a_table_refuses_what_batches_refuse(place: int, lie: bytes) -> None:
         read_table(data)
 
 
-def test_a_wrong_checksum_is_named() -> None:
+def test_a_wrong_checksum_is_reported() -> None:
     data = bytearray(b"".join(originals()[:3]))
     data[-1] ^= 1
     with pytest.raises(CorruptRecords, match="has CRC"):
@@ -249,7 +249,7 @@ def test_a_wrong_checksum_is_named() -> None:
     read_table(data).check_crcs()
 
 
-def test_fewer_columns_are_the_same_columns() -> None:
+def test_selected_columns_are_unchanged() -> None:
     records = [Record(-1, n, b"k%d" % n if n % 2 else None, b"v" * n, [("h", b"")]) for n in range(50)]
     some = [parse_header(encode_batch(records))]
     whole = arrow.record_batch(arrow.decode(some), "t", 3)
@@ -258,7 +258,7 @@ def test_fewer_columns_are_the_same_columns() -> None:
         assert fewer.equals(whole.select(columns))
 
 
-def test_lies_behind_the_last_wanted_column_are_not_looked_at_and_harm_nothing() -> None:
+def test_columns_that_are_not_selected_are_not_validated() -> None:
     random, known = Random("damage that nobody looks at"), originals()[:3]
     for _ in range(1000):
         batch = parse_header(damaged(random.choice(known), random))
@@ -274,13 +274,13 @@ def test_lies_behind_the_last_wanted_column_are_not_looked_at_and_harm_nothing()
                 assert [fewer[name].to_pylist() for name in columns] == wanted
 
 
-def test_a_time_that_cannot_be_microseconds_is_said_with_its_place() -> None:
+def test_a_timestamp_out_of_range_is_reported_with_its_position() -> None:
     decoded = arrow.decode([parse_header(encode_batch([Record(-1, 1 << 60, None, b"")], base_offset=12))])
     with pytest.raises(arrow.TimestampOverflow, match="topic t partition 3 offset 12"):
         arrow.record_batch(decoded, "t", 3)
 
 
-def test_what_a_consumer_gives_becomes_the_same_columns() -> None:
+def test_batches_of_a_consumer_become_the_same_columns() -> None:
     records = [Record(-1, 5, b"k", b"v", [("h", None)]), Record(-1, 6, None, None)]
     wanted = arrow.record_batch(arrow.decode([parse_header(encode_batch(records, base_offset=4))]), "t", 1)
     consumed = [ConsumerRecord("t", 1, 4 + n, one.timestamp, *one[2:]) for n, one in enumerate(records)]

@@ -164,7 +164,7 @@ def ways(broker: Broker) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_way_gives_the_rows_of_the_log(
+def test_every_source_and_broker_returns_the_rows_of_the_log(
     case: Case, spark: Any, brokers: list[Broker], pool: ThreadPoolExecutor
 ) -> None:
     asked = [(broker, way) for broker in brokers for way in ways(broker)]

@@ -29,13 +29,13 @@ def run(*command: object) -> str:
     return done.stdout
 
 
-def test_the_streaming_job_is_stopped_goes_on_and_agrees() -> None:
+def test_the_streaming_job_continues_after_a_stop_with_equal_results() -> None:
     said = run(EXAMPLES / "delays.py", "--limit", 8000)
     assert "Gone on from its checkpoint" in said
     assert "windows agree with the figures computed in one go" in said
 
 
-def test_the_demo_ends_with_a_batch_read(tmp_path: Path) -> None:
+def test_the_demo_ends_with_a_batch_query(tmp_path: Path) -> None:
     picture = tmp_path / "delays.svg"
     spark = f"{sys.executable} {EXAMPLES / 'by_hour.py'} --limit 3000 --picture {picture}"
     said = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", spark)

@@ -43,7 +43,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSALS, ids=lambda value: str(value)[:60])
-def test_refused(changes: dict[str, str | None], words: str) -> None:
+def test_invalid_options_are_refused(changes: dict[str, str | None], words: str) -> None:
     options = {name: value for name, value in (GOOD | changes).items() if value is not None}
     with pytest.raises(ValueError) as caught:  # noqa: PT011 (the words are compared below)
         parse(options)
@@ -59,7 +59,7 @@ def test_refused(changes: dict[str, str | None], words: str) -> None:
         ({"endingOffsets": '{"a":{"0":-2}}'}, "ending offset for a-0 can't be earliest for batch queries on Kafka"),
     ],
 )
-def test_refused_in_batches(changes: dict[str, str], words: str) -> None:
+def test_options_refused_in_batch_queries(changes: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_batch(parse(GOOD | changes))
 
@@ -72,12 +72,12 @@ def test_refused_in_batches(changes: dict[str, str], words: str) -> None:
         ({"endingOffsetsByTimestamp": '{"a":{"0":5}}'}, "ending timestamp not valid in streaming queries"),
     ],
 )
-def test_refused_in_streams(changes: dict[str, str], words: str) -> None:
+def test_options_refused_in_streams(changes: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_stream(parse(GOOD | changes))
 
 
-def test_precedence_of_where_to_start() -> None:
+def test_precedence_of_starting_options() -> None:
     by_time = {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingOffsets": "latest"}
     assert parse(GOOD | by_time).starting == Bound("times", {TopicPartition("a", 0): 5})
     assert parse(GOOD | by_time | {"startingTimestamp": "7"}).starting == Bound("time", time_ms=7)
@@ -85,7 +85,7 @@ def test_precedence_of_where_to_start() -> None:
     assert parse(GOOD).starting is None
 
 
-def test_what_is_usual() -> None:
+def test_defaults() -> None:
     options = parse(GOOD)
     assert options.kafka.read_committed
     assert options.fail_on_data_loss
@@ -93,7 +93,7 @@ def test_what_is_usual() -> None:
     assert options.rate_limits.max_delay_s == 900
 
 
-def test_names_in_any_case_and_what_is_passed_through() -> None:
+def test_names_are_case_insensitive_and_other_kafka_options_accepted() -> None:
     options = parse({
         "KAFKA.Bootstrap.Servers": "h:1, g:2",
         "SubscribePattern": "fl.*",

@@ -66,7 +66,7 @@ def test_a_stream_advances_and_reads_each_record_once(node: NodeProcess) -> None
     assert [one.size for one in position.ranges(last, last)] == [0, 0]
 
 
-def test_a_new_query_begins_at_the_end_unless_told_otherwise(node: NodeProcess) -> None:
+def test_a_new_query_starts_at_the_latest_offsets_by_default(node: NodeProcess) -> None:
     create(node.bootstrap, {"ends": 1})
     send(node, "ends", 3)
     given = options_for(node, "ends")
@@ -75,7 +75,7 @@ def test_a_new_query_begins_at_the_end_unless_told_otherwise(node: NodeProcess) 
     assert StreamPosition(parse(given | {"startingOffsets": '{"ends":{"0":2}}'})).initial() == {"ends": {"0": 2}}
 
 
-def test_few_records_wait_until_there_are_enough_or_it_takes_too_long(node: NodeProcess) -> None:
+def test_min_offsets_per_trigger_delays_a_micro_batch(node: NodeProcess) -> None:
     create(node.bootstrap, {"few": 1})
     position = StreamPosition(parse(options_for(node, "few", minOffsetsPerTrigger="5", idlePollMs="0")))
     begun = position.initial()
@@ -89,7 +89,7 @@ def test_few_records_wait_until_there_are_enough_or_it_takes_too_long(node: Node
     assert hasty.next(begun, everything=False) == {"few": {"0": 5}}
 
 
-def test_available_now_goes_as_far_as_the_log_went_then(node: NodeProcess) -> None:
+def test_available_now_ends_at_the_log_end_of_its_start(node: NodeProcess) -> None:
     create(node.bootstrap, {"now": 1})
     send(node, "now", 10)
     position = StreamPosition(parse(options_for(node, "now", maxOffsetsPerTrigger="7", minOffsetsPerTrigger="6")))
@@ -102,7 +102,7 @@ def test_available_now_goes_as_far_as_the_log_went_then(node: NodeProcess) -> No
     assert position.next(first, everything=False) == {"now": {"0": 10}}
 
 
-def test_new_partitions_are_read_from_their_beginning(node: NodeProcess) -> None:
+def test_new_partitions_are_read_from_the_start(node: NodeProcess) -> None:
     create(node.bootstrap, {"grows": 1})
     given = options_for(node, "grows")
     position = StreamPosition(parse(given))
@@ -114,7 +114,7 @@ def test_new_partitions_are_read_from_their_beginning(node: NodeProcess) -> None
     assert values(given, position.ranges(begun, after)) == [b"0", b"1", b"2", b"3"]
 
 
-def test_topics_that_a_pattern_finds_later(node: NodeProcess) -> None:
+def test_a_pattern_matches_new_topics(node: NodeProcess) -> None:
     create(node.bootstrap, {"pat-1": 1})
     given = options_for(node, "x", subscribePattern="pat-.*")
     del given["subscribe"]
@@ -126,7 +126,7 @@ def test_topics_that_a_pattern_finds_later(node: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize("records", [2, 30])
-def test_a_topic_made_anew_is_noticed(node: NodeProcess, records: int) -> None:
+def test_a_recreated_topic_is_detected(node: NodeProcess, records: int) -> None:
     name = f"anew-{records}"
     create(node.bootstrap, {name: 1})
     send(node, name, 10)
@@ -145,7 +145,7 @@ def test_a_topic_made_anew_is_noticed(node: NodeProcess, records: int) -> None:
 
 
 @pytest.mark.parametrize("remember", ["true", "false"])
-def test_a_topic_made_anew_while_the_query_was_down(node: NodeProcess, remember: str) -> None:
+def test_a_topic_recreated_while_the_query_was_stopped_is_detected(node: NodeProcess, remember: str) -> None:
     name = f"down-{remember}"
     create(node.bootstrap, {name: 1})
     send(node, name, 5)
@@ -159,7 +159,7 @@ def test_a_topic_made_anew_while_the_query_was_down(node: NodeProcess, remember:
         StreamPosition(parse(given)).next(end, everything=False)
 
 
-def test_a_topic_that_is_gone(node: NodeProcess) -> None:
+def test_a_deleted_topic_is_data_loss(node: NodeProcess) -> None:
     create(node.bootstrap, {"gone": 1})
     send(node, "gone", 5)
     position = StreamPosition(parse(options_for(node, "gone")))
@@ -172,7 +172,7 @@ def test_a_topic_that_is_gone(node: NodeProcess) -> None:
         StreamPosition(parse(options_for(node, "gone"))).initial()
 
 
-def test_records_that_were_deleted_before_they_were_read(node: NodeProcess) -> None:
+def test_deleted_records_are_data_loss(node: NodeProcess) -> None:
     create(node.bootstrap, {"aged": 1})
     send(node, "aged", 10)
     delete_records(node.bootstrap, "aged", 4)
@@ -183,7 +183,7 @@ def test_records_that_were_deleted_before_they_were_read(node: NodeProcess) -> N
     assert values(given | {"failOnDataLoss": "false"}, wanted) == [b"4", b"5", b"6", b"7"]
 
 
-def test_offsets_that_never_were(node: NodeProcess) -> None:
+def test_offsets_beyond_the_log_end_are_refused(node: NodeProcess) -> None:
     create(node.bootstrap, {"short": 1})
     send(node, "short", 3)
     given = options_for(node, "short", endingOffsets='{"short":{"0":9}}')
@@ -206,7 +206,7 @@ def test_offsets_that_never_were(node: NodeProcess) -> None:
         ({"startingTimestamp": "4102444800000"}, "No offset matched from request of topic-partition named-0 and"),
     ],
 )
-def test_starts_that_do_not_fit_the_partitions(node: NodeProcess, more: dict[str, str], words: str) -> None:
+def test_starting_options_that_do_not_match_the_partitions(node: NodeProcess, more: dict[str, str], words: str) -> None:
     if "named" not in _topics(node):
         create(node.bootstrap, {"named": 2})
     options = parse(options_for(node, "named", **more))
@@ -220,7 +220,7 @@ def _topics(node: NodeProcess) -> list[str]:
     return list(reader.metadata.topics)
 
 
-def test_an_idle_query_asks_a_few_times_a_second(node: NodeProcess) -> None:
+def test_an_idle_query_sends_few_requests(node: NodeProcess) -> None:
     create(node.bootstrap, {"idle": 3})
     options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle", "kafka.client.id": "idle"})
     position, reader = StreamPosition(options), offset_reader_for(options.kafka)
@@ -234,7 +234,7 @@ def test_an_idle_query_asks_a_few_times_a_second(node: NodeProcess) -> None:
     assert (reader.request_count - before) / (time.monotonic() - began) < 8
 
 
-def test_what_a_group_is_told(node: NodeProcess, tmp_path: Path) -> None:
+def test_progress_is_committed_to_a_group(node: NodeProcess, tmp_path: Path) -> None:
     create(node.bootstrap, {"told": 2})
     position = StreamPosition(parse(options_for(node, "told", commitOffsets="spark-lag")))
     position.commit({"told": {"0": 4, "1": 0}})
@@ -246,7 +246,7 @@ def test_what_a_group_is_told(node: NodeProcess, tmp_path: Path) -> None:
     consumer.close()
 
 
-def test_a_broker_that_is_killed_and_comes_back_is_read_on(tmp_path: Path) -> None:
+def test_reading_continues_after_a_broker_restart(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         create(node.bootstrap, {"back": 1})
         send(node, "back", 50)

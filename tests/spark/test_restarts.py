@@ -105,7 +105,7 @@ def send(node: NodeProcess, first: int, last: int) -> None:
 
 
 @pytest.mark.skipif(java() is None, reason="no Java")
-def test_kills_of_everyone_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_killed_processes_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     with NodeProcess(tmp_path / "data") as node:
         create(node.bootstrap, {"restarts": PARTITIONS})

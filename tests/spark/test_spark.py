@@ -37,7 +37,7 @@ def test_the_format_is_found_without_being_registered(spark: Any, seen: NodeProc
     assert fresh.sql("SELECT count(DISTINCT partition, offset) FROM seen").head()[0] == COUNT
 
 
-def test_a_schema_of_fewer_columns_reads_those(spark: Any, seen: NodeProcess) -> None:
+def test_a_schema_selects_columns(spark: Any, seen: NodeProcess) -> None:
     frame = spark.read.format("minikafka").schema("offset long, partition int").options(**options(seen)).load()
     assert sorted(map(tuple, frame.collect())) == sorted((n // 2, n % 2) for n in range(COUNT))
     streamed = spark.readStream.format("minikafka").schema("timestampType int").options(**options(seen)).load()
@@ -47,7 +47,7 @@ def test_a_schema_of_fewer_columns_reads_those(spark: Any, seen: NodeProcess) ->
 @pytest.mark.parametrize(
     ("schema", "words"), [("ofset long", "has no column 'ofset'"), ("offset int", "column 'offset' is bigint, not int")]
 )
-def test_a_schema_of_other_columns_is_refused(spark: Any, seen: NodeProcess, schema: str, words: str) -> None:
+def test_a_schema_with_unknown_columns_is_refused(spark: Any, seen: NodeProcess, schema: str, words: str) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match=words):
@@ -76,7 +76,7 @@ def test_filters_do_not_leak_into_other_uses_of_a_frame(spark: Any, seen: NodePr
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_refusals_in_the_words_of_sparks_source(
+def test_error_messages_are_those_of_sparks_source(
     spark: Any, seen: NodeProcess, way: str, more: dict[str, str], words: str
 ) -> None:
     from py4j.protocol import Py4JJavaError

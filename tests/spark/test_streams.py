@@ -110,7 +110,7 @@ def partitions(topics: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("topics", STREAMS)
-def test_every_way_goes_by_the_same_micro_batches(
+def test_every_source_and_broker_gives_the_same_micro_batches(
     spark: Any, brokers: list[Broker], tmp_path: Path, topics: str
 ) -> None:
     options = {"subscribe": topics, "maxOffsetsPerTrigger": STREAMS[topics]}

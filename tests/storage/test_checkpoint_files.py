@@ -14,7 +14,7 @@ from minikafka.storage.disk import RealDisk
 PATH = "/data/checkpoint"
 
 
-def test_offsets_come_back_and_keep_their_order() -> None:
+def test_offsets_round_trip_in_order() -> None:
     disk = memory_disk()
     offsets = {TopicPartition("z", 3): 1 << 40, TopicPartition("a.b-c_d", 0): 0}
     checkpoint_files.write_offsets(disk, PATH, offsets)
@@ -31,14 +31,14 @@ def test_offsets_come_back_and_keep_their_order() -> None:
     [b"", b"0\n", b"1\n0\n", b"0\n1\n", b"0\n1\na 0 5", b"0\n0\na 0 5\n", b"0\n1\na 0\n", b"0\n1\na 0 -5\n",
      b"0\n1\na 0 5x\n", b"0\n\n", b"\xff\xfe\n", b"0\n1\na 0 5\n\n", bytes(100)],
 )  # fmt: skip
-def test_a_checkpoint_that_is_not_whole_is_not_believed(text: bytes) -> None:
+def test_an_incomplete_checkpoint_is_rejected(text: bytes) -> None:
     disk = memory_disk()
     disk.write_atomically(PATH, text)
     with pytest.raises(BrokenCheckpoint):
         checkpoint_files.read_offsets(disk, PATH)
 
 
-def test_kafkas_own_files_read_and_are_written_alike() -> None:
+def test_files_of_kafka_round_trip() -> None:
     clean, disk, memory = shared("kafka-logs", "clean"), RealDisk(), memory_disk()
     names = (checkpoint_files.RECOVERY_POINTS, checkpoint_files.HIGH_WATERMARKS, checkpoint_files.LOG_START_OFFSETS)
     for name in names:
@@ -71,14 +71,14 @@ def test_kafkas_own_files_read_and_are_written_alike() -> None:
         (b"\xff", -1),
     ],
 )
-def test_a_marker_counts_whatever_it_says(text: bytes, epoch: int) -> None:
+def test_an_invalid_clean_shutdown_file_still_counts(text: bytes, epoch: int) -> None:
     disk = memory_disk()
     assert checkpoint_files.read_clean_shutdown(disk, PATH) is None
     disk.write_atomically(PATH, text)
     assert checkpoint_files.read_clean_shutdown(disk, PATH) == epoch
 
 
-def test_properties_with_special_characters_come_back() -> None:
+def test_properties_with_special_characters_round_trip() -> None:
     disk = memory_disk()
     properties = {"cluster.id": "a=b:c#d!e\\f", "node.id": "1"}
     checkpoint_files.write_properties(disk, PATH, properties)
@@ -88,7 +88,7 @@ def test_properties_with_special_characters_come_back() -> None:
         checkpoint_files.read_properties(disk, PATH)
 
 
-def test_every_write_is_whole_after_a_crash() -> None:
+def test_a_write_is_atomic_in_a_crash() -> None:
     key = TopicPartition("a", 0)
     for seed in range(100):
         disk = memory_disk(seed)

@@ -106,7 +106,7 @@ def batch_positions(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("which", ["first", "middle", "last"])
 @pytest.mark.parametrize("field", [8, 11, 16, 17, 22, 30, 50, 61, 70])
-def test_a_flipped_bit_in_what_a_flush_did_not_cover_is_cut_and_told(
+def test_a_flipped_bit_in_unflushed_data_is_truncated_and_reported(
     node: Node, which: str, field: int
 ) -> None:
     """After a crash; the bad batch is past the recovery point. Valid batches behind it are set aside."""
@@ -129,7 +129,7 @@ def test_a_flipped_bit_in_what_a_flush_did_not_cover_is_cut_and_told(
     assert read_all(log)[-1][1] == b"goes on"
 
 
-def test_what_is_set_aside_is_all_that_was_cut(node: Node) -> None:
+def test_damaged_files_contain_all_truncated_bytes(node: Node) -> None:
     node.fill()
     node.stop(clean=False)
     segments = node.segments
@@ -146,7 +146,7 @@ def test_what_is_set_aside_is_all_that_was_cut(node: Node) -> None:
 
 
 @pytest.mark.parametrize("field", [8, 16, 17, 22, 61, 70])
-def test_a_flipped_bit_in_synced_data_keeps_the_log_closed(node: Node, field: int) -> None:
+def test_a_flipped_bit_in_flushed_data_keeps_the_log_closed(node: Node, field: int) -> None:
     """Below the recovery point: corruption, not a torn write. Nothing is cut; the operator is told."""
     node.fill()
     log = node.manager.logs[PARTITION]
@@ -172,7 +172,7 @@ def test_a_flipped_bit_in_synced_data_keeps_the_log_closed(node: Node, field: in
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 11, 12, 16, 17, 21, 22, 27, 40, 57, 60, 61, 100])
-def test_a_cleanly_closed_log_that_lost_its_tail_is_told_from_a_whole_one(node: Node, size: int) -> None:
+def test_a_cleanly_closed_log_with_a_missing_end_is_detected(node: Node, size: int) -> None:
     node.fill()
     node.stop(clean=True)
     segment = node.segments[-1]
@@ -180,7 +180,7 @@ def test_a_cleanly_closed_log_that_lost_its_tail_is_told_from_a_whole_one(node: 
     assert PARTITION in node.start().corrupt
 
 
-def test_a_log_that_lost_whole_batches_opens_and_tells(node: Node) -> None:
+def test_missing_batches_at_the_end_are_reported(node: Node) -> None:
     rows = node.fill()
     node.stop(clean=True)
     segment = node.segments[-1]
@@ -192,7 +192,7 @@ def test_a_log_that_lost_whole_batches_opens_and_tells(node: Node) -> None:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("tail", [bytes(700), b"\xa5" * 700])
-def test_garbage_behind_the_end_is_cut_off(node: Node, clean: bool, tail: bytes) -> None:
+def test_garbage_at_the_end_is_truncated(node: Node, clean: bool, tail: bytes) -> None:
     rows = node.fill()
     node.stop(clean=clean)
     segment = node.segments[-1]
@@ -226,7 +226,7 @@ def empty_all(pattern: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("pattern", ["*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("damage", [flip_all, delete_all, cut_all, empty_all])
-def test_whatever_happens_to_a_cache_the_records_are_there(
+def test_lost_indexes_and_snapshots_cost_no_record(
     node: Node, damage: Callable[[str], Callable[[Path], None]], pattern: str, clean: bool
 ) -> None:
     rows = node.fill()
@@ -254,7 +254,7 @@ def test_whatever_happens_to_a_cache_the_records_are_there(
                                   "log-start-offset-checkpoint", ".kafka_cleanshutdown"])  # fmt: skip
 @pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"garbage\n", b"0\n99\n", None])
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_broken_checkpoint_never_costs_a_record(
+def test_an_invalid_checkpoint_costs_no_record(
     node: Node, name: str, content: bytes | None, clean: bool
 ) -> None:
     rows = node.fill()
@@ -285,7 +285,7 @@ def test_a_stale_recovery_point_only_costs_time(node: Node) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_two_swapped_segments_are_noticed(node: Node, clean: bool) -> None:
+def test_two_swapped_segments_are_detected(node: Node, clean: bool) -> None:
     rows = node.fill()
     node.stop(clean=clean)
     one, other = node.segments[0], node.segments[1]
@@ -305,7 +305,7 @@ def test_two_swapped_segments_are_noticed(node: Node, clean: bool) -> None:
 
 
 @pytest.mark.parametrize("field", [8, 16])
-def test_a_closed_segment_that_rots_costs_what_lies_there_and_nothing_else(
+def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
     node: Node, field: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A length or a format that cannot be: Kafka has CORRUPT_MESSAGE for who asks for those records."""
@@ -329,7 +329,7 @@ def test_a_closed_segment_that_rots_costs_what_lies_there_and_nothing_else(
     assert manager.directories[0].failure is None
 
 
-def test_a_missing_segment_in_the_middle_is_told_after_a_crash(node: Node) -> None:
+def test_a_missing_segment_is_reported_after_a_crash(node: Node) -> None:
     rows = node.fill()
     node.stop(clean=False)
     node.segments[1].unlink()

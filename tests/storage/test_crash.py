@@ -163,7 +163,7 @@ def run(seed: object, *, steps: int = 40, crash_after: int | None = None) -> int
 
 
 @pytest.mark.parametrize("block", range(25))
-def test_two_and_a_half_thousand_seeded_lives(block: int) -> None:
+def test_seeded_histories_with_power_failures(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         try:
             run(seed)
@@ -172,7 +172,7 @@ def test_two_and_a_half_thousand_seeded_lives(block: int) -> None:
 
 
 @pytest.mark.parametrize("seed", ["rolls", "flushes", "truncations"])
-def test_a_power_cut_at_every_single_operation(seed: str) -> None:
+def test_a_power_failure_at_every_operation(seed: str) -> None:
     for crash_after in range(120):
         try:
             run(seed, crash_after=crash_after)
@@ -181,7 +181,7 @@ def test_a_power_cut_at_every_single_operation(seed: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_acknowledged_with_a_flush_each_nothing_is_ever_lost(seed: int) -> None:
+def test_with_flush_messages_1_no_acknowledged_record_is_lost(seed: int) -> None:
     """flush.messages=1: what was acknowledged after its flush is there, whatever the crash kept of the rest."""
     random = Random(seed)
     disk = memory_disk(f"acks {seed}")
@@ -204,7 +204,7 @@ def test_acknowledged_with_a_flush_each_nothing_is_ever_lost(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", range(1, 62))
-def test_a_batch_cut_at_any_byte_of_its_header_is_cut_off(size: int) -> None:
+def test_a_batch_torn_at_any_byte_of_its_header_is_truncated(size: int) -> None:
     """What a crash leaves of the last write, from one byte to a header without records."""
     disk = memory_disk()
     log = open_log(disk)
@@ -220,7 +220,7 @@ def test_a_batch_cut_at_any_byte_of_its_header_is_cut_off(size: int) -> None:
     assert append(log, b"next").first_offset == 5
 
 
-def test_zeros_and_garbage_behind_the_end_are_cut_off() -> None:
+def test_zeros_and_garbage_at_the_end_are_truncated() -> None:
     for tail in (bytes(5000), b"\xff" * 5000, Random(1).randbytes(5000)):
         disk = memory_disk()
         log = open_log(disk)
@@ -233,7 +233,7 @@ def test_zeros_and_garbage_behind_the_end_are_cut_off() -> None:
         assert list(batches(log.read(0, max_bytes=9999).read()))  # type: ignore[union-attr]
 
 
-def test_only_what_is_past_the_recovery_point_is_read_again() -> None:
+def test_only_data_beyond_the_recovery_point_is_scanned() -> None:
     disk = memory_disk()
     log = open_log(disk, config=SMALL)
     for number in range(200):

@@ -22,7 +22,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
     return memory_disk(), "/data"
 
 
-def test_a_file_grows_at_its_end_and_reads_anywhere(place: tuple[Disk, str]) -> None:
+def test_files_are_appended_to_and_read_at_any_position(place: tuple[Disk, str]) -> None:
     disk, at = place
     file = disk.open(f"{at}/a", create=True)
     assert file.append(b"one") == 0
@@ -40,7 +40,7 @@ def test_a_file_grows_at_its_end_and_reads_anywhere(place: tuple[Disk, str]) -> 
     assert disk.open(f"{at}/a").pread(0, 99) == b"oNEtwo\0\0!"
 
 
-def test_a_closed_file_opens_itself_again(place: tuple[Disk, str]) -> None:
+def test_a_closed_file_reopens_on_use(place: tuple[Disk, str]) -> None:
     disk, at = place
     file = disk.open(f"{at}/a", create=True)
     file.append(b"x")
@@ -53,7 +53,7 @@ def test_a_closed_file_opens_itself_again(place: tuple[Disk, str]) -> None:
     assert file.pread(0, 9) == b"xy"
 
 
-def test_names(place: tuple[Disk, str]) -> None:
+def test_directory_operations(place: tuple[Disk, str]) -> None:
     disk, at = place
     disk.make_directory(f"{at}/one/two")
     disk.make_directory(f"{at}/one/two")
@@ -75,7 +75,7 @@ def test_names(place: tuple[Disk, str]) -> None:
     assert disk.modified_ms(at) > 0 if isinstance(disk, RealDisk) else True
 
 
-def test_what_is_not_there_is_an_oserror(place: tuple[Disk, str]) -> None:
+def test_missing_files_raise_oserror(place: tuple[Disk, str]) -> None:
     disk, at = place
     for attempt in (
         lambda: disk.open(f"{at}/none"),
@@ -91,7 +91,7 @@ def test_what_is_not_there_is_an_oserror(place: tuple[Disk, str]) -> None:
             attempt()
 
 
-def test_a_slice_reads_its_part_and_tells_when_it_is_gone(place: tuple[Disk, str]) -> None:
+def test_a_slice_of_a_truncated_file_raises_oserror(place: tuple[Disk, str]) -> None:
     disk, at = place
     file = disk.open(f"{at}/a", create=True)
     file.append(b"0123456789")
@@ -102,7 +102,7 @@ def test_a_slice_reads_its_part_and_tells_when_it_is_gone(place: tuple[Disk, str
         part.read()
 
 
-def test_functions_run_elsewhere(place: tuple[Disk, str]) -> None:
+def test_run_calls_functions_in_a_worker_thread(place: tuple[Disk, str]) -> None:
     disk, _ = place
     assert trio.run(disk.run, divmod, 7, 2) == (3, 1)
     with pytest.raises(ZeroDivisionError):
@@ -129,7 +129,7 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
     assert disk._open_count == 0
 
 
-def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal, or more than the kernel takes at once."""
     whole, several = os.pwrite, os.pwritev
     file = RealDisk().open(f"{tmp_path}/a", create=True)
@@ -147,7 +147,7 @@ def test_short_writes_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert several is os.pwritev
 
 
-def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+def test_a_lock_excludes_other_processes(tmp_path: Path) -> None:
     first, second = RealDisk(), RealDisk()
     first.lock(f"{tmp_path}/.lock")
     with pytest.raises(BlockingIOError):
@@ -157,7 +157,7 @@ def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
     second.unlock_all()
 
 
-def test_synced_bytes_and_names_survive_every_crash() -> None:
+def test_flushed_bytes_and_names_survive_a_crash() -> None:
     for seed in range(200):
         disk = MemoryDisk(Random(seed))
         disk.make_directory("/d")
@@ -176,7 +176,7 @@ def test_synced_bytes_and_names_survive_every_crash() -> None:
             file.append(b"late")
 
 
-def test_a_crash_may_lose_tear_blank_and_reorder_what_was_not_synced() -> None:
+def test_a_crash_may_lose_tear_zero_and_reorder_unflushed_writes() -> None:
     seen: set[str] = set()
     for seed in range(300):
         disk = MemoryDisk(Random(seed))
@@ -210,7 +210,7 @@ def test_a_failed_sync_marks_pages_clean_that_are_lost_at_the_next_crash() -> No
     assert disk.read_bytes("/d/a") == b"\0\0\0\0kept"
 
 
-def test_faults_strike_when_and_where_they_were_ordered() -> None:
+def test_faults_are_injected_by_kind_path_and_count() -> None:
     disk = memory_disk()
     disk.fail("write", skip=1, times=2, path="/data/a", code=errno.ENOSPC)
     other, file = disk.open("/data/b", create=True), disk.open("/data/a", create=True)
@@ -226,7 +226,7 @@ def test_faults_strike_when_and_where_they_were_ordered() -> None:
     assert file.pread(0, 9) == b"1345"
 
 
-def test_the_power_goes_off_after_so_many_operations() -> None:
+def test_power_fails_after_the_given_number_of_operations() -> None:
     disk = memory_disk()
     file = disk.open("/data/a", create=True)
     disk.lose_power_after(2)

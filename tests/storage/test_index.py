@@ -84,7 +84,7 @@ def test_time_lookups(gaps: list[tuple[int, int]], asked: list[int]) -> None:
     assert index.count == bisect_left(offsets, BASE + asked[0])
 
 
-def test_the_bytes_are_kafkas() -> None:
+def test_entries_have_kafkas_format() -> None:
     offsets, times = offset_index(), time_index()
     offsets.append([(BASE + 5, 4200), (BASE + 300, 8400)])
     times.append([(1_700_000_000_000, BASE + 5)])
@@ -94,7 +94,7 @@ def test_the_bytes_are_kafkas() -> None:
     assert times.file.pread(0, 99).hex() == "0000018bcfe5680000000005"
 
 
-def test_room_is_made_once_and_given_back() -> None:
+def test_indexes_are_preallocated_and_trimmed() -> None:
     index = offset_index(capacity_bytes=1003)
     assert index.capacity == 125
     index.append([(BASE + 1, 1)])
@@ -105,7 +105,7 @@ def test_room_is_made_once_and_given_back() -> None:
     assert index.file.pread(8, 2000) == bytes(992)
 
 
-def test_indexes_are_full_at_their_capacity_and_times_one_before() -> None:
+def test_time_indexes_reserve_one_entry_of_their_capacity() -> None:
     offsets, times = offset_index(16), time_index(24)
     assert (offsets.room, times.room) == (2, 1)
     offsets.append([(BASE + 1, 1), (BASE + 2, 2)])
@@ -113,7 +113,7 @@ def test_indexes_are_full_at_their_capacity_and_times_one_before() -> None:
     assert (offsets.room, times.room) == (0, 0)
 
 
-def test_only_the_whole_growing_beginning_below_the_recovery_point_is_trusted() -> None:
+def test_only_ascending_entries_below_the_recovery_point_are_trusted() -> None:
     index = offset_index(800)
     index.append([(BASE + 10 * number, 100 * number) for number in range(1, 50)])
     assert index.trusted_count(BASE + 205) == 20
@@ -127,7 +127,7 @@ def test_only_the_whole_growing_beginning_below_the_recovery_point_is_trusted() 
     assert times.trusted_count(BASE + 20) == 7
 
 
-def test_a_long_index_is_trusted_to_its_end_and_the_room_behind_it_is_not_read() -> None:
+def test_preallocated_space_is_not_read() -> None:
     index = offset_index(capacity_bytes=10 << 20)
     index.append(grown(MANY))
     disk = index.file._disk  # type: ignore[attr-defined]
@@ -136,7 +136,7 @@ def test_a_long_index_is_trusted_to_its_end_and_the_room_behind_it_is_not_read()
     assert disk.calls["read"] == 2, "with thousands of partitions 10 MiB of zeros for each took a minute"
 
 
-def test_an_empty_index_points_to_the_beginning() -> None:
+def test_an_empty_index_returns_the_segment_start() -> None:
     assert offset_index().lookup(BASE + 7) == OffsetPosition(BASE, 0)
     assert time_index().lookup(7) == TimestampOffset(-1, BASE)
     assert offset_index().first_at_position(0) is None

@@ -123,7 +123,7 @@ def normal(rows: list[list[Any]]) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("kind", ["clean", "crashed"])
-def test_a_topic_reads_as_the_manifest_says(kind: str, topic: str, tmp_path: Path) -> None:
+def test_a_topic_reads_as_in_the_manifest(kind: str, topic: str, tmp_path: Path) -> None:
     with closing(open_copy(copy(kind, topic, tmp_path), topic, clean=kind == "clean")) as log:
         said = MANIFEST[topic]
         assert (log.start_offset, log.end_offset) == (said["log_start_offset"], said["end_offset"])
@@ -147,7 +147,7 @@ def test_a_crashed_log_recovers_to_the_bytes_of_the_clean_one(topic: str, tmp_pa
     assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
 
 
-def test_everything_rebuilds_byte_for_byte_from_the_batches_alone(topic: str, tmp_path: Path) -> None:
+def test_all_other_files_are_rebuilt_byte_for_byte_from_the_batches(topic: str, tmp_path: Path) -> None:
     root = copy("clean", topic, tmp_path)
     for pattern in CACHES:
         for path in (root / f"{topic}-0").glob(pattern):
@@ -156,7 +156,7 @@ def test_everything_rebuilds_byte_for_byte_from_the_batches_alone(topic: str, tm
     assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
 
 
-def test_a_lost_index_of_a_closed_log_is_made_anew_when_it_is_needed(topic: str, tmp_path: Path) -> None:
+def test_a_missing_index_is_rebuilt_on_use(topic: str, tmp_path: Path) -> None:
     root = copy("clean", topic, tmp_path)
     for pattern in ("*.index", "*.timeindex", "*.snapshot", "leader-epoch-checkpoint"):
         for path in (root / f"{topic}-0").glob(pattern):
@@ -172,7 +172,7 @@ def test_a_lost_index_of_a_closed_log_is_made_anew_when_it_is_needed(topic: str,
         assert log.epochs.entries == epochs
 
 
-def test_what_is_appended_to_a_copy_reads_with_the_rest(topic: str, tmp_path: Path) -> None:
+def test_a_log_of_kafka_can_be_appended_to(topic: str, tmp_path: Path) -> None:
     root = copy("clean", topic, tmp_path)
     log = open_copy(root, topic, clean=True)
     before = normal(records(log))
@@ -188,7 +188,7 @@ def test_what_is_appended_to_a_copy_reads_with_the_rest(topic: str, tmp_path: Pa
         again.close()
 
 
-def test_times_are_found_as_a_full_scan_finds_them(topic: str, tmp_path: Path) -> None:
+def test_timestamp_lookups_agree_with_a_full_scan(topic: str, tmp_path: Path) -> None:
     with closing(open_copy(copy("clean", topic, tmp_path), topic, clean=True)) as log:
         every = [
             (record.timestamp, record.offset, batch.leader_epoch)

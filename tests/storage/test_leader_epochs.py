@@ -20,7 +20,7 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
     return found
 
 
-def test_the_file_is_kafkas_text() -> None:
+def test_the_file_has_kafkas_format() -> None:
     found = epochs((0, 0), (2, 100))
     assert found._disk.read_bytes(PATH) == b"0\n2\n0 0\n2 100\n"
     assert read_epochs(found._disk, PATH) == [(0, 0), (2, 100)]
@@ -33,7 +33,7 @@ def test_an_epoch_keeps_its_first_start() -> None:
     assert found.entries == [(1, 5)]
 
 
-def test_entries_that_contradict_a_new_one_go() -> None:
+def test_conflicting_entries_are_removed() -> None:
     assert epochs((1, 10), (2, 20), (3, 30), (4, 15)).entries == [(1, 10), (4, 15)]
     assert epochs((1, 10), (3, 20), (2, 30)).entries == [(1, 10), (2, 30)]
     assert epochs((1, 10), (2, 10)).entries == [(2, 10)], "an epoch in which nothing was written"
@@ -52,11 +52,11 @@ def test_entries_that_contradict_a_new_one_go() -> None:
         (8, (-1, -1)),  # newer than all known
     ],
 )
-def test_where_an_epoch_ends(asked: int, answer: tuple[int, int]) -> None:
+def test_end_offsets_of_epochs(asked: int, answer: tuple[int, int]) -> None:
     assert epochs((2, 10), (4, 20), (7, 30)).end_offset_for(asked, 99) == answer
 
 
-def test_without_entries_nothing_is_known() -> None:
+def test_without_entries_end_offsets_are_undefined() -> None:
     assert epochs().end_offset_for(3, 99) == (-1, -1)
     assert epochs().latest is None
     assert epochs().epoch_of(5) is None
@@ -77,7 +77,7 @@ def test_truncation_at_both_ends() -> None:
     assert read_epochs(found._disk, PATH) == [(4, 20)]
 
 
-def test_impossible_entries_are_refused() -> None:
+def test_invalid_entries_are_rejected() -> None:
     for entry in ((-1, 0), (0, -1)):
         with pytest.raises(ValueError, match="invalid leader epoch"):
             epochs(entry)
@@ -88,7 +88,7 @@ def test_impossible_entries_are_refused() -> None:
     ["", "0", "0\n", "0\n1\n", "1\n0\n", "0\n1\n0 0", "0\n1\n0 0 0\n", "0\n2\n0 0\n", "0\n1\nx 0\n", "\0\0\0",
      "0\n1\n-1 0\n", "0\n1\n0 0\n0 1\n"],
 )  # fmt: skip
-def test_a_broken_file_is_told_from_an_absent_one(text: str) -> None:
+def test_an_invalid_file_differs_from_a_missing_one(text: str) -> None:
     disk = memory_disk()
     assert read_epochs(disk, PATH) is None
     disk.write_atomically(PATH, text.encode())
@@ -97,7 +97,7 @@ def test_a_broken_file_is_told_from_an_absent_one(text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 50)), max_size=30), st.integers(0, 60))
-def test_entries_always_grow_in_epoch_and_in_offset(steps: list[tuple[int, int]], cut: int) -> None:
+def test_entries_increase_in_epoch_and_offset(steps: list[tuple[int, int]], cut: int) -> None:
     found = epochs(*steps)
     for _ in range(2):
         entries = found.entries

@@ -39,7 +39,7 @@ def filled(count: int = 40, **options: object) -> Log:
     return log
 
 
-def test_an_append_sets_offsets_and_epoch_and_nothing_else() -> None:
+def test_an_append_assigns_only_offsets_and_epoch() -> None:
     log = open_log(memory_disk())
     data = make_batch([b"a", b"b", b"c"]) + make_batch([b"d"], timestamp=5)
     assert append_bytes(log, data, leader_epoch=7) == Appended(0, 3, START_MS + 2, flush_due=False)
@@ -52,7 +52,7 @@ def test_an_append_sets_offsets_and_epoch_and_nothing_else() -> None:
     assert log.epochs.entries == [(7, 0), (8, 4)]
 
 
-def test_more_than_a_segment_holds_is_refused() -> None:
+def test_appends_above_segment_bytes_are_rejected() -> None:
     log = open_log(memory_disk(), config=LogConfig(segment_bytes=1000))
     with pytest.raises(RecordListTooLargeError):
         append(log, b"x" * 1000)
@@ -69,7 +69,7 @@ def test_segments_roll_by_size() -> None:
 
 
 @pytest.mark.parametrize(("later_ms", "segments"), [(59_999, 1), (60_000, 1), (60_001, 2)])
-def test_segments_roll_by_the_time_of_their_records(later_ms: int, segments: int) -> None:
+def test_segments_roll_by_record_timestamps(later_ms: int, segments: int) -> None:
     log = open_log(memory_disk(), config=LogConfig(segment_ms=60_000))
     append(log, b"first", timestamp=START_MS)
     append(log, b"early", timestamp=START_MS - 10**9)
@@ -77,7 +77,7 @@ def test_segments_roll_by_the_time_of_their_records(later_ms: int, segments: int
     assert log.segment_count == segments
 
 
-def test_records_without_a_time_roll_by_the_clock() -> None:
+def test_records_without_timestamps_roll_by_the_clock() -> None:
     clock = Clock()
     log = open_log(memory_disk(), config=LogConfig(segment_ms=60_000), now_ms=clock)
     append(log, b"x", timestamp=-1)
@@ -110,7 +110,7 @@ def test_segments_roll_when_an_index_is_full() -> None:
     check_indexes(log)
 
 
-def test_reads_end_before_the_limit_and_within_the_size() -> None:
+def test_reads_end_before_the_limit_and_within_max_bytes() -> None:
     log = open_log(memory_disk())
     for number in range(10):
         append(log, b"%d" % number * 30, b"more")
@@ -143,7 +143,7 @@ def test_a_read_stops_at_the_end_of_its_segment() -> None:
     assert ends == [*log.segments.bases[1:], 100]
 
 
-def test_reads_go_on_behind_offsets_that_compaction_took() -> None:
+def test_reads_continue_after_compacted_offsets() -> None:
     log = open_log(memory_disk(), config=LogConfig(cleanup_policy=("compact",)))
     for base in (5, 20):
         append_bytes(log, make_batch([b"x"], base_offset=base), assign_offsets=False)
@@ -156,7 +156,7 @@ def test_reads_go_on_behind_offsets_that_compaction_took() -> None:
         assert read_all(log, offset)[0][0] == 60
 
 
-def test_times_are_looked_up_within_the_log_and_below_a_limit() -> None:
+def test_timestamp_lookups_respect_log_start_and_limit() -> None:
     log = filled(100)
     assert log.offset_for_timestamp(START_MS + 40) == (START_MS + 40, 40, 0)
     assert log.offset_for_timestamp(START_MS + 40, 41) == (START_MS + 40, 40, 0)
@@ -167,7 +167,7 @@ def test_times_are_looked_up_within_the_log_and_below_a_limit() -> None:
     assert log.offset_for_timestamp(0) == (START_MS + 50, 50, 0)
 
 
-def test_the_latest_record_is_found_wherever_it_is() -> None:
+def test_the_record_with_the_largest_timestamp_is_found() -> None:
     log = open_log(memory_disk())
     assert log.offset_of_max_timestamp() is None
     for number in range(60):
@@ -175,7 +175,7 @@ def test_the_latest_record_is_found_wherever_it_is() -> None:
     assert log.offset_of_max_timestamp() == (START_MS + 10_001, 41, 0)
 
 
-def test_with_log_append_time_the_first_record_of_the_batch_answers() -> None:
+def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
     log = open_log(memory_disk())
     data = make_batch([b"a", b"b", b"c"])
     stamp_log_append_time(data, 0, START_MS + 7)
@@ -184,7 +184,7 @@ def test_with_log_append_time_the_first_record_of_the_batch_answers() -> None:
     assert log.offset_of_max_timestamp() == (START_MS + 7, 0, 0)
 
 
-def test_an_upper_bound_lies_behind_what_a_read_returned() -> None:
+def test_the_upper_bound_is_beyond_the_records_of_a_read() -> None:
     """What aborted transactions are collected up to: an index entry's offset, the next segment, or the end."""
     log = filled(100)
     for offset in range(0, 100, 7):
@@ -201,7 +201,7 @@ def test_an_upper_bound_lies_behind_what_a_read_returned() -> None:
 @pytest.mark.parametrize("which", [0, 3, 7])
 @pytest.mark.parametrize("field", ["offset", "position", "both"])
 @pytest.mark.parametrize("active", [True, False])
-def test_an_index_entry_that_lies_is_found_out_when_it_is_used(which: int, field: str, active: bool) -> None:
+def test_a_wrong_index_entry_is_detected_on_use(which: int, field: str, active: bool) -> None:
     log = filled(35)
     if not active:
         log.roll()
@@ -218,7 +218,7 @@ def test_an_index_entry_that_lies_is_found_out_when_it_is_used(which: int, field
 
 
 @pytest.mark.parametrize("which", [0, 3, 7])
-def test_a_time_index_entry_that_lies_is_not_believed(which: int) -> None:
+def test_a_wrong_time_index_entry_is_ignored(which: int) -> None:
     log = filled(35)
     times = log.segments[0].times
     timestamp, offset = times.entries[which]
@@ -243,7 +243,7 @@ def test_flushes_are_due_by_messages_and_by_time() -> None:
     assert not log.flush_wanted
 
 
-def test_rolled_segments_are_flushed_behind_the_writers_back() -> None:
+def test_rolled_segments_are_flushed_during_appends() -> None:
     log = filled(100)
     assert log.flush_wanted
 
@@ -270,7 +270,7 @@ def test_many_unflushed_segments_are_flushed_a_few_at_a_time(tmp_path: Path) -> 
         assert disk._open_count <= 20 + 3
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_promises_nothing() -> None:
+def test_a_flush_during_a_truncation_keeps_the_recovery_point() -> None:
     log = filled(30)
     log.disk.pause = lambda: trio.sleep(0.001)  # type: ignore[attr-defined]
 
@@ -285,7 +285,7 @@ def test_a_flush_that_was_overtaken_by_a_truncation_promises_nothing() -> None:
     assert log.recovery_point <= 10
 
 
-def test_retention_by_time_is_that_of_the_records() -> None:
+def test_retention_by_time_uses_record_timestamps() -> None:
     clock = Clock(START_MS + 10_000)
     log = filled(100, now_ms=clock, config=LogConfig(segment_bytes=4096, retention_ms=9_950))
     log.delete_old_segments(100)
@@ -296,14 +296,14 @@ def test_retention_by_time_is_that_of_the_records() -> None:
     assert (log.start_offset, log.end_offset, log.segment_count) == (100, 100, 1)
 
 
-def test_retention_by_size_keeps_at_least_so_much() -> None:
+def test_retention_by_size_keeps_at_least_retention_bytes() -> None:
     config = LogConfig(segment_bytes=4096, retention_bytes=10_000, retention_ms=-1)
     log = filled(200, config=config)
     log.delete_old_segments(200)
     assert 10_000 <= log.size_bytes < 10_000 + 4096
 
 
-def test_compacted_logs_lose_only_what_lies_before_their_start() -> None:
+def test_compacted_logs_delete_only_below_the_log_start() -> None:
     config = LogConfig(segment_bytes=4096, retention_bytes=0, retention_ms=0, cleanup_policy=("compact",))
     log = filled(100, config=config)
     assert log.delete_old_segments(100) == 0
@@ -312,7 +312,7 @@ def test_compacted_logs_lose_only_what_lies_before_their_start() -> None:
     assert log.segments.bases[0] <= 60 < log.segments.bases[1]
 
 
-def test_deleted_files_go_after_their_delay() -> None:
+def test_deleted_files_are_removed_after_their_delay() -> None:
     clock = Clock()
     log = filled(100, now_ms=clock)
     slice_of_old = log.read(0, max_bytes=100)
@@ -332,7 +332,7 @@ def test_deleted_files_go_after_their_delay() -> None:
         log.disk.open(slice_of_old.file.path)
 
 
-def test_the_topic_id_is_kept_as_kafka_keeps_it() -> None:
+def test_the_topic_id_is_stored_in_kafkas_format() -> None:
     disk = memory_disk()
     open_log(disk, topic_id=bytes(range(16))).close()
     path = f"{DIRECTORY}/partition.metadata"
@@ -379,7 +379,7 @@ def calls_to_open(segments: int, *, clean: bool) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_opening_costs_the_same_with_one_segment_and_with_a_thousand(clean: bool) -> None:
+def test_opening_cost_does_not_depend_on_the_number_of_segments(clean: bool) -> None:
     """Counted in calls to the disk, past the first segments: the first of all has no snapshot before it."""
     few, many = calls_to_open(3, clean=clean), calls_to_open(1000, clean=clean)
     assert few == many
@@ -387,7 +387,7 @@ def test_opening_costs_the_same_with_one_segment_and_with_a_thousand(clean: bool
     assert sum(many.values()) < (60 if clean else 120)
 
 
-def test_reading_touches_only_the_segments_that_are_read() -> None:
+def test_reads_open_only_the_segments_they_need() -> None:
     log = filled(200)
     log.close()
     log = open_log(log.disk, clean=True)

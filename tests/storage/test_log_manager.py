@@ -40,7 +40,7 @@ def manage(
     return found
 
 
-def test_a_new_directory_becomes_the_nodes_and_stays_it() -> None:
+def test_a_new_directory_gets_the_identity_of_the_node() -> None:
     disk = memory_disk()
     manage(disk).close({})
     found = read_properties(disk, "/data/meta.properties")
@@ -54,7 +54,7 @@ def test_a_new_directory_becomes_the_nodes_and_stays_it() -> None:
         other.load()
 
 
-def test_a_clean_restart_brings_everything_back() -> None:
+def test_a_clean_restart_restores_logs_and_checkpoints() -> None:
     disk = memory_disk()
     manager = manage(disk)
     for key in (A, B):
@@ -74,7 +74,7 @@ def test_a_clean_restart_brings_everything_back() -> None:
     assert manager.get(TopicPartition("none", 0)) is None
 
 
-def test_checkpoints_are_kafkas_text() -> None:
+def test_checkpoints_have_kafkas_format() -> None:
     disk = memory_disk()
     manager = manage(disk)
     log = manager.create(A)
@@ -101,7 +101,7 @@ def test_high_watermarks_stay_within_the_log() -> None:
     assert manage(disk).high_watermark(A) == 2
 
 
-def test_a_deleted_log_is_renamed_at_once_and_goes_later() -> None:
+def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     disk, clock = memory_disk(), Clock()
     manager = manage(disk, clock=clock)
     log = manager.create(A)
@@ -121,7 +121,7 @@ def test_a_deleted_log_is_renamed_at_once_and_goes_later() -> None:
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]
 
 
-def test_what_was_about_to_go_at_a_crash_goes_after_it() -> None:
+def test_deleted_logs_are_removed_after_a_crash() -> None:
     disk = memory_disk()
     manager = manage(disk)
     append(manager.create(A), b"x")
@@ -150,7 +150,7 @@ def test_a_log_that_is_created_again_does_not_inherit_checkpoints() -> None:
     assert not manager.logs[A].report.damage
 
 
-def test_new_logs_go_where_the_fewest_are() -> None:
+def test_new_logs_are_created_in_the_directory_with_the_fewest() -> None:
     disk = memory_disk()
     disk.make_directory("/other")
     manager = manage(disk, "/data", "/other")
@@ -163,7 +163,7 @@ def test_new_logs_go_where_the_fewest_are() -> None:
     assert manager.previous_broker_epoch == 4
 
 
-def test_a_directory_that_fails_takes_its_logs_and_no_others() -> None:
+def test_a_failed_directory_takes_only_its_logs_offline() -> None:
     disk = memory_disk()
     disk.make_directory("/other")
     told: list[str] = []
@@ -197,7 +197,7 @@ def test_a_directory_that_fails_takes_its_logs_and_no_others() -> None:
         ("open", "/data/c-0", lambda manager: manager.create(TopicPartition("c", 0))),
     ],
 )
-def test_whatever_fails_takes_the_directory_offline_and_nothing_else(kind: str, path: str, action: Any) -> None:
+def test_any_io_error_takes_the_directory_offline(kind: str, path: str, action: Any) -> None:
     disk = memory_disk()
     told: list[str] = []
     manager = manage(disk, on_offline=lambda path, error: told.append(path))
@@ -223,7 +223,7 @@ def test_whatever_fails_takes_the_directory_offline_and_nothing_else(kind: str, 
     assert len(read_all(manage(disk).logs[A])) >= 50 if kind != "rename" or "a-0" not in path else True
 
 
-def test_without_a_directory_nothing_is_created() -> None:
+def test_without_an_online_directory_no_log_is_created() -> None:
     disk = memory_disk()
     manager = manage(disk, load=False)
     disk.fail("mkdir", path="/data")
@@ -232,7 +232,7 @@ def test_without_a_directory_nothing_is_created() -> None:
         manager.create(A)
 
 
-def test_the_recovery_point_is_lowered_on_disk_before_synced_data_is_cut() -> None:
+def test_the_recovery_point_checkpoint_is_lowered_before_flushed_data_is_truncated() -> None:
     disk = memory_disk()
     manager = manage(disk)
     log = manager.create(A)
@@ -244,7 +244,7 @@ def test_the_recovery_point_is_lowered_on_disk_before_synced_data_is_cut() -> No
     assert read_offsets(disk, f"/data/{checkpoint_files.RECOVERY_POINTS}") == {A: 5}
 
 
-def test_retention_runs_over_all_logs_and_flushes_over_those_that_are_due() -> None:
+def test_retention_covers_all_logs_and_flushes_those_that_are_due() -> None:
     disk, clock = memory_disk(), Clock()
     manager = LogManager(
         disk,
@@ -267,7 +267,7 @@ def test_retention_runs_over_all_logs_and_flushes_over_those_that_are_due() -> N
     manager.update_config("a")
 
 
-def test_the_metadata_log_is_left_to_its_owner() -> None:
+def test_load_skips_the_metadata_log() -> None:
     disk = memory_disk()
     manager = manage(disk)
     key = TopicPartition("__cluster_metadata", 0)

@@ -110,7 +110,7 @@ def test_transaction_index_and_snapshots(written: Log) -> None:
         assert int(one["lastOffset"]) == producer.last_offset
 
 
-def test_it_opens_again_and_reads_alike(written: Log) -> None:
+def test_a_closed_log_reads_the_same(written: Log) -> None:
     for clean in (True, False):
         log = Log.open(
             RealDisk(), written.directory, PARTITION, written.config, now_ms=lambda: NOW_MS, clean=clean

@@ -67,19 +67,19 @@ def error_of(found: ProducerStates, batch: Batch, origin: Origin = Origin.CLIENT
     return caught.value.code.name
 
 
-def test_an_unknown_producer_may_begin_at_any_sequence() -> None:
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     """KIP-360: its records may have been deleted."""
     assert ProducerStates(PARTITION).check(data(42)) is None
 
 
-def test_the_next_sequence_is_taken_and_a_gap_is_not() -> None:
+def test_a_sequence_gap_is_rejected() -> None:
     found = states(data(0, 10))
     assert found.check(data(10)) is None
     assert error_of(found, data(11)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert error_of(found, data(5, 2)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
-def test_a_retry_of_any_of_the_last_five_batches_is_answered_with_its_offsets() -> None:
+def test_a_retry_of_any_of_the_last_five_batches_returns_its_offsets() -> None:
     found = states(*[data(number * 3, 3, offset=100 + number * 3) for number in range(7)])
     for number in range(2, 7):
         first = 100 + number * 3
@@ -88,7 +88,7 @@ def test_a_retry_of_any_of_the_last_five_batches_is_answered_with_its_offsets() 
     assert error_of(found, data(18, 2)) == "OUT_OF_ORDER_SEQUENCE_NUMBER", "only the exact batch is a retry"
 
 
-def test_sequences_wrap_from_the_greatest_to_zero() -> None:
+def test_sequences_wrap_around_to_zero() -> None:
     found = states(data(LAST - 1, 2, offset=10))
     assert found.check(data(0)) is None
     found.apply(data(0, offset=12))
@@ -100,7 +100,7 @@ def test_sequences_wrap_from_the_greatest_to_zero() -> None:
     assert across.check(data(LAST, 3)) == Duplicate(10, 12, 1_700_000_000_002)
 
 
-def test_a_new_epoch_begins_at_zero_and_an_old_one_is_refused() -> None:
+def test_a_new_epoch_starts_at_zero_and_an_old_one_is_rejected() -> None:
     found = states(data(0, 5, epoch=3))
     assert found.check(data(0, epoch=4)) is None
     assert error_of(found, data(5, epoch=4)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -110,14 +110,14 @@ def test_a_new_epoch_begins_at_zero_and_an_old_one_is_refused() -> None:
     assert error_of(found, data(0, 5, epoch=3)) == "INVALID_PRODUCER_EPOCH"
 
 
-def test_coordinators_have_no_sequences_but_epochs() -> None:
+def test_coordinators_have_epochs_but_no_sequences() -> None:
     found = states(data(0, 5, epoch=3))
     assert found.check(data(-1, epoch=3), Origin.COORDINATOR) is None
     assert error_of(found, data(-1, epoch=2), Origin.COORDINATOR) == "INVALID_PRODUCER_EPOCH"
     assert found.check(data(99, epoch=1), Origin.REPLICATION) is None
 
 
-def test_replication_takes_what_the_leader_took() -> None:
+def test_replication_accepts_what_the_leader_accepted() -> None:
     found = states(data(0, epoch=3), data(7, epoch=1))
     assert next(iter(found)).epoch == 1
 
@@ -144,7 +144,7 @@ def test_a_marker_without_a_transaction_completes_nothing() -> None:
     assert found.first_unstable_offset is None
 
 
-def test_an_open_transaction_takes_transactional_records_only() -> None:
+def test_an_open_transaction_accepts_only_transactional_records() -> None:
     found = states(data(0, open_=True))
     assert found.check(data(1, open_=True)) is None
     assert error_of(found, data(1)) == "INVALID_TXN_STATE"
@@ -158,7 +158,7 @@ def test_markers_are_fenced_by_producer_epoch_and_coordinator_epoch() -> None:
     assert found.check(zombie, Origin.REPLICATION) is None
 
 
-def test_with_transactions_version_2_a_marker_raises_the_epoch() -> None:
+def test_with_transactions_version_2_a_marker_increases_the_epoch() -> None:
     """KIP-890; a marker sent again after its transaction ended is let through (KAFKA-19999)."""
     found = states(data(0, open_=True, epoch=2))
     late = marker(ControlType.COMMIT, epoch=2)
@@ -172,7 +172,7 @@ def test_with_transactions_version_2_a_marker_raises_the_epoch() -> None:
     assert found.check(data(0, epoch=3)) is None
 
 
-def test_a_snapshot_brings_the_last_batch_and_the_open_transactions_back() -> None:
+def test_a_snapshot_restores_last_batches_and_open_transactions() -> None:
     found = states(*[data(number, offset=number, open_=True) for number in range(6)], data(0, producer=3))
     again = ProducerStates(PARTITION)
     again.load_snapshot(found.encode_snapshot(), 7, 0)
@@ -184,7 +184,7 @@ def test_a_snapshot_brings_the_last_batch_and_the_open_transactions_back() -> No
     assert again.encode_snapshot() == found.encode_snapshot()
 
 
-def test_older_batches_than_the_snapshots_are_looked_for_in_the_log() -> None:
+def test_batches_before_the_snapshot_are_read_from_the_log() -> None:
     found = states(*[data(number, offset=number) for number in range(6)])
     again = ProducerStates(PARTITION)
     again.load_snapshot(found.encode_snapshot(), 6, 0)
@@ -200,7 +200,7 @@ def test_older_batches_than_the_snapshots_are_looked_for_in_the_log() -> None:
     assert asked == [7], "once is enough"
 
 
-def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
+def test_inactive_producers_expire_unless_a_transaction_is_open() -> None:
     found = states(data(0), data(0, producer=8, open_=True))
     last_ms = 1_700_000_000_000
     found.expire(last_ms + DAY_MS - 1)
@@ -212,14 +212,14 @@ def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     assert len(again) == 0
 
 
-def test_the_bytes_of_a_snapshot_are_kafkas() -> None:
+def test_snapshots_have_kafkas_format() -> None:
     found = states(data(0, 3, epoch=1, offset=20, open_=True))
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 1, 2, 22, 2, 1_700_000_000_002, -1, 20)
     assert found.encode_snapshot() == struct.pack(">hI", 1, crc32c(body)) + body
     assert ProducerStates(PARTITION).encode_snapshot() == bytes.fromhex("000148674bc700000000")
 
 
-def test_a_snapshot_with_any_bit_flipped_is_refused() -> None:
+def test_a_snapshot_with_a_flipped_bit_is_rejected() -> None:
     good = states(data(0, 3), data(0, producer=9)).encode_snapshot()
     found = ProducerStates(PARTITION)
     for bit in range(len(good) * 8):
