@@ -17,7 +17,7 @@ PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim mutants kills chaos bench clean help
+.PHONY: demo test reference quick lint types sim mutants kills chaos bench pages clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -65,6 +65,12 @@ chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a 
 
 bench: $(VENV)/.with-bench  ## Measure and update the tables of bench/RESULTS.md
 	$(BIN)/python -m bench.run
+
+pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, log events, the list of files
+	$(BIN)/python -m minikafka.cli.reference_page > docs/cli.md
+	PYTHONPATH=tests $(BIN)/python -m support.settings_page > docs/settings.md
+	PYTHONPATH=tests $(BIN)/python -m support.log_events
+	PYTHONPATH=tests $(BIN)/python -m support.file_list
 
 # The type checker finds the packages under their import names through a folder of links.
 build/typing/minikafka:

@@ -1,6 +1,6 @@
 """The reference page of the command line, `docs/cli.md`, made from the declarations of all commands.
 
-After a change of a command: `python -m minikafka.cli.reference_page > docs/cli.md`
+After a change of a command: `make pages`
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support.log_events import PAGE, NotConstant, events_in_file, events_in_sources, meanings_in_page, render
 
-AGAIN = "run `PYTHONPATH=tests .venv/bin/python -m support.log_events`"
+AGAIN = "run `make pages`"
 
 
 def test_the_page_is_up_to_date() -> None:

@@ -3,7 +3,7 @@
 Logger, level, event and keys are read from the calls in the sources. The meaning of each event is written by hand in
 the page, and kept when the page is written again. `tests/test_log_events.py` fails when the two differ.
 
-After adding, renaming or removing an event: `PYTHONPATH=tests .venv/bin/python -m support.log_events`, then write the
+After adding, renaming or removing an event: `make pages`, then write the
 meaning of each event that the command lists.
 """
 
@@ -30,7 +30,7 @@ INTRODUCTION = """\
 
 Every message that a minikafka node, client or Spark connector logs: its level, its text, its keys, what it means and
 what to do. Levels, texts and keys are read from the sources; `tests/test_log_events.py` fails when this page differs.
-To update the page, run `PYTHONPATH=tests .venv/bin/python -m support.log_events`, then write the meaning of each event
+To update the page, run `make pages`, then write the meaning of each event
 that the command lists.
 
 A node logs to standard error: coloured lines on a terminal, one JSON object per line otherwise, with the keys

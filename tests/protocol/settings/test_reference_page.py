@@ -1,8 +1,4 @@
-"""`docs/settings.md` is up to date.
-
-To regenerate it: `python -c "from minikafka.broker.settings.node_config import OWN_DEFAULTS as d; from
-minikafka.protocol.settings.reference_page import settings_page as p; print(p(d), end='')" > docs/settings.md`
-"""
+"""`docs/settings.md` is up to date."""
 
 from pathlib import Path
 
@@ -14,7 +10,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == settings_page(OWN_DEFAULTS), "the docstring of this file tells how to regenerate it"
+    assert PAGE.read_text() == settings_page(OWN_DEFAULTS), "run `make pages`"
 
 
 def test_settings_without_effect_are_marked() -> None:
