@@ -1,7 +1,7 @@
 """No two files import each other, not even in a larger circle; imports for type checkers and inside functions count.
 
-The import contract (`.importlinter`) says which package may import which; it forbids circles among the packages and files
-of one folder. This test also covers a package's `__init__` and the files under it.
+The import contract (`.importlinter`) says which package may import which, and forbids circles among the packages and
+files of one folder. This test also covers a package's `__init__` and the files under it.
 """
 
 import ast

@@ -37,7 +37,8 @@ def parts(page: str) -> tuple[str, str, str]:
 
 def file_list() -> str:
     """The list as it should be: a heading for each package, a line for each file."""
-    return "\n" + "\n".join(line for top in FOLDERS for folder in folders(ROOT / top) for line in section(folder)) + "\n"
+    lines = [line for top in FOLDERS for folder in folders(ROOT / top) for line in section(folder)]
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def folders(top: Path) -> list[Path]:
