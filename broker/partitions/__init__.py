@@ -1,1 +1,31 @@
-"""TOUR."""
+"""The partitions of this broker: replicas and their logs, checks before an append, reads, and waiting for growth.
+
+A partition on this node is a *replica* with a role: the leader appends what clients produce and tracks its followers,
+a follower appends what it fetches. The role and the in-sync replicas change only when a record of the metadata log is
+applied.
+
+A Produce: `apis/produce.py` finds the `Partition` in the `partition_table`; `partition.py` has `batch_validation.py`
+check the batch, asks the log's producer state whether it is a duplicate, and appends it. There is no `await` in
+between. The handler then waits in `Partition.committed` for the high watermark. A Fetch: `apis/fetch.py` resumes its
+session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), and if that is too little sleeps in
+`fetch_wait.py` until its partitions grow. The fetch of a follower also reports its log end offset
+(`follower_progress.py`), which moves the high watermark and may change the ISR.
+
+    partition_table.py           Partitions: all replicas of the node, by name and topic id
+    partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
+    stray_logs.py                deletes logs that belong to no partition when the broker starts
+    log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
+    replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
+    partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
+    batch_validation.py          checks of a produced batch (pure)
+    follower_log.py              appends fetched batches and finds the truncation offset (pure)
+    follower_progress.py         LeaderState: the leader's view of its followers: high watermark and ISR (pure)
+    preferred_read_replica.py    the replica that a consumer should fetch from, by rack (pure)
+    fetch_result.py              FetchResult: what a read returns, and where logs diverge
+    fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
+    fetch_wait.py                waiting until partitions grow or offsets are committed
+
+*Caveats:* a partition whose log cannot be opened is not served until the broker restarts. Replicas cannot be moved
+between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
+(`batch_validation.py`, DECISIONS.md 1).
+"""

@@ -1,13 +1,13 @@
-"""What a producer's record set must be before it may enter a log.
+"""Validates produced record batches before they are appended. Pure.
 
-Pure: bytes in, a checked `Batch` out, or the error that Apache Kafka would answer. The order of the checks is
-Kafka's own (`ProduceRequest.validateRecords`, then `UnifiedLog.analyzeAndValidateRecords`, then `LogValidator`),
-because a request that is wrong in two ways must get the same answer here and there.
+Input is the bytes of a Produce request; the result is a checked `Batch`, or the error that Apache Kafka would return.
+The checks run in Kafka's order (`ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`,
+`LogValidator`), so that a request with two faults gets the same error as from Kafka.
 
-Records are walked, never built: a batch whose counts or lengths lie would poison every consumer that reads it later.
-A step of that walk costs most of a microsecond, so of a large batch that is not compressed only the first
-`WALKED_RECORDS_MAX` records are looked at, which finds every producer that writes another format than it claims. Where
-a topic's settings concern single records (compaction, a bound on their age), all of them are.
+Records are scanned, not built: a batch with wrong counts or lengths would break every consumer that reads it later.
+Scanning one record takes most of a microsecond, so in a large uncompressed batch only the first
+`SCANNED_RECORDS_MAX` records are checked, which finds producers that write another format than they declare. Where a
+topic's settings concern single records (compaction, timestamp bounds), all records are checked.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ HEADER_SIZE_BYTES = 61
 SIZE_PREFIX_BYTES = 12
 MAGIC_END = 17
 DECOMPRESSED_SIZE_BYTES_MAX = 256 << 20
-WALKED_RECORDS_MAX = 64
+SCANNED_RECORDS_MAX = 64
 RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
 NO_TIMESTAMP = -1
@@ -49,7 +49,7 @@ LEVELS = {
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """The settings of a topic that decide what may be appended, units as in Kafka's names."""
+    """The settings of a topic that decide what may be appended, with the units of Kafka's names."""
 
     max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
     log_append_time: bool = False
@@ -57,12 +57,12 @@ class Rules:
     timestamp_after_max_ms: int = setting_field(TOPIC_SETTINGS["message.timestamp.after.max.ms"])
     compacted: bool = False
     codec: Codec | None = None
-    """The topic's own compression; None keeps the producer's (`compression.type=producer`)."""
+    """The topic's compression; None keeps the producer's (`compression.type=producer`)."""
     codec_level: int | None = None
 
 
 def rules_of(config: LogConfig) -> Rules:
-    """The part of a topic's settings that decides what may be appended."""
+    """The validation rules in a topic's settings."""
     codec = CODECS.get(config.compression_type)
     level: int | None = getattr(config, LEVELS[codec]) if codec in LEVELS else None
     return Rules(
@@ -78,11 +78,11 @@ def rules_of(config: LogConfig) -> Rules:
 
 @dataclass(slots=True)
 class RejectedRecords(Exception):
-    """A batch was refused because of single records in it.
+    """A batch was rejected because of single records in it.
 
     Attributes:
-        error: What the partition's answer says.
-        indices: Which records of the batch, with a message each (KIP-467).
+        error: The error of the partition.
+        indices: (index in the batch, message) of the rejected records (KIP-467).
     """
 
     error: KafkaError
@@ -90,11 +90,11 @@ class RejectedRecords(Exception):
 
 
 def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
-    """The one batch of a partition in a Produce request, its frame checked but not its content.
+    """Parse the single batch of a partition in a Produce request; checks the frame, not the content.
 
     Raises:
-        InvalidRecordError: Nothing there, more than one batch, a cut one, or format 0 or 1.
-        CorruptMessageError: A format that does not exist, or a size that cannot be.
+        InvalidRecordError: No batch, more than one, an incomplete one, or format 0 or 1.
+        CorruptMessageError: Unknown format, or an impossible size.
         UnsupportedCompressionTypeError: zstd before Produce version 7 (KIP-110).
     """
     data = memoryview(records or b"")
@@ -129,32 +129,32 @@ def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
 
 
 def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
-    """Check a client's batch against a topic's rules and bring it into the form in which it is kept.
+    """Check a client's batch against a topic's rules and convert it to the form that is stored.
 
     Returns:
-        The batch to append: the one given, whose buffer must be writable since a wrong kind of time is mended in
-        place, or a new one where the topic compresses otherwise than the producer did.
+        The batch to append: the one given, whose buffer must be writable since its timestamps are set in place, or a
+        new one if the topic has another compression.
 
     Raises:
         InvalidRecordError, MessageTooLargeError, CorruptMessageError: As Kafka's `UnifiedLog` and `LogValidator`.
-        RejectedRecords: Single records are at fault; nothing of the batch may be written.
+        RejectedRecords: Single records are invalid; nothing may be written.
     """
     _check_envelope(batch, rules)
     _check_header(batch)
     payload = _payload(batch)
-    bound = WALKED_RECORDS_MAX if batch.codec is Codec.NONE and not rules.compacted else NO_BOUND
-    walked = _walk(payload, batch.record_count, bound)
-    if (walked.null_keys and rules.compacted) or _times_suspicious(batch, walked, rules, now_ms):
+    bound = SCANNED_RECORDS_MAX if batch.codec is Codec.NONE and not rules.compacted else NO_BOUND
+    scanned = _scan(payload, batch.record_count, bound)
+    if (scanned.null_keys and rules.compacted) or _may_have_bad_timestamps(batch, scanned, rules, now_ms):
         _reject_bad_records(batch, rules, now_ms)
     if rules.codec is not None and rules.codec is not batch.codec:
         batch = _recompressed(batch, rules)
     if rules.log_append_time:
-        return _restamped(batch, timestamp_type=LOG_APPEND_TIME, max_timestamp=now_ms)
+        return _with_timestamp(batch, timestamp_type=LOG_APPEND_TIME, max_timestamp=now_ms)
     max_timestamp = batch.max_timestamp
     if batch.record_count <= bound:
-        max_timestamp = batch.base_timestamp + walked.max_timestamp_delta
+        max_timestamp = batch.base_timestamp + scanned.max_timestamp_delta
     if batch.timestamp_type or batch.max_timestamp != max_timestamp:
-        return _restamped(batch, timestamp_type=CREATE_TIME, max_timestamp=max_timestamp)
+        return _with_timestamp(batch, timestamp_type=CREATE_TIME, max_timestamp=max_timestamp)
     return batch
 
 
@@ -172,8 +172,8 @@ def _recompressed(batch: Batch, rules: Rules) -> Batch:
     return parse_header(memoryview(bytearray(data)), 0)
 
 
-def _restamped(batch: Batch, *, timestamp_type: int, max_timestamp: int) -> Batch:
-    """The batch with another kind of time, in place: these fields lie inside the CRC, so that is made anew."""
+def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) -> Batch:
+    """Set the timestamp type and the largest timestamp in place, and recompute the CRC, which covers both."""
     data = batch.data
     attributes = batch.attributes & ~8 | timestamp_type << 3
     data[21:23] = attributes.to_bytes(2, "big")
@@ -223,17 +223,17 @@ def _payload(batch: Batch) -> bytes | memoryview:
         raise InvalidRecordError(f"The batch cannot be decompressed: {error}") from error
 
 
-class Walked(NamedTuple):
-    """What a walk over a batch's records learned of those that it passed."""
+class ScanResult(NamedTuple):
+    """What the scan found in the scanned records."""
 
     max_timestamp_delta: int
     null_keys: int
 
 
-def _walk(payload: bytes | memoryview, count: int, bound: int) -> Walked:
+def _scan(payload: bytes | memoryview, count: int, bound: int) -> ScanResult:
     """Check the boundaries and offset deltas (0, 1, 2 …) of up to `bound` records, as `DefaultRecord.readFrom` does.
 
-    This is the broker's only loop over a producer's records; hence its form.
+    This is the broker's only loop over produced records, written for speed.
     """
     position, null_keys, latest = 0, 0, -(2**63)
     try:
@@ -266,26 +266,26 @@ def _walk(payload: bytes | memoryview, count: int, bound: int) -> Walked:
                 position = _skip_headers(payload, headers, position, index)
             negative = size & 1 or (key & 1 and key > 1) or (value & 1 and value > 1)
             if position != record_end or offset != index << 1 or negative:
-                raise _lying_record(index, size, offset, key, value)
+                raise _malformed_record(index, size, offset, key, value)
     except IndexError:
         raise InvalidRecordError(f"The batch ends within its records; it claims {count}") from None
     if position > len(payload) or (count <= bound and position < len(payload)):
         raise InvalidRecordError(f"the batch's {count} records end at {position} of {len(payload)} bytes")
-    return Walked(latest, null_keys)
+    return ScanResult(latest, null_keys)
 
 
-def _lying_record(index: int, size: int, offset: int, key: int, value: int) -> InvalidRecordError:
-    """Says what is wrong with a record; sizes and offset still zigzagged."""
+def _malformed_record(index: int, size: int, offset: int, key: int, value: int) -> InvalidRecordError:
+    """The error for a malformed record; sizes and offset are zigzag-encoded."""
     if offset != index << 1:
         return InvalidRecordError(f"Record {index} of the batch has another offset than {index}")
     for what, number in (("size", size), ("key size", key), ("value size", value)):
         if number & 1 and (number != 1 or what == "size"):
             return InvalidRecordError(f"Record {index} has a negative {what}")
-    return InvalidRecordError(f"Invalid size of record {index}: it does not end where it says")
+    return InvalidRecordError(f"Invalid size of record {index}: it does not end where it should")
 
 
 def _long_varint(payload: bytes | memoryview, value: int, position: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, `value`, said that there is more; zigzag is not undone."""
+    """Read the rest of a varint whose first byte is `value`; the result is still zigzag-encoded."""
     value &= 0x7F
     shift = 7
     while True:
@@ -316,19 +316,19 @@ def _skip_headers(payload: bytes | memoryview, count: int, position: int, index:
     return position
 
 
-def _times_suspicious(batch: Batch, walked: Walked, rules: Rules, now_ms: int) -> bool:
-    """Whether some record may lie outside the topic's bounds; then, and only then, each one is looked at."""
+def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, now_ms: int) -> bool:
+    """Whether a record may be outside the topic's timestamp bounds, so that each one has to be checked."""
     if rules.log_append_time:
         return False
-    latest = max(batch.max_timestamp, batch.base_timestamp + walked.max_timestamp_delta)
+    latest = max(batch.max_timestamp, batch.base_timestamp + scanned.max_timestamp_delta)
     return rules.timestamp_before_max_ms < NO_BOUND or latest - now_ms > rules.timestamp_after_max_ms
 
 
 def _reject_bad_records(batch: Batch, rules: Rules, now_ms: int) -> None:
-    """Name the records at fault (KIP-467).
+    """Find the invalid records (KIP-467).
 
     Raises:
-        RejectedRecords: If there are any; a record without a time (-1) is never too old.
+        RejectedRecords: There are some. A record without a timestamp (-1) is never too old.
     """
     bad: list[tuple[int, str]] = []
     wrong_time = False

@@ -1,4 +1,4 @@
-"""What a fetch of one partition finds, and where a reader's log and this one part."""
+"""FetchResult: the result of reading one partition for a fetch; and `divergence`, where two logs part (KIP-595)."""
 
 from dataclasses import dataclass
 
@@ -14,34 +14,35 @@ NO_RECORDS = b""
 
 @dataclass(slots=True)
 class FetchResult:
-    """What a fetch of one partition found; offsets at the moment of reading."""
+    """The records read from one partition, with its offsets at that moment."""
 
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
     records: FileSlice | bytes
     aborted: list[tuple[int, int]] | None = None
-    """(producer id, first offset) of aborted transactions among the records; None when uncommitted is asked for."""
+    """(producer id, first offset) of aborted transactions in the records; None for read_uncommitted."""
     diverging: tuple[int, int] | None = None
-    """(epoch, end offset) where the reader's log and this one part (KIP-595); then there are no records."""
+    """(epoch, end offset) if the follower's log diverges from this one (KIP-595); there are no records then."""
     preferred_replica: int = NO_REPLICA
-    """Whom a consumer should rather ask (KIP-392); then there are no records."""
+    """The node that the consumer should fetch from (KIP-392); there are no records then."""
 
 
 def divergence(log: Log, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-    """Does the reader's log, which ends in `last_fetched_epoch` at `offset`, part from this one before? (KIP-595)
+    """Check whether a follower's log, which ends at `offset` in `last_fetched_epoch`, diverges from this one (KIP-595).
 
     Returns:
-        The largest epoch up to the reader's that is known here, and where it ends; None where the logs agree.
+        (epoch, end offset) of the largest known epoch up to the follower's; None if the logs agree.
 
     Raises:
-        OffsetOutOfRangeError: Before the log's start, even if the logs part (KAFKA-10554); or no such epoch is known.
+        OffsetOutOfRangeError: `offset` is before the log start, even if the logs diverge (KAFKA-10554); or no epoch
+            up to the follower's is known.
     """
     if offset < log.start_offset:
         raise OffsetOutOfRangeError(f"{log.topic_partition} starts at {log.start_offset}, not {offset}")
     epoch, end_offset = log.epochs.end_offset_for(last_fetched_epoch, log.end_offset)
     if epoch == NO_EPOCH or end_offset < 0:
         raise OffsetOutOfRangeError(
-            f"{log.topic_partition} has no records of epoch {last_fetched_epoch} or before"
+            f"{log.topic_partition} has no records of epoch {last_fetched_epoch} or earlier"
         )
     return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None

@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, then only what changes.
+"""Incremental fetch sessions (KIP-227): a client sends its partitions once, then only changes. Pure.
 
-Pure: the cache is told the time and handed a `random.Random`. A session remembers for each partition what was asked
-and what was last answered, so that an incremental answer carries only partitions with changes. Slots are limited
-(`max.incremental.fetch.session.cache.slots`); a session that was idle for `EVICTION_MS` gives way to a newer one.
+Time and randomness are passed in. A session remembers for each partition the last request and the last response, so
+that an incremental response contains only changed partitions. The number of sessions is limited
+(`max.incremental.fetch.session.cache.slots`); a session idle for `EVICTION_MS` is evicted for a newer one.
 
 Source: Kafka's `FetchSession`, `FetchSessionCache`.
 """
@@ -29,7 +29,7 @@ SessionKey = tuple[bytes, str, int]
 
 @dataclass(slots=True)
 class CachedPartition:
-    """What a session knows of one partition: the question, and the last answer's watermarks."""
+    """One partition of a session: the last request, and the watermarks of the last response."""
 
     topic_id: bytes
     topic: str
@@ -46,11 +46,11 @@ class CachedPartition:
 
     @property
     def key(self) -> SessionKey:
-        """By what the session finds it: a topic that goes by id keeps its place whatever its name."""
+        """The key in the session; with topic ids it does not depend on the name."""
         return (self.topic_id, "", self.partition) if self.by_id else (self.topic_id, self.topic, self.partition)
 
     def update_from(self, newer: "CachedPartition") -> None:
-        """Take over what a later request of the session says about this partition."""
+        """Update from a later request of the session."""
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
         self.current_leader_epoch = newer.current_leader_epoch
@@ -61,9 +61,9 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class Session:
-    """One client's standing question. `epoch` is that of the next request; `changes` is a follower's.
+    """One fetch session. `epoch` is that of the next request; `changes` is used for followers.
 
-    Invariant: `partitions` keeps the order in which partitions are served; those served last go to the end.
+    Invariant: `partitions` is in the order of serving; partitions served last are moved to the end.
     """
 
     id: int
@@ -74,7 +74,7 @@ class Session:
     partitions: OrderedDict[SessionKey, CachedPartition] = field(default_factory=lambda: OrderedDict())
 
     def update(self, asked: Iterable[CachedPartition], forgotten: Iterable[SessionKey]) -> None:
-        """Add, change and forget partitions as the request says."""
+        """Add, update and remove partitions as in the request."""
         for partition in asked:
             known = self.partitions.get(partition.key)
             if known is None:
@@ -99,7 +99,7 @@ class SessionCache:
         return len(self._sessions)
 
     def open(self, partitions: Iterable[CachedPartition], *, by_id: bool, now_ms: int) -> Session | None:
-        """A new session, or None where no slot is free: the client then goes on with full fetches."""
+        """Open a session; None if no slot is free, and the client continues with full fetches."""
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
             return None
         session = Session(self._new_id(), by_id, epoch=1, last_used_ms=now_ms)
@@ -108,12 +108,12 @@ class SessionCache:
         return session
 
     def resume(self, session_id: int, epoch: int, *, by_id: bool, now_ms: int) -> Session:
-        """The session for its next request.
+        """Return the session for its next request.
 
         Raises:
-            FetchSessionIdNotFoundError: It is unknown, closed or evicted.
-            InvalidFetchSessionEpochError: The epoch is not the next one; the session stays as it is.
-            FetchSessionTopicIdError: Topics go by id in one of session and request and by name in the other.
+            FetchSessionIdNotFoundError: The session is unknown, closed or evicted.
+            InvalidFetchSessionEpochError: The epoch is not the next one; the session is unchanged.
+            FetchSessionTopicIdError: Either the session or the request uses topic ids, but not both.
         """
         session = self._sessions.get(session_id)
         if session is None:
@@ -128,7 +128,7 @@ class SessionCache:
         return session
 
     def close(self, session_id: int) -> None:
-        """End a session; an unknown id is no error."""
+        """Close a session; unknown ids are ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.changes.close()

@@ -1,7 +1,7 @@
-"""Waiting for a log to grow: the whole of what Kafka's purgatory does for fetches, as an `await`.
+"""Waiting until partitions grow, or until an offset is committed: what Kafka's fetch purgatory does, as an `await`.
 
-A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Whatever makes more of a
-partition visible counts its bytes down; an end of leadership or of the topic wakes it outright.
+A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
+counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Waiter:
     """One sleeping fetch.
 
     Attributes:
-        missing_bytes: How much still has to become visible before it is worth waking.
+        missing_bytes: Bytes that still have to become visible before it wakes.
     """
 
     __slots__ = ("_event", "missing_bytes")
@@ -27,39 +27,39 @@ class Waiter:
         self._event = trio.Event()
 
     def grew(self, size_bytes: int) -> None:
-        """`size_bytes` more can be read in one of the partitions."""
+        """`size_bytes` more are readable in one of the partitions."""
         self.missing_bytes -= size_bytes
         if self.missing_bytes <= 0:
             self._event.set()
 
     def wake(self) -> None:
-        """Something changed that the fetch must look at now."""
+        """Wake now: the fetch has to read again."""
         self._event.set()
 
     async def sleep(self) -> None:
-        """Until woken. Cancellation leaves nothing behind."""
+        """Sleep until woken. Cancellation is safe."""
         await self._event.wait()
 
 
 def steady_ms() -> int:
-    """Trio's clock in milliseconds: it never jumps."""
+    """Trio's monotonic clock, in milliseconds."""
     return int(trio.current_time() * 1000)
 
 
 def deadline_in(timeout_ms: int) -> float:
-    """So long from now, on trio's clock in seconds."""
+    """The time `timeout_ms` from now, on trio's clock in seconds."""
     return trio.current_time() + max(timeout_ms, 0) / 1000
 
 
 async def before(deadline: float, what: Awaitable[None]) -> bool:
-    """Wait for `what` until the deadline; whether it came in time."""
+    """Await `what` until the deadline; returns whether it completed in time."""
     with trio.move_on_at(deadline) as scope:
         await what
     return not scope.cancelled_caught
 
 
 class GrowthListener(Protocol):
-    """Who is told of growth: a `Waiter`, or a `ChangeListener`."""
+    """A `Waiter` or a `ChangeListener`."""
 
     def grew(self, size_bytes: int) -> None: ...
 
@@ -67,7 +67,7 @@ class GrowthListener(Protocol):
 
 
 class GrowthSignal:
-    """Who is to be told of the growth of one thing: what consumers may see of a partition, or the end of its log."""
+    """Notifies listeners of the growth of a partition's consumer-visible records, or of its log."""
 
     __slots__ = ("_waiters",)
 
@@ -75,32 +75,32 @@ class GrowthSignal:
         self._waiters: dict[GrowthListener, None] = {}
 
     def watch(self, waiter: GrowthListener) -> None:
-        """Tell `waiter` of every growth from now on."""
+        """Register a listener."""
         self._waiters[waiter] = None
 
     def unwatch(self, waiter: GrowthListener) -> None:
-        """No longer; unknown waiters are no error."""
+        """Remove a listener; unknown ones are ignored."""
         self._waiters.pop(waiter, None)
 
     def grew(self, size_bytes: int) -> None:
-        """`size_bytes` more are there."""
+        """Notify all listeners of `size_bytes` more."""
         for waiter in self._waiters:
             waiter.grew(size_bytes)
 
     def wake(self) -> None:
-        """Everybody must look again."""
+        """Wake all waiting tasks."""
         for waiter in self._waiters:
             waiter.wake()
 
 
 class ChangedPartitions:
-    """Which of many partitions have grown or changed since they were last looked at.
+    """The partitions of a follower's session that have grown or changed since they were last read.
 
-    A follower has one standing question for all partitions of its leader; thousands of them must not be looked at for
-    each fetch because one has grown. Partitions are followed for as long as the question stands.
+    A follower's session has all partitions of its leader; when one grows, a fetch must not read thousands of others.
+    Partitions are tracked until the session ends.
 
     Attributes:
-        keys: Those with news, the oldest first. Whoever has looked takes them out.
+        keys: The changed partitions, oldest first. The reader removes them.
     """
 
     __slots__ = ("_followed", "_waiter", "keys")
@@ -111,7 +111,7 @@ class ChangedPartitions:
         self._waiter: Waiter | None = None
 
     def follow(self, key: Hashable, tail: GrowthSignal, visible: GrowthSignal, *, wakes_when_visible: bool) -> None:
-        """Hear of a partition; of one that is changed of already nothing changes."""
+        """Track a partition; no effect if it is already tracked."""
         known = self._followed.get(key)
         if known is not None and known[0] is tail:
             return
@@ -122,35 +122,35 @@ class ChangedPartitions:
         self._followed[key] = tail, of_tail, visible, of_visible
 
     def unfollow(self, key: Hashable) -> None:
-        """Hear of it no longer; an unknown one is no error."""
+        """Stop tracking a partition; unknown ones are ignored."""
         known = self._followed.pop(key, None)
         if known is not None:
             known[0].unwatch(known[1])
             known[2].unwatch(known[3])
 
     def close(self) -> None:
-        """Hear of nothing any more."""
+        """Stop tracking all partitions."""
         for key in list(self._followed):
             self.unfollow(key)
 
     def watch(self, waiter: Waiter) -> None:
-        """Wake `waiter`, one at a time, when any partition grows."""
+        """Register the one waiter to wake when a partition grows."""
         self._waiter = waiter
 
     def unwatch(self, waiter: Waiter) -> None:
-        """No longer."""
+        """Remove the waiter."""
         if self._waiter is waiter:
             self._waiter = None
 
     def changed(self, key: Hashable, size_bytes: int) -> None:
-        """A partition has news; `size_bytes` of them are worth waking somebody, 0 are not."""
+        """Record a change; `size_bytes` count for the waiter, 0 does not wake it."""
         self.keys[key] = None
         if size_bytes and self._waiter is not None:
             self._waiter.grew(size_bytes)
 
 
 class ChangeListener:
-    """A partition's entry in somebody's `ChangedPartitions`."""
+    """A partition's listener in `ChangedPartitions`."""
 
     __slots__ = ("_key", "_news", "_wakes")
 
@@ -169,11 +169,11 @@ class ChangeListener:
 
 
 WAKE_BYTES = 1 << 62
-"""Bytes: more than anybody waits for."""
+"""More bytes than any fetch waits for."""
 
 
 class CommitWaiters:
-    """Who waits until a partition is committed up to an offset; those who are not yet due sleep on."""
+    """Tasks that wait until a partition is committed up to an offset, in a heap."""
 
     __slots__ = ("_count", "_waiting")
 
@@ -182,26 +182,26 @@ class CommitWaiters:
         self._count = 0
 
     async def until(self, offset: int) -> None:
-        """Until `advanced` to `offset`, or `wake`. Cancellation leaves an entry behind until its offset is reached."""
+        """Wait for `advanced` to `offset`, or `wake`. A cancelled wait leaves its heap entry."""
         event = trio.Event()
         self._count += 1
         heappush(self._waiting, (offset, self._count, event))
         await event.wait()
 
     def advanced(self, high_watermark: int) -> None:
-        """Everything below is committed."""
+        """Wake the tasks that wait for offsets up to the high watermark."""
         while self._waiting and self._waiting[0][0] <= high_watermark:
             heappop(self._waiting)[2].set()
 
     def wake(self) -> None:
-        """Everybody must look again."""
+        """Wake all waiting tasks."""
         waiting, self._waiting = self._waiting, []
         for _, _, event in waiting:
             event.set()
 
 
 class Watchable(Protocol):
-    """What a waiter can be registered with."""
+    """Something that a waiter can be registered with."""
 
     def watch(self, waiter: Waiter) -> None: ...
 
@@ -209,7 +209,7 @@ class Watchable(Protocol):
 
 
 async def sleep_until_grown(watched: Sequence[Watchable], missing_bytes: int, deadline: float) -> bool:
-    """Sleep until `missing_bytes` more are visible in all of `watched` together, or something happened to one.
+    """Sleep until `missing_bytes` more are visible in all of `watched` together, or one of them wakes the waiter.
 
     Args:
         watched: Partitions, each at most once.
@@ -217,7 +217,7 @@ async def sleep_until_grown(watched: Sequence[Watchable], missing_bytes: int, de
         deadline: On trio's clock, in seconds.
 
     Returns:
-        False if the deadline came first. Cancellation leaves no waiter behind.
+        False if the deadline came first. Cancellation removes the waiter.
     """
     waiter = Waiter(missing_bytes)
     for partition in watched:

@@ -1,8 +1,8 @@
-"""What a follower does with what its leader answers: append, take over the marks, cut off what is not the leader's.
+"""How a follower appends fetched batches to its log, and where it truncates when the leader reports a diverging epoch.
 
-Nothing is decoded: of each batch the header and the checksum are looked at, and the bytes go into the log as they
-came, offsets and epochs included. A follower cuts its log only where the leader's answer says that the two part
-(KIP-101, 279, 595), never to its own high watermark, which lags behind what is committed.
+Records are not decoded: the header and the checksum of each batch are checked, and the bytes are appended as they are,
+with offsets and epochs. A follower truncates its log only where the leader reports a diverging epoch (KIP-101, KIP-279,
+KIP-595), never to its own high watermark, which lags behind what is committed.
 
 Source: Kafka's `Partition.appendRecordsToFollowerOrFutureReplica`, `AbstractFetcherThread.getOffsetTruncationState`.
 """
@@ -15,16 +15,16 @@ UNDEFINED = -1
 
 
 def append_fetched(log: Log, data: memoryview, *, leader_epoch: int) -> tuple[int, bool]:
-    """Append what was fetched at the log's end; a cut batch at the end is left for the next fetch.
+    """Append fetched batches; an incomplete batch at the end is skipped and fetched again.
 
-    Batches of a leader epoch above `leader_epoch`, in which they were asked for, are left too: the follower has not
-    become a follower of that leader yet (KAFKA-18723).
+    Batches above `leader_epoch`, the epoch of the request, are skipped too: this node does not follow that leader yet
+    (KAFKA-18723).
 
     Returns:
-        How many bytes were appended, and whether `flush.messages` wants them on the device.
+        The appended bytes, and whether `flush.messages` requires a flush.
 
     Raises:
-        CorruptRecords: A checksum or an offset is wrong. What came before it is appended.
+        CorruptRecords: A checksum or an offset is wrong. The batches before it are appended.
         KafkaError: The log is offline.
     """
     appended_bytes, flush_due = 0, False
@@ -53,19 +53,19 @@ def append_fetched(log: Log, data: memoryview, *, leader_epoch: int) -> tuple[in
 
 
 def _check(log: Log, batch: Batch, end_offset: int) -> int:
-    """What a leader would never send is refused; returns where the log will end."""
+    """Check a batch; returns the log end offset after it."""
     batch.check_crc()
     if batch.last_offset_delta < 0:
-        raise CorruptRecords(f"the batch at offset {batch.base_offset} ends before it begins")
+        raise CorruptRecords(f"the batch at offset {batch.base_offset} has a negative last offset delta")
     if batch.base_offset < end_offset:
-        if not _covers_an_empty_logs_start(log, batch, end_offset):
-            raise CorruptRecords(f"a batch begins at offset {batch.base_offset}, where {end_offset} was due")
+        if not _covers_start_of_empty_log(log, batch, end_offset):
+            raise CorruptRecords(f"a batch starts at offset {batch.base_offset}, expected {end_offset}")
         log.truncate_fully_and_start_at(batch.base_offset)
     return batch.next_offset
 
 
-def _covers_an_empty_logs_start(log: Log, batch: Batch, end_offset: int) -> bool:
-    """DeleteRecords may have put the leader's log start within a batch: the first one that a new follower gets."""
+def _covers_start_of_empty_log(log: Log, batch: Batch, end_offset: int) -> bool:
+    """After DeleteRecords the leader's log may start within a batch, the first one that a new follower fetches."""
     empty = log.start_offset == log.end_offset == end_offset
     return empty and batch.base_offset < end_offset < batch.next_offset
 
@@ -74,11 +74,11 @@ def _append(log: Log, data: memoryview, chunk: list[Batch], position: int, size_
     return log.append(data[position : position + size_bytes], chunk, assign_offsets=False).flush_due
 
 
-def point_of_divergence(log: Log, epoch: int, end_offset: int) -> int:
-    """Where to cut, given the leader's (epoch, end offset); never behind this log's end.
+def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:
+    """The truncation offset for the leader's (epoch, end offset); at most the log end offset.
 
-    Where this log does not know the leader's epoch, it is cut at the end of the largest one before, and the next fetch
-    asks again: two logs with interleaved epochs find together step by step (KIP-279).
+    If this log does not have the leader's epoch, the result is the end of the largest earlier one, and the next fetch
+    checks again: logs with interleaved epochs converge step by step (KIP-279).
     """
     if end_offset == UNDEFINED:
         return log.end_offset

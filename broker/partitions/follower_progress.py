@@ -1,12 +1,12 @@
-"""What a leader knows of its followers, and what follows from it: how far is committed, who is in sync. Pure.
+"""LeaderState: a leader's view of its followers: their progress, the high watermark, and the ISR. Pure.
 
-A follower tells what it has by what it fetches: whoever asks for offset 7 has everything before 7. The high watermark
-is the least end among the replicas in sync. Who is in sync is the controller's to decide (AlterPartition); while it is
-being asked, those count who are in sync *or may become so*, the maximal set, so that whatever it answers, what was
-committed is on every replica that may lead next (KIP-497).
+A follower reports its log end offset with the offset that it fetches. The high watermark is the lowest log end offset
+of the in-sync replicas. The controller decides about the ISR (AlterPartition). While a proposal is pending, the
+*maximal ISR* counts: the replicas in sync and those that may enter. Whatever the controller answers, committed records
+are then on every replica that may become leader (KIP-497).
 
-Source: Kafka's `Replica`, `ReplicaState`, `Partition.maybeIncrementLeaderHW`, `isReplicaIsrEligible` (KIP-841, 903,
-966).
+Source: Kafka's `Replica`, `ReplicaState`, `Partition.maybeIncrementLeaderHW`, `isReplicaIsrEligible` (KIP-841, KIP-903,
+KIP-966).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,20 +19,20 @@ from minikafka.protocol.settings.registry import NODE_SETTINGS
 
 NEVER_MS = -(1 << 62)
 UNKNOWN = -1
-EPOCH_NOT_TOLD = -1
-"""A fetch before version 15 does not say in which broker epoch its sender lives."""
+NO_BROKER_EPOCH = -1
+"""Fetch requests before version 15 have no broker epoch."""
 
 
 @dataclass(slots=True)
 class Follower:
-    """One follower, as its leader knows it in this leader epoch. Times are of a steady clock, in ms.
+    """The progress of one follower in this leader epoch. Times are of a steady clock, in ms.
 
     Attributes:
-        end_offset: Of its log, by its last fetch; -1 before its first one.
-        log_start_offset: Likewise, as it said.
-        leader_end_offset: Where the leader's log ended at that fetch.
-        last_caught_up_ms: When it last had all that the leader had.
-        broker_epoch: Of the incarnation that fetched; None before the first fetch.
+        end_offset: Its log end offset, from its last fetch; -1 before the first.
+        log_start_offset: Its log start offset, from its last fetch.
+        leader_end_offset: The leader's log end offset at that fetch.
+        last_caught_up_ms: When its log last ended where the leader's did.
+        broker_epoch: The broker epoch of its last fetch; None before the first.
     """
 
     node_id: int
@@ -46,8 +46,8 @@ class Follower:
     def fetched(
         self, offset: int, *, log_start_offset: int, leader_end_offset: int, now_ms: int, broker_epoch: int
     ) -> None:
-        """It asked for `offset`. A follower is caught up as of now if it has all there is, as of its last fetch if it
-        has all there was then: one that is always a little behind a busy leader is in sync all the same."""
+        """Update from a fetch at `offset`. A follower is caught up as of now if it has the whole log, as of its last
+        fetch if it has what the log had then: a follower slightly behind a busy leader stays in sync."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = now_ms
         elif offset >= self.leader_end_offset:
@@ -59,7 +59,7 @@ class Follower:
         self.broker_epoch = broker_epoch
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:
-        """Whether it has everything, or had so not longer than `lag_ms_max` ago."""
+        """Whether it has the whole log, or had it at most `lag_ms_max` ago."""
         return self.end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= lag_ms_max
 
 
@@ -67,32 +67,32 @@ def _steady_zero() -> int:
     return 0
 
 
-def _nobody() -> Mapping[int, BrokerRecord]:
+def _no_brokers() -> Mapping[int, BrokerRecord]:
     return {}
 
 
 @dataclass(slots=True, frozen=True)
 class ReplicaEnvironment:
-    """What a partition is told about the world when it is made; one object for all partitions of a node.
+    """The clock, brokers and settings for a partition; one object for all partitions of a node.
 
     Attributes:
-        steady_ms: A clock that never jumps: who lags is not for the clock on the wall to say.
-        brokers: All that are registered, as the image has them now.
+        steady_ms: A monotonic clock, for the lag of followers.
+        brokers: The registered brokers of the current image.
         lag_ms_max: `replica.lag.time.max.ms`.
     """
 
     steady_ms: Callable[[], int] = _steady_zero
-    brokers: Callable[[], Mapping[int, BrokerRecord]] = _nobody
+    brokers: Callable[[], Mapping[int, BrokerRecord]] = _no_brokers
     lag_ms_max: int = setting_field(NODE_SETTINGS["replica.lag.time.max.ms"])
 
 
 @dataclass(slots=True, frozen=True)
 class IsrProposal:
-    """A change of the in-sync replicas that the controller is asked for.
+    """A proposed ISR, for AlterPartition.
 
     Attributes:
-        isr: Who shall be in sync, each with the broker epoch that the leader means (KIP-903).
-        partition_epoch: On which state of the partition it builds.
+        isr: (node id, broker epoch) of each member (KIP-903).
+        partition_epoch: The partition epoch that the proposal is based on.
     """
 
     isr: tuple[tuple[int, int], ...]
@@ -101,19 +101,19 @@ class IsrProposal:
 
     @property
     def node_ids(self) -> tuple[int, ...]:
-        """Who shall be in sync."""
+        """The members of the proposed ISR."""
         return tuple(node_id for node_id, _ in self.isr)
 
 
 class LeaderState:
-    """All replicas of a partition, as its leader sees them in one leader epoch.
+    """The replicas of a partition in one leader epoch, as its leader sees them.
 
     Attributes:
-        followers: By node id; all replicas but the leader.
-        isr: In sync, as committed; the leader among them.
-        pending: What the controller has been asked for and has not answered.
+        followers: By node id; all replicas except the leader.
+        isr: The committed ISR, including the leader.
+        pending: The proposal that the controller has not answered.
 
-    Invariant: at most one proposal is pending; while it is, `maximal_isr` is never less than what may become of it.
+    Invariant: at most one proposal is pending; `maximal_isr` then contains every ISR that may result.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class LeaderState:
         self.adopt(state, environment.steady_ms())
 
     def adopt(self, state: PartitionState, now_ms: int) -> None:
-        """Take over what was committed in this leader epoch; it answers whatever was pending on an older state."""
-        assert state.leader_epoch == self._leader_epoch, "another leadership has replicas of its own"
+        """Apply a committed state of this leader epoch; it ends a proposal that is based on an older state."""
+        assert state.leader_epoch == self._leader_epoch, "a new leader epoch needs a new LeaderState"
         if state.partition_epoch <= self._partition_epoch:
             return
         self._partition_epoch = state.partition_epoch
@@ -148,24 +148,24 @@ class LeaderState:
         for node_id in state.isr:
             follower = self.followers.get(node_id)
             if follower is not None and follower.last_caught_up_ms == NEVER_MS:
-                follower.last_caught_up_ms = now_ms  # It has its full time from the election on.
+                follower.last_caught_up_ms = now_ms  # The lag counts from the election.
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Those in sync and those who may have become so without our knowing."""
+        """The committed ISR and the members of a pending proposal."""
         if self.pending is None:
             return self.isr
         return (*self.isr, *(node_id for node_id in self.pending.node_ids if node_id not in self.isr))
 
     def min_isr(self, configured: int) -> int:
-        """How many must be in sync; more than there are replicas cannot be asked for."""
+        """`min.insync.replicas`, at most the number of replicas."""
         return min(configured, len(self.followers) + 1)
 
     def committable_offset(self, leader_end_offset: int, min_isr: int, now_ms: int) -> int | None:
-        """Up to where everything is committed; None while too few are in sync for anything new to be (KIP-966).
+        """The new high watermark; None while the ISR is smaller than `min.insync.replicas` (KIP-966).
 
-        A replica that has caught up and is about to be let in counts too: a leader that writes without pause would
-        otherwise stay ahead of it for ever.
+        A follower that has caught up and is about to enter the ISR counts too: otherwise a leader that appends without
+        pause would stay ahead of it for ever.
         """
         if len(self.isr) < self.min_isr(min_isr):
             return None
@@ -182,24 +182,23 @@ class LeaderState:
         return least
 
     def before_append(self, end_offset: int, now_ms: int) -> None:
-        """Who has everything has caught up as of now: a follower whose fetch is waiting has not said so for a while."""
+        """Mark followers with the whole log as caught up: their fetches are waiting and report nothing meanwhile."""
         for follower in self.followers.values():
             if follower.end_offset == end_offset:
                 follower.last_caught_up_ms = now_ms
 
-    # -- who is in sync ------------------------------------------------------------------------------------------
+    # -- ISR ------------------------------------------------------------------------------------------
 
     def is_stale(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether a fetch was sent by an incarnation of a broker that has registered anew since (KIP-903), or by
-        somebody who does not say: our brokers do, and nobody is believed who merely claims to be one."""
+        """Whether a fetch comes from an earlier incarnation of a broker (KIP-903), or has no broker epoch: minikafka's
+        brokers send it, and other senders are not trusted to be brokers."""
         broker = self._brokers().get(node_id)
-        return broker_epoch == EPOCH_NOT_TOLD or (broker is not None and broker_epoch < broker.epoch)
+        return broker_epoch == NO_BROKER_EPOCH or (broker is not None and broker_epoch < broker.epoch)
 
     def may_enter_isr(self, follower: Follower, high_watermark: int) -> bool:
-        """Whether a follower may come in: it has all that is committed, and all from before this leadership.
+        """Whether a follower may enter the ISR: it has all committed records and all from before this leader epoch.
 
-        The latter because the new leader's high watermark may still lag behind what earlier leaders committed
-        (KAFKA-7128).
+        The latter because a new leader's high watermark may lag behind what earlier leaders committed (KAFKA-7128).
         """
         return (
             self.pending is None
@@ -209,20 +208,19 @@ class LeaderState:
         )
 
     def any_may_enter_isr(self, high_watermark: int) -> bool:
-        """Whether any follower may come in: one that caught up while a proposal was pending has no reason
-        to ask again."""
+        """Whether any follower may enter the ISR: one may have caught up while a proposal was pending."""
         return any(self.may_enter_isr(follower, high_watermark) for follower in self.followers.values())
 
     def _is_isr_eligible(self, follower: Follower) -> bool:
-        """Alive, not about to go, and the same incarnation that fetched: one that has rebooted since may have lost
-        what it had (KIP-841, KIP-903)."""
+        """Whether the broker is unfenced, not shutting down, and still the incarnation that fetched: after a restart it
+        may have lost records (KIP-841, KIP-903)."""
         broker = self._brokers().get(follower.node_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
         return follower.broker_epoch == broker.epoch
 
     def out_of_sync_replicas(self, leader_end_offset: int, now_ms: int) -> list[int]:
-        """Those in sync who have not caught up for `replica.lag.time.max.ms`."""
+        """The in-sync followers that have not caught up for `replica.lag.time.max.ms`."""
         return [
             node_id
             for node_id in self.isr
@@ -231,7 +229,7 @@ class LeaderState:
         ]
 
     def propose(self, leader_end_offset: int, high_watermark: int, now_ms: int) -> IsrProposal | None:
-        """What the controller should be asked for, pending from now on; None: nothing, or something is already."""
+        """Make a proposal, which is then pending; None if the ISR is right or a proposal is pending."""
         if self.pending is not None:
             return None
         out = self.out_of_sync_replicas(leader_end_offset, now_ms)
@@ -242,8 +240,8 @@ class LeaderState:
         self.pending = IsrProposal(self._with_epochs(wanted), self._leader_epoch, self._partition_epoch)
         return self.pending
 
-    def refused(self, proposal: IsrProposal) -> None:
-        """The controller certainly did not do what was proposed; what is committed stays."""
+    def reject(self, proposal: IsrProposal) -> None:
+        """The controller rejected the proposal; the committed ISR stays."""
         if self.pending is proposal:
             self.pending = None
 
@@ -251,17 +249,17 @@ class LeaderState:
         return tuple((node_id, self._epoch_of(node_id)) for node_id in node_ids)
 
     def _epoch_of(self, node_id: int) -> int:
-        """The epoch by which the leader knows a member: that of its fetches, not whatever it has registered since."""
+        """A member's broker epoch as of its last fetch, not of a later registration."""
         if node_id == self._node_id:
             broker = self._brokers().get(node_id)
-            return EPOCH_NOT_TOLD if broker is None else broker.epoch
+            return NO_BROKER_EPOCH if broker is None else broker.epoch
         follower = self.followers.get(node_id)
-        return EPOCH_NOT_TOLD if follower is None or follower.broker_epoch is None else follower.broker_epoch
+        return NO_BROKER_EPOCH if follower is None or follower.broker_epoch is None else follower.broker_epoch
 
-    # -- where logs start ----------------------------------------------------------------------------------------
+    # -- log start offsets ----------------------------------------------------------------------------------------
 
     def low_watermark(self, leader_start_offset: int) -> int:
-        """What even the last of the live replicas has deleted (KIP-107)."""
+        """The lowest log start offset of the live replicas (KIP-107)."""
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()

@@ -1,11 +1,11 @@
-"""A partition on this node in its role: a leader that writes and counts its followers, or a follower that copies.
+"""Partition: a replica with its role: a leader that appends and tracks its followers, or a follower that fetches.
 
-    made ──become──► follower ⇄ leader ──resign──► nobody's (the topic went, or the node stops)
+    created ──become──► follower ⇄ leader ──resign──► no role (the topic was deleted, or the node stops)
 
-A leader has `replicas`, what it knows of its followers (`replicas.py`), new with each leader epoch; a follower has
-none, and appends what it fetched (`following.py`). Append and read are synchronous: between decoding a batch and having
-it in the log there is no `await`, so there is no lock and no reordering. What has to wait, waits outside: `committed`
-for the high watermark, `visible` and `tail` for growth.
+A leader has a `LeaderState` (`follower_progress.py`), a new one in each leader epoch. A follower has none, and appends
+what it fetched (`follower_log.py`). Append and read are synchronous: there is no `await` between validating a batch and
+appending it, so there is no lock and no reordering. Waiting happens outside: `committed` for the high watermark,
+`visible` and `tail` for growth.
 
 Source: Kafka's `Partition`, and `UnifiedLog` for the order of the checks.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from minikafka.broker.partitions.batch_validation import validate
 from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
 from minikafka.broker.partitions.fetch_wait import CommitWaiters
-from minikafka.broker.partitions.follower_log import append_fetched, point_of_divergence
+from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
 from minikafka.controller.metadata.image import PartitionState
@@ -35,16 +35,16 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.producer_state import Origin
 
 ALL = -1
-"""`acks`: whoever produces wants all in-sync replicas to have it."""
-ALONE = ReplicaEnvironment()
+"""`acks=all`: all in-sync replicas must have the batch."""
+SINGLE_NODE = ReplicaEnvironment()
 
 
 class AppendResult(NamedTuple):
-    """Where a batch went.
+    """The offsets of an appended batch.
 
-    `append_time_ms` is -1 unless the log stamps its own time, or the batch is a duplicate (then that of the first).
-    `flush_due`: `flush.messages` wants it on the device before it is acknowledged; see `Partition.flushed`.
-    `leadership_term` is the time of leadership in which it was written, for `Partition.committed`.
+    `append_time_ms` is -1 unless the topic uses LogAppendTime, or the batch is a duplicate (then that of the first).
+    `flush_due`: `flush.messages` requires a flush before the acknowledgement; see `Partition.flushed`.
+    `leadership_term` is the term of this node's leadership in which it was appended, for `Partition.committed`.
     """
 
     first_offset: int
@@ -55,15 +55,15 @@ class AppendResult(NamedTuple):
 
 
 class Partition(Replica):
-    """A partition's replica on this node, with the role that it has.
+    """The replica of a partition on this node, with its role.
 
     Args:
-        high_watermark: As it was checkpointed; the log's start where it was not.
-        environment: The other brokers, and the clock by which they lag.
+        high_watermark: From the checkpoint; by default the log start offset.
+        environment: The other brokers, and the clock for their lag.
 
     Attributes:
-        replicas: What a leader knows of the others; None where another node leads.
-        isr_change_wanted: Called when the in-sync replicas may have to change.
+        leader_state: The leader's view of its followers; None unless this node leads.
+        isr_change_wanted: Called when the ISR may have to change.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Partition(Replica):
         log: Log,
         *,
         high_watermark: int | None = None,
-        environment: ReplicaEnvironment = ALONE,
+        environment: ReplicaEnvironment = SINGLE_NODE,
         isr_change_wanted: Callable[["Partition"], None] = lambda partition: None,
     ) -> None:
         super().__init__(node_id, topic_id, topic_partition, log, high_watermark)
@@ -87,11 +87,10 @@ class Partition(Replica):
     # -- leadership ----------------------------------------------------------------------------------------------
 
     def become(self, state: PartitionState) -> bool:
-        """Take over what the metadata says of this partition.
+        """Apply the partition's state in the metadata.
 
-        A new leadership's epoch starts at the end of the log, and that is recorded on election, not with its first
-        record (KAFKA-7415). The high watermark stays where it was known to be: it moves on when the followers have
-        told this leader what they have.
+        A new leader epoch starts at the log end offset, which is recorded at the election, not with the first record
+        (KAFKA-7415). The high watermark stays: it advances when the followers have fetched from this leader.
 
         Returns:
             Whether leader or epoch changed.
@@ -102,8 +101,8 @@ class Partition(Replica):
             if self.leader_state is not None:
                 self.leader_state.adopt(state, self._environment.steady_ms())
                 if self.leader_state.any_may_enter_isr(self.high_watermark):
-                    self.isr_change_wanted(self)  # It caught up while another change was pending.
-                self._settle()
+                    self.isr_change_wanted(self)  # A follower caught up while another change was pending.
+                self._isr_changed()
             return False
         if self.is_leader and state.leader != self._node_id:
             self._leadership_term += 1
@@ -117,41 +116,41 @@ class Partition(Replica):
                 self._node_id, state, epoch_start_offset=end, environment=self._environment
             )
             self._advance()
-        self._wake_everybody()
+        self._wake_all()
         self._deletions.wake()
         return True
 
     def resign(self) -> None:
-        """The topic went, or the node stops: nobody may write or wait here any longer."""
+        """Give up the role: the topic was deleted or the node stops. Waiting tasks fail."""
         self.leader_id = -1
         self.leader_state = None
         self._leadership_term += 1
-        self._wake_everybody()
+        self._wake_all()
         self._deletions.wake()
 
     def configure(self, config: LogConfig) -> None:
-        """New settings of the topic take hold; fewer replicas may be enough from now on."""
+        """Apply new settings of the topic; a lower `min.insync.replicas` may advance the high watermark."""
         super().configure(config)
         if self.leader_state is not None:
-            self._settle()
+            self._isr_changed()
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- append -------------------------------------------------------------------------------------------------
 
     def append(self, batch: Batch, *, now_ms: int, acks: int = 1) -> AppendResult:
-        """Check and write what a client produced.
+        """Validate and append a produced batch.
 
         Args:
-            batch: As `produced_batch` found it, in a writable buffer.
-            now_ms: The node's clock.
-            acks: As in the request; -1 wants enough replicas in sync.
+            batch: From `produced_batch`, in a writable buffer.
+            now_ms: The node's wall clock.
+            acks: From the request; -1 requires `min.insync.replicas`.
 
         Raises:
-            KafkaError: As Kafka answers; nothing is written then.
-            RejectedRecords: Single records were at fault; nothing is written.
+            KafkaError: As in Kafka; nothing was appended.
+            RejectedRecords: Single records are invalid; nothing was appended.
         """
         self.check_leader()
         if acks == ALL and self.is_under_min_isr:
-            raise NotEnoughReplicasError(self._too_few())
+            raise NotEnoughReplicasError(self._not_enough_replicas())
         batch = validate(batch, self.rules, now_ms)
         stamped = now_ms if self.rules.log_append_time else -1
         if batch.producer_id >= 0:
@@ -161,10 +160,10 @@ class Partition(Replica):
         return self._write(batch, stamped)
 
     def append_internal(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> AppendResult:
-        """Write a batch of the node's own making (a coordinator's records, a transaction's marker), with acks=all."""
+        """Append a batch of the node itself (coordinator records, a transaction marker), with acks=all."""
         self.check_leader()
         if self.is_under_min_isr:
-            raise NotEnoughReplicasError(self._too_few())
+            raise NotEnoughReplicasError(self._not_enough_replicas())
         (batch,) = batches(memoryview(data))
         if batch.producer_id >= 0:
             self.log.producers.check(batch, origin)
@@ -186,13 +185,13 @@ class Partition(Replica):
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether fewer are in sync than acks=all wants (`min.insync.replicas`)."""
+        """Whether the ISR is smaller than `min.insync.replicas`."""
         leader_state = self.leader_state
         if leader_state is None:
             return False
         return len(leader_state.isr) < leader_state.min_isr(self.log.config.min_insync_replicas)
 
-    def _too_few(self) -> str:
+    def _not_enough_replicas(self) -> str:
         isr = () if self.leader_state is None else self.leader_state.isr
         return (
             f"The size of the current ISR {list(isr)} is insufficient to satisfy the min.isr requirement of "
@@ -200,15 +199,15 @@ class Partition(Replica):
         )
 
     async def flushed(self) -> None:
-        """Have what is written on the device; whoever comes meanwhile shares the next sync.
+        """Flush the log to the device; concurrent callers share the next sync.
 
         Raises:
-            KafkaStorageError: The device failed. The log is offline then.
+            KafkaStorageError: The device failed, and the log is offline.
         """
         await self.log.flush_async()
 
     async def committed(self, offset: int, leadership_term: int | None = None) -> None:
-        """Wait until `is_committed`; cancellation leaves nothing behind. `leadership_term` is now's by default."""
+        """Wait until `is_committed`; cancellation is safe. `leadership_term` defaults to the current one."""
         leadership_term = self._leadership_term if leadership_term is None else leadership_term
         while not self.is_committed(offset, leadership_term):
             await self._commits.until(offset)
@@ -217,11 +216,11 @@ class Partition(Replica):
         """Whether everything below `offset` is committed.
 
         Args:
-            leadership_term: As in `AppendResult`: what was written in an earlier one may have been cut off since.
+            leadership_term: From `AppendResult`: records of an earlier term may have been truncated since.
 
         Raises:
-            NotLeaderOrFollowerError: Leadership ended since.
-            NotEnoughReplicasAfterAppendError: It is committed, but too few replicas are in sync by now.
+            NotLeaderOrFollowerError: Leadership ended since the append.
+            NotEnoughReplicasAfterAppendError: It is committed, but the ISR is now smaller than `min.insync.replicas`.
         """
         if self._leadership_term != leadership_term:
             raise NotLeaderOrFollowerError(f"leadership of {self} ended before offset {offset} was committed")
@@ -231,10 +230,10 @@ class Partition(Replica):
         if leader_state is not None and leader_state.followers and len(leader_state.maximal_isr) < leader_state.min_isr(
             self.log.config.min_insync_replicas
         ):
-            raise NotEnoughReplicasAfterAppendError(self._too_few())
+            raise NotEnoughReplicasAfterAppendError(self._not_enough_replicas())
         return True
 
-    # -- leading others ------------------------------------------------------------------------------------------
+    # -- followers ------------------------------------------------------------------------------------------
 
     def read_for_follower(
         self,
@@ -249,26 +248,26 @@ class Partition(Replica):
         at_least_one_batch: bool,
         first_read: bool,
     ) -> FetchResult:
-        """Records for a follower, up to the end of the log; what it asks for says what it has.
+        """Read records for a follower, up to the log end. The fetch offset is its log end offset.
 
         Args:
-            broker_epoch: Of the follower's incarnation; -1 if it did not say.
-            log_start_offset: Of the follower's log.
-            first_read: Its request has just come; a second look after a wait says nothing new of the follower.
+            broker_epoch: The follower's broker epoch; -1 if the request has none.
+            log_start_offset: The follower's log start offset.
+            first_read: True for the first read of a request; later reads do not update the follower's progress.
 
         Raises:
-            NotLeaderOrFollowerError: This node does not lead, or the fetch was sent by an incarnation that is gone, or
-                by somebody who is no replica and knows no epoch. Nobody is believed who merely says so (CVE-2018-1288).
-            UnknownLeaderEpochError: Somebody who is no replica yet, as far as this leader knows.
+            NotLeaderOrFollowerError: This node does not lead, the fetch is from an earlier incarnation of the broker,
+                or the sender is not a replica and sent no leader epoch (CVE-2018-1288).
+            UnknownLeaderEpochError: The sender is not a replica in the metadata of this leader.
             OffsetOutOfRangeError, FencedLeaderEpochError: See `read`.
         """
         self.check_leader(current_leader_epoch)
         follower = None if self.leader_state is None else self.leader_state.followers.get(node_id)
         if self.leader_state is None or follower is None:
             kind = NotLeaderOrFollowerError if current_leader_epoch == NO_EPOCH else UnknownLeaderEpochError
-            raise kind(f"node {node_id} is no follower of {self}")
+            raise kind(f"node {node_id} is not a follower of {self}")
         if self.leader_state.is_stale(node_id, broker_epoch):
-            raise NotLeaderOrFollowerError(f"node {node_id} has registered anew since it fetched {self}")
+            raise NotLeaderOrFollowerError(f"node {node_id} has registered again since it fetched {self}")
         found = self._read(offset, max_bytes, self.log.end_offset, last_fetched_epoch, at_least_one_batch)
         if first_read and found.diverging is None:
             follower.fetched(
@@ -286,14 +285,14 @@ class Partition(Replica):
         return found
 
     def delete_records(self, before_offset: int) -> int:
-        """Move the log's start (KIP-107); -1 stands for the high watermark. The followers hear of it with their
-        next fetch.
+        """Advance the log start offset (KIP-107); -1 means the high watermark. Followers learn of it with their next
+        fetch.
 
         Returns:
-            The new start, which never goes back.
+            The log start offset, which never decreases.
 
         Raises:
-            OffsetOutOfRangeError: Past the high watermark, or negative.
+            OffsetOutOfRangeError: Above the high watermark, or negative.
         """
         self.check_leader()
         target = self.high_watermark if before_offset == -1 else before_offset
@@ -304,10 +303,10 @@ class Partition(Replica):
         return self.log.start_offset
 
     async def deleted(self, before_offset: int) -> None:
-        """Wait until all live replicas have deleted everything before an offset, as `delete_records` returned it.
+        """Wait until all live replicas have deleted the records before `before_offset`.
 
         Raises:
-            NotLeaderOrFollowerError: Leadership ended before they had.
+            NotLeaderOrFollowerError: Leadership ended first.
         """
         leadership_term = self._leadership_term
         while self.low_watermark < before_offset:
@@ -317,16 +316,16 @@ class Partition(Replica):
 
     @property
     def low_watermark(self) -> int:
-        """What all live replicas have deleted, as far as the leader knows."""
+        """The lowest log start offset of the live replicas, as far as the leader knows."""
         start = self.log.start_offset
         return start if self.leader_state is None else self.leader_state.low_watermark(start)
 
     def check_caught_up(self) -> None:
-        """A new leader's high watermark may lag behind what consumers have seen; until it does not, the end of the
-        partition is not known (KIP-207).
+        """Check that the high watermark has reached the start of this leader epoch (KIP-207). Before that it may lag
+        behind what consumers have seen, and the end offset is not known.
 
         Raises:
-            OffsetNotAvailableError: It lags.
+            OffsetNotAvailableError: It has not.
         """
         if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:
             raise OffsetNotAvailableError(
@@ -334,21 +333,21 @@ class Partition(Replica):
             )
 
     def propose_isr_change(self) -> IsrProposal | None:
-        """What the controller should be asked for now; it is pending then, until `become` or `isr_change_rejected`."""
+        """The ISR change that is due, if any; it is pending until `become` or `isr_change_rejected`."""
         if self.leader_state is None:
             return None
         now_ms = self._environment.steady_ms()
         return self.leader_state.propose(self.log.end_offset, self.high_watermark, now_ms)
 
     def isr_change_rejected(self, proposal: IsrProposal) -> None:
-        """The controller will not do what was proposed."""
+        """The controller rejected the proposal."""
         if self.leader_state is not None:
-            self.leader_state.refused(proposal)
-            self._settle()
+            self.leader_state.reject(proposal)
+            self._isr_changed()
 
     def _advance(self) -> None:
         leader_state = self.leader_state
-        assert leader_state is not None, "only a leader moves its own high watermark"
+        assert leader_state is not None, "only a leader advances the high watermark by itself"
         end = self.log.end_offset
         committable_offset = leader_state.committable_offset(
             end, self.log.config.min_insync_replicas, self._environment.steady_ms()
@@ -356,8 +355,8 @@ class Partition(Replica):
         if committable_offset is not None:
             self._move_high_watermark(committable_offset, UNKNOWN_BYTES)
 
-    def _settle(self) -> None:
-        """The in-sync replicas changed: more may be committed now, with no fetch to say so (KAFKA-13091)."""
+    def _isr_changed(self) -> None:
+        """After a change of the ISR the high watermark may advance without a fetch (KAFKA-13091)."""
         self._advance()
         self._commits.wake()
 
@@ -366,16 +365,16 @@ class Partition(Replica):
     def append_fetched(
         self, data: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Take over a leader's answer to a fetch that asked for the end of this log, in `leader_epoch`.
+        """Append the leader's response to a fetch at the end of this log, in `leader_epoch`.
 
-        The high watermark follows the leader's as far as this log goes, and the log's start the leader's.
+        The high watermark follows the leader's up to the end of this log; the log start offset follows the leader's.
 
         Returns:
-            Whether `flush.messages` wants the log on the device.
+            Whether `flush.messages` requires a flush.
 
         Raises:
-            NotLeaderOrFollowerError: This node does not follow in this epoch, or no longer.
-            CorruptRecords: What came is damaged; what came before the damage is in the log.
+            NotLeaderOrFollowerError: This node does not follow in this epoch.
+            CorruptRecords: A batch is corrupt; the batches before it are appended.
             KafkaError: The log is offline.
         """
         self._check_following(leader_epoch)
@@ -390,20 +389,20 @@ class Partition(Replica):
         return flush_due
 
     def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
-        """Cut off what the leader does not have: its log's largest epoch up to this one's ends at `end_offset`.
+        """Truncate to where the leader's log diverges: its largest epoch up to this one's ends at `end_offset`.
 
         Raises: As `append_fetched`.
         """
-        self.truncate_to(point_of_divergence(self.log, epoch, end_offset), leader_epoch=leader_epoch)
+        self.truncate_to(truncation_offset(self.log, epoch, end_offset), leader_epoch=leader_epoch)
 
     def truncate_to(self, offset: int, *, leader_epoch: int) -> None:
-        """Cut off everything from `offset` on; raises as `append_fetched`."""
+        """Remove all records from `offset` on; raises as `append_fetched`."""
         self._check_following(leader_epoch)
         self.log.truncate_to(offset)
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> None:
-        """Everything here is older than what the leader still has: begin where its log starts; raises likewise."""
+        """All records are older than the leader's log start: restart at `offset`; raises as `append_fetched`."""
         self._check_following(leader_epoch)
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import structlog
 
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
-from minikafka.broker.partitions.partition import ALONE, Partition
+from minikafka.broker.partitions.partition import SINGLE_NODE, Partition
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.stray_logs import delete_stray_logs
 from minikafka.controller.metadata.image import Image, Topic
@@ -85,7 +85,7 @@ class MetadataFollower:
         deleted: Callable[[list[TopicPartition]], None],
         resigned: Callable[[Partition], None] = lambda partition: None,
         fetchers: FetcherManager | None = None,
-        environment: ReplicaEnvironment = ALONE,
+        environment: ReplicaEnvironment = SINGLE_NODE,
         isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
     ) -> None:
         self._elected = elected

@@ -1,4 +1,4 @@
-"""All partitions that this node keeps, by name and by topic id."""
+"""Partitions: all replicas of this node, by name, and the lookup of topic ids."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ class Partitions:
     """The node's replicas.
 
     Args:
-        image: The cluster's metadata, to tell "not here" from "nowhere".
+        image: The metadata, to tell partitions of other nodes from unknown ones.
     """
 
     def __init__(self, image: Image) -> None:
@@ -31,23 +31,23 @@ class Partitions:
         return len(self._by_name)
 
     def add(self, partition: Partition) -> None:
-        """From now on the partition is served."""
+        """Serve a partition."""
         self._by_name[partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """No longer; None if it was not here."""
+        """Stop serving a partition; None if it was not served."""
         return self._by_name.pop(topic_partition, None)
 
     def get(self, topic: str, partition: int) -> Partition | None:
-        """The replica, or None if this node has none."""
+        """The replica; None if this node has none."""
         return self._by_name.get((topic, partition))
 
     def find(self, topic: str, partition: int) -> Partition:
-        """The replica here of a partition that somebody asks for.
+        """The replica of a requested partition.
 
         Raises:
-            UnknownTopicOrPartitionError: The cluster has no such partition.
-            NotLeaderOrFollowerError: It has, but not on this node.
+            UnknownTopicOrPartitionError: The partition does not exist.
+            NotLeaderOrFollowerError: This node has no replica of it.
         """
         found = self._by_name.get((topic, partition))
         if found is not None:
@@ -58,7 +58,7 @@ class Partitions:
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
 
     def name_of(self, topic_id: bytes) -> str:
-        """A topic's name.
+        """The name of a topic id.
 
         Raises:
             UnknownTopicIdError: No topic has this id.
@@ -69,14 +69,14 @@ class Partitions:
         return topic.name
 
     def check_id(self, topic: str, topic_id: bytes) -> None:
-        """A session that knew a topic by id must not go on with another one of the same name (KIP-516).
+        """Check that a topic name still has the id that a fetch session knows (KIP-516).
 
         Raises:
-            InconsistentTopicIdError: The name belongs to another topic now.
-            UnknownTopicOrPartitionError: It belongs to none.
+            InconsistentTopicIdError: The name now belongs to another topic.
+            UnknownTopicOrPartitionError: The topic was deleted.
         """
         known = self._image.topics.get(topic)
         if known is None:
             raise UnknownTopicOrPartitionError(f"topic {topic} was deleted")
         if known.id != topic_id:
-            raise InconsistentTopicIdError(f"topic {topic} was deleted and created again")
+            raise InconsistentTopicIdError(f"topic {topic} was deleted and recreated")

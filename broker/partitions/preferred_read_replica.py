@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from: one in its own rack, if that has what it asks for (KIP-392). Pure.
+"""Selects the replica that a consumer should fetch from: one in its own rack that has the offset (KIP-392). Pure.
 
 Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`.
 """
@@ -12,18 +12,18 @@ RACK_AWARE = "RackAwareReplicaSelector"
 
 
 def is_rack_aware(selector: str | None) -> bool:
-    """Whether `replica.selector.class` names Kafka's selector by rack; there is no other here."""
+    """Whether `replica.selector.class` is Kafka's rack-aware selector, the only one supported."""
     return selector is not None and selector.rpartition(".")[2] == RACK_AWARE
 
 
 def preferred_replica(
     leader_state: LeaderState, brokers: Mapping[int, BrokerRecord], *, leader_id: int, rack: str, offset: int
 ) -> int | None:
-    """The in-sync follower in the consumer's rack that has most, by the last fetches; None for the leader itself.
+    """The in-sync follower in the consumer's rack with the highest log end offset; None for the leader.
 
     Args:
-        rack: The consumer's; "" prefers nobody.
-        offset: What it wants to read.
+        rack: The consumer's rack, or "".
+        offset: The fetch offset.
     """
     if not rack or _rack(brokers, leader_id) == rack:
         return None
@@ -38,6 +38,6 @@ def preferred_replica(
 
 
 def _rack(brokers: Mapping[int, BrokerRecord], node_id: int) -> str | None:
-    """Of a broker that is alive."""
+    """The rack of an unfenced broker."""
     broker = brokers.get(node_id)
     return None if broker is None or broker.fenced else broker.rack

@@ -1,6 +1,6 @@
-"""A replica of a partition, whoever leads it: its log, how far it is committed, who may read, and who waits.
+"""Replica: what leader and follower share: the log, the high watermark, reads, and waiting tasks.
 
-What a leader and what a follower does besides is in `partition.py`.
+What only a leader or only a follower does is in `partition.py`.
 """
 
 from minikafka.broker.partitions.batch_validation import rules_of
@@ -25,20 +25,20 @@ from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 
 UNKNOWN_BYTES = WAKE_BYTES
-"""Bytes: where it is not known how much more can be seen, whoever waits looks for himself."""
+"""Growth of unknown size: every waiting fetch reads again."""
 
 
 class Replica:
-    """See above.
+    """A replica of a partition, in any role.
 
     Attributes:
-        topic_partition: Its name.
+        topic_partition: Topic name and partition number.
         topic_id: 16 bytes.
         log: The records.
-        leader_epoch: That of the current leadership.
-        leader_id: The node that leads, -1 while nobody does.
-        high_watermark: The offset below which everything is committed. Only a truncation takes it back.
-        visible, tail: Who waits for more that consumers may read, and for more in the log.
+        leader_epoch: The current leader epoch.
+        leader_id: The node id of the leader, -1 without a leader.
+        high_watermark: Records below this offset are committed. Only truncation lowers it.
+        visible, tail: Notify of growth of what consumers may read, and of the log.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class Replica:
         return self.leader_id == self._node_id
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> None:
-        """Only a leader serves, and only those who mean its epoch (KIP-320).
+        """Check the role and the leader epoch before a request is served (KIP-320).
 
         Args:
-            leader_only: A follower will do as well.
+            leader_only: False if a follower may serve the request.
 
         Raises:
             NotLeaderOrFollowerError: Another node leads.
-            FencedLeaderEpochError: The asker knows an older epoch.
-            UnknownLeaderEpochError: It knows a newer one.
+            FencedLeaderEpochError: The request has an older epoch.
+            UnknownLeaderEpochError: The request has a newer epoch.
         """
         if current_leader_epoch != NO_EPOCH:
             if current_leader_epoch < self.leader_epoch:
                 raise FencedLeaderEpochError(f"{self} is at epoch {self.leader_epoch}, not {current_leader_epoch}")
             if current_leader_epoch > self.leader_epoch:
-                raise UnknownLeaderEpochError(f"{self} knows no epoch {current_leader_epoch} yet")
+                raise UnknownLeaderEpochError(f"{self} does not know epoch {current_leader_epoch} yet")
         if leader_only and self.leader_id != self._node_id:
             raise NotLeaderOrFollowerError(f"the leader of {self} is node {self.leader_id}")
 
@@ -84,12 +84,12 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what read_committed may see: below every open transaction and the high watermark."""
+        """The last stable offset: below every open transaction, at most the high watermark."""
         unstable = self.log.last_stable_offset_unbounded
         return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
 
     def visible_end(self, isolation: int) -> int:
-        """Where a consumer of this isolation level stops."""
+        """The end offset for a consumer of this isolation level."""
         return self.last_stable_offset if isolation == READ_COMMITTED else self.high_watermark
 
     def read(
@@ -103,7 +103,7 @@ class Replica:
         at_least_one_batch: bool = True,
         leader_only: bool = True,
     ) -> FetchResult:
-        """Records from `offset` on for a consumer, as a slice of the file that nobody has decoded.
+        """Read records from `offset` on for a consumer, as a slice of the file, without decoding them.
 
         Raises:
             OffsetOutOfRangeError: Before the start or past the end of the log, or `last_fetched_epoch` is unknown.
@@ -120,7 +120,7 @@ class Replica:
         return found
 
     def read_nothing(self, preferred_replica: int) -> FetchResult:
-        """The marks alone, for a consumer that should rather ask another replica."""
+        """Only the offsets, for a consumer that should fetch from another replica."""
         marks = FetchResult(self.high_watermark, self.last_stable_offset, self.log.start_offset, NO_RECORDS)
         marks.preferred_replica = preferred_replica
         return marks
@@ -144,7 +144,7 @@ class Replica:
         return found
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch up to the one asked for; (-1, -1) where there is none (KIP-101)."""
+        """(epoch, end offset) of the largest epoch up to `leader_epoch`; (-1, -1) if there is none (KIP-101)."""
         return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
 
     def _move_high_watermark(self, offset: int, size_bytes: int) -> None:
@@ -157,14 +157,14 @@ class Replica:
     # -- waiting -------------------------------------------------------------------------------------------------
 
     def watch(self, waiter: Waiter) -> None:
-        """Tell `waiter` of every growth of what consumers may see."""
+        """Notify `waiter` when the consumer-visible records grow."""
         self.visible.watch(waiter)
 
     def unwatch(self, waiter: Waiter) -> None:
-        """No longer; unknown waiters are no error."""
+        """Remove a waiter; unknown ones are ignored."""
         self.visible.unwatch(waiter)
 
-    def _wake_everybody(self) -> None:
+    def _wake_all(self) -> None:
         self.visible.wake()
         self.tail.wake()
         self._commits.wake()
@@ -172,7 +172,7 @@ class Replica:
     # -- settings ------------------------------------------------------------------------------------------------
 
     def configure(self, config: LogConfig) -> None:
-        """New settings of the topic take hold."""
+        """Apply new settings of the topic."""
         self.log.update_config(config)
         self.rules = rules_of(config)
 

@@ -1,10 +1,10 @@
-"""ReplicaFetcherManager throttles (KIP-73): replicas that are being copied leave room for everybody else.
+"""Replication throttles (KIP-73): limit the rate at which replicas that are behind are copied.
 
-    throttled.rate of the node, throttled.replicas of the topic ──► Throttle ──asked by──► `copying.py`, `apis/fetch.py`
+    throttled.rate of the node, throttled.replicas of the topic ──► Throttle ◄── follower_fetch_state.py, apis/fetch.py
 
-Both sides have a limit of their own: a leader of what it sends to followers that are not in sync, a follower of what
-it takes while it is behind. Only replicas that their topic names count, and of an answer only the records (Kafka counts
-its headers too). No clock: the time is handed in.
+Each side has its own limit: a leader for what it sends to followers outside the ISR, a follower for what it fetches
+while it is behind. Only replicas listed in the topic's settings count, and only the records of a response (Kafka counts
+headers too). Time is passed in.
 
 Source: Kafka's `ReplicationQuotaManager`, `SimpleRate`.
 """
@@ -24,15 +24,15 @@ from minikafka.protocol.settings.registry import THROTTLE_SETTINGS, TOPIC_SETTIN
 FOLLOWER, LEADER = "follower", "leader"
 EVERY_REPLICA = "*"
 WAIT_MS_MAX = 500
-"""How long a limit that was lifted may go unnoticed."""
+"""Upper bound of a wait, so that a removed limit takes effect soon."""
 
 
 class Rate:
-    """Bytes a second over the last samples, the present one included.
+    """Bytes per second over the last samples, including the current one.
 
     Args:
-        samples: How many are kept.
-        sample_ms: How long each is.
+        samples: The number of samples.
+        sample_ms: The length of a sample.
     """
 
     def __init__(self, samples: int, sample_ms: int) -> None:
@@ -41,7 +41,7 @@ class Rate:
         self._kept_ms = samples * sample_ms
 
     def add(self, size_bytes: int, now_ms: int) -> None:
-        """So much was copied now."""
+        """Add `size_bytes` that were copied now."""
         if self._samples and now_ms < self._samples[-1][0] + self._sample_ms:
             began_ms, before = self._samples.pop()
             self._samples.append((began_ms, before + size_bytes))
@@ -49,7 +49,7 @@ class Rate:
             self._samples.append((now_ms, size_bytes))
 
     def above_for_ms(self, limit: int, now_ms: int) -> int:
-        """How long until the rate is down to the limit if nothing is added; 0 if it is not above."""
+        """Milliseconds until the rate has fallen to the limit; 0 if it is not above."""
         while self._samples and self._samples[0][0] <= now_ms - self._kept_ms:
             self._samples.popleft()
         if not self._samples:
@@ -66,8 +66,8 @@ class Throttle:
     """The limit of one side.
 
     Args:
-        limit: Bytes a second; None where there is none.
-        covers: Whether a partition's replica here is throttled.
+        limit: Returns bytes per second, or None without a limit.
+        covers: Whether this node's replica of a partition is throttled.
         samples: See `Rate`.
         sample_ms: See `Rate`.
 
@@ -83,22 +83,22 @@ class Throttle:
         self._rate = Rate(samples, sample_ms)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long throttled replicas that are behind have to wait; 0 if they need not."""
+        """How long throttled replicas that are behind must wait; 0 if the rate is below the limit."""
         limit = self._limit()
         return 0 if limit is None else min(self._rate.above_for_ms(limit, now_ms), WAIT_MS_MAX)
 
     def record(self, partition: TopicPartition, size_bytes: int, now_ms: int) -> None:
-        """So much of a partition was copied now; what is not throttled does not count."""
+        """Count `size_bytes` of a partition; replicas that are not throttled do not count."""
         if size_bytes and self._limit() is not None and self.covers(partition):
             self._rate.add(size_bytes, now_ms)
 
 
 UNLIMITED = Throttle(lambda: None, lambda _: False, 1, 1)
-"""For those who have no settings to ask."""
+"""No limit: the default."""
 
 
 def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: int) -> Throttle:
-    """The limit of a node as its settings and those of the topics have it at each moment.
+    """The throttle of a node; its limit and replicas follow the current settings of the node and the topics.
 
     Args:
         side: `FOLLOWER` or `LEADER`.
@@ -124,7 +124,7 @@ def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: 
 
 @lru_cache
 def _rate_of(name: str, text: str) -> int | None:
-    """A value that nobody checked, since it was set before minikafka knew the setting, limits nothing."""
+    """Parse a rate; an invalid value, set before minikafka validated the setting, means no limit."""
     try:
         value = THROTTLE_SETTINGS[name].parse(text)
     except InvalidSetting:
@@ -134,7 +134,7 @@ def _rate_of(name: str, text: str) -> int | None:
 
 @lru_cache
 def _partitions_of(name: str, text: str, node_id: int) -> frozenset[int] | None:
-    """The partitions whose replicas on a node are named in `partition:node, …`; None for all. See `_rate_of`."""
+    """The partitions listed for a node in `partition:node, …`; None for all, empty for an invalid value."""
     try:
         named = TOPIC_SETTINGS[name].parse(text)
     except InvalidSetting:

@@ -60,7 +60,7 @@ MUTATIONS = (
     Mutation(
         "a follower cuts its log to its high watermark",
         _PARTITION,
-        "        self._wake_everybody()\n        self._deletions.wake()\n        return True",
+        "        self._wake_all()\n        self._deletions.wake()\n        return True",
         "        if not self.is_leader:\n            self.log.truncate_to(self.high_watermark)\n        return True",
         _TESTS,
     ),

@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from minikafka.broker.partitions.batch_validation import (
-    WALKED_RECORDS_MAX,
+    SCANNED_RECORDS_MAX,
     RejectedRecords,
     Rules,
     produced_batch,
@@ -56,7 +56,7 @@ def decoded_or_reason(batch: Batch) -> int | str:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-@pytest.mark.parametrize("count", [1, 2, WALKED_RECORDS_MAX, WALKED_RECORDS_MAX + 1, 1000])
+@pytest.mark.parametrize("count", [1, 2, SCANNED_RECORDS_MAX, SCANNED_RECORDS_MAX + 1, 1000])
 def test_an_honest_batch_is_kept_as_it_came(codec: Codec, count: int) -> None:
     data = buffer(encode_batch(records(count), codec=codec))
     before = bytes(data)

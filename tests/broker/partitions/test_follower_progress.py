@@ -110,7 +110,7 @@ def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
     seen.fetched(SECOND, 8)
     seen.clock.ms += LAG_MS + 1
     assert seen.committable_offset() == 5
-    seen.leader_state.refused(proposal)
+    seen.leader_state.reject(proposal)
     assert seen.committable_offset() == 8
 
 
