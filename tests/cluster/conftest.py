@@ -1,4 +1,4 @@
-"""Clusters of real processes, each started once for all tests that need its shape, and healed before each."""
+"""Clusters of real processes, each started once for all tests that share its layout, and repaired before each test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.clusters import heal, make
 from minikafka.cli.local_cluster import LocalCluster
 
 UNHURRIED = {"broker.session.timeout.ms": "5000"}
-"""A busy machine lets processes wait for seconds, which must not make a broker look dead; who is killed does soon."""
+"""Long sessions, since a busy machine pauses processes for seconds; a killed broker is noticed by its connection."""
 
 
 @pytest.fixture(scope="session")
@@ -29,19 +29,19 @@ def nodes_and_controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 @pytest.fixture
 def three(three_nodes: LocalCluster) -> LocalCluster:
-    """Three nodes that are brokers and controllers both, as `minikafka cluster` has them."""
+    """Three combined nodes (broker and controller), as `minikafka cluster` starts them."""
     heal(three_nodes)
     return three_nodes
 
 
 @pytest.fixture
 def brokers(nodes_and_controller: LocalCluster) -> LocalCluster:
-    """Three brokers 1, 2, 3 and a controller of its own, 4: with it all brokers can be dead and judged to be so."""
+    """Brokers 1, 2 and 3 and a controller-only node 4, which fences brokers even if all of them are dead."""
     heal(nodes_and_controller)
     return nodes_and_controller
 
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A name that no other test uses."""
+    """A unique name."""
     return re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name).strip("-")[:200]

@@ -1,8 +1,8 @@
-"""One mishap after the other, as a seed chooses them, while both clients produce: nodes die, hang, leave and come back.
+"""Random faults, one after the other, while both clients produce: nodes are killed, paused, stopped and restarted.
 
-Nothing acknowledged is lost or doubled, no node ends by itself, and in the end all replicas are in sync.
-`MINIKAFKA_CHAOS=200` has two hundred mishaps; `MINIKAFKA_CHAOS_SEED` chooses others. librdkafka may double a batch by
-itself when a leader steps down and leads again at once (see `test_failover.py`); it has not here so far.
+No acknowledged record is lost or duplicated, no node exits by itself, and all replicas are in sync at the end.
+`MINIKAFKA_CHAOS=200` runs two hundred faults; `MINIKAFKA_CHAOS_SEED` selects other ones. librdkafka may duplicate a
+batch if a leader steps down and is elected again at once (see `test_failover.py`); this has not happened here so far.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 30 * MISHAPS)]
 
 
 class Chaos:
-    """What can happen to a cluster. Each mishap ends with all processes running."""
+    """The faults. Each of them ends with all processes running."""
 
     def __init__(self, cluster: LocalCluster, chance: random.Random) -> None:
         self.cluster = cluster
         self.chance = chance
 
-    def somebody(self, count: int) -> list[int]:
+    def choose(self, count: int) -> list[int]:
         return self.chance.sample(self.cluster.node_ids, count)
 
     def wait(self, longest_s: float) -> None:
         time.sleep(self.chance.random() * longest_s)
 
     def hang(self, count: int, longest_s: float) -> None:
-        some = self.somebody(count)
+        some = self.choose(count)
         self.cluster.pause(*some)
         self.wait(longest_s)
         self.cluster.resume(*some)
 
     def go(self, end: Callable[..., None], count: int, longest_s: float) -> None:
-        some = self.somebody(count)
+        some = self.choose(count)
         end(*some)
         self.wait(longest_s)
         self.cluster.start(*some)
@@ -71,7 +71,7 @@ class Chaos:
         self.hang(2, 3)
 
     def one_stutters(self) -> None:
-        (node_id,) = self.somebody(1)
+        (node_id,) = self.choose(1)
         for _ in range(5):
             self.cluster.pause(node_id)
             self.wait(0.8)
@@ -79,7 +79,7 @@ class Chaos:
             self.wait(0.2)
 
     def one_hangs_and_another_dies(self) -> None:
-        hanging, dead = self.somebody(2)
+        hanging, dead = self.choose(2)
         self.cluster.pause(hanging)
         self.wait(1)
         self.cluster.kill(dead)
@@ -93,7 +93,7 @@ class Chaos:
         return [self.chance.choice(every) for _ in range(MISHAPS)]
 
 
-def test_no_mishap_costs_an_acknowledged_record(tmp_path: Path) -> None:
+def test_no_fault_loses_an_acknowledged_record(tmp_path: Path) -> None:
     with make(tmp_path, brokers=3) as cluster:
         chaos = Chaos(cluster, random.Random(SEED))
         topics = {"confluent": Topic(cluster, "confluent", REPLICAS), "ours": Topic(cluster, "ours", REPLICAS)}
@@ -107,7 +107,7 @@ def test_no_mishap_costs_an_acknowledged_record(tmp_path: Path) -> None:
                 for partition in range(len(REPLICAS)):
                     theirs.wait_acknowledged(GOES_ON, partition)
                     ours.wait_acknowledged(GOES_ON, partition)
-                check_nobody_crashed(cluster)  # before the next mishap starts it again
+                check_nobody_crashed(cluster)  # before the next fault restarts it
                 print(f"{number}: {mishap.__name__}, {time.monotonic() - began:.1f} s")
         cluster.wait_in_sync(PATIENCE_S)
         for ledger, topic in ((theirs, topics["confluent"]), (ours, topics["ours"])):

@@ -1,4 +1,4 @@
-"""What the tests of clusters look with: checks that notice, cables that can be cut."""
+"""Tests of the helpers of the cluster tests: the ledger's checks, and connections that can be cut."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from support.cluster_load import Acknowledged, Ledger, wrongs
 from support.cuts import Cable
 
 SELECT_TAKES = 1024
-"""Descriptors that `select` can look at: FD_SETSIZE."""
+"""The number of descriptors that `select` supports: FD_SETSIZE."""
 
 
 def history() -> tuple[Ledger, dict[int, list[bytes]]]:
-    """Two partitions with two keys each, all acknowledged at 0.0, 0.1, 0.2 …"""
+    """Two partitions with two keys each; all records acknowledged, at 0.0, 0.1, 0.2 …"""
     found = {partition: [b"key-%d%d %d" % (partition, n % 2, n) for n in range(6)] for partition in (0, 1)}
     ledger = Ledger(sent=12)
     for partition, values in found.items():
@@ -26,7 +26,7 @@ def history() -> tuple[Ledger, dict[int, list[bytes]]]:
     return ledger, found
 
 
-def test_the_check_is_content_with_a_clean_history() -> None:
+def test_the_check_accepts_a_correct_history() -> None:
     assert wrongs(*history()) == []
 
 
@@ -40,27 +40,27 @@ def test_the_check_is_content_with_a_clean_history() -> None:
         (lambda values: values.insert(0, b"key-10 -1"), "was acknowledged at 1:0, where there is b'key-10 -1'"),
     ],
 )
-def test_the_check_notices_loss_doubles_and_disorder(change: Callable[[list[bytes]], None], noticed: str) -> None:
+def test_the_check_finds_loss_duplicates_and_disorder(change: Callable[[list[bytes]], None], noticed: str) -> None:
     ledger, found = history()
     change(found[1])
     assert any(noticed in sentence for sentence in wrongs(ledger, found)), wrongs(ledger, found)
 
 
-def test_the_check_notices_refusals_and_silence() -> None:
+def test_the_check_finds_errors_and_missing_acknowledgements() -> None:
     ledger, found = history()
     ledger.refused.append("no")
     ledger.sent += 3
     assert wrongs(ledger, found) == ["the producer was refused: no", "2 records were never answered"]
 
 
-def test_a_gap_is_the_longest_silence_from_just_before_the_moment() -> None:
+def test_a_gap_is_the_longest_time_without_acknowledgement_around_the_moment() -> None:
     ledger = Ledger(acknowledged=[Acknowledged(at, 0, 0, b"") for at in (0.0, 5.0, 6.0, 7.5, 8.0)])
     assert ledger.gap_s(0, moment=6.2) == pytest.approx(1.5)
     assert ledger.gap_s(0, moment=1.0) == pytest.approx(5.0)
     assert ledger.gap_s(1, moment=1.0) == 0.0
 
 
-def test_a_cable_carries_what_was_said_while_it_was_cut_once_it_is_mended() -> None:
+def test_a_cable_delivers_data_sent_while_it_was_cut() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, Cable(server.getsockname()) as cable:
         threading.Thread(target=echo, args=[server], daemon=True).start()
         with socket.create_connection(("127.0.0.1", cable.port), timeout=10) as client:
@@ -76,7 +76,7 @@ def test_a_cable_carries_what_was_said_while_it_was_cut_once_it_is_mended() -> N
             assert client.recv(100) == b"two"
 
 
-def test_a_cable_carries_where_a_process_has_many_descriptors(tmp_path: Path) -> None:
+def test_a_cable_works_with_more_descriptors_than_select_supports(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(SELECT_TAKES):
             stack.enter_context((tmp_path / "open").open("w"))

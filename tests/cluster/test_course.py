@@ -1,4 +1,4 @@
-"""What a Kafka course shows of replication, one test a scenario, on real processes."""
+"""The replication scenarios of a Kafka course, one test each, on real processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_both_isr_members_die_and_the_partition_waits_for_one_of_them(brokers: L
     assert topic.read() == [b"only 1 has it"]
 
 
-def test_both_isr_members_die_and_the_partition_comes_back_with_loss_where_that_is_wanted(
+def test_both_isr_members_die_and_the_partition_comes_back_with_loss_if_unclean_election_is_enabled(
     brokers: LocalCluster, name: str
 ) -> None:
     configs = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}

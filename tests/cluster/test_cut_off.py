@@ -1,7 +1,7 @@
-"""A leader cut off from the others cannot acknowledge: its clients reach it, the other nodes do not.
+"""A leader that is partitioned from the other nodes, but not from its clients, cannot acknowledge.
 
-Brokers talk with each other on a listener of their own. The one that node 1 advertises there is a cable
-(`support.cuts`), and another leads from node 1 to the controller.
+The brokers replicate over a separate listener. Node 1 advertises the port of a `support.cuts.Cable` for it, and reaches
+the controller through another one.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from minikafka.cli.local_cluster import LocalCluster
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 if ON_KAFKA else 300)]
 CUT_OFF, CONTROLLER = 1, 4
 BETWEEN_BROKERS = 200
-"""So far above the port for clients is the one for brokers."""
+"""Distance from the client port to the port of the inter-broker listener."""
 VERSION = 11
 NOT_LEADER, TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND = 6, 7, 20
 
 
 class Wired:
-    """Three brokers and a controller, with the cables of node 1."""
+    """Three brokers and a controller, and the cables of node 1."""
 
     def __init__(self, cluster: LocalCluster, stack: ExitStack) -> None:
         self.cluster = cluster
@@ -61,8 +61,8 @@ class Wired:
         self.to_controller.mend()
 
 
-def has_room(cluster: LocalCluster) -> bool:
-    """Whether nobody listens where its brokers are to talk with each other: of those ports it knows nothing."""
+def ports_are_free(cluster: LocalCluster) -> bool:
+    """Whether the ports of the inter-broker listener are free; the cluster has not reserved them."""
     with suppress(OSError), ExitStack() as held:
         for node_id in cluster.broker_ids:
             held.enter_context(socket.socket()).bind((HOST, cluster.nodes[node_id].port + BETWEEN_BROKERS))
@@ -73,7 +73,7 @@ def has_room(cluster: LocalCluster) -> bool:
 @pytest.fixture
 def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wired]:
     folders = (tmp_path_factory.mktemp("cut") for _ in itertools.count())
-    cluster = next(filter(has_room, (make(one, brokers=3, controllers=1, isolated=True) for one in folders)))
+    cluster = next(filter(ports_are_free, (make(one, brokers=3, controllers=1, isolated=True) for one in folders)))
     with ExitStack() as stack:
         wired = Wired(cluster, stack)
         stack.enter_context(cluster)

@@ -1,4 +1,4 @@
-"""Kafka's own command line tools, unchanged, against three of our nodes: who leads, who has copies, who votes."""
+"""Kafka's own command line tools, unchanged, against three minikafka nodes: leaders, replicas, voters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.slow, pytest.mark.ti
 
 
 def ask(cluster: LocalCluster, name: str, *arguments: object) -> str:
-    """What a tool says that begins at node 1."""
+    """The output of a tool that bootstraps from node 1."""
     return tool(name, "--bootstrap-server", cluster.address(1), *arguments)
 
 
@@ -49,7 +49,7 @@ def test_reassign_partitions_plans_moves_verifies_and_lists(three: LocalCluster,
     assert "No partition reassignments found." in ask(three, "reassign-partitions", "--list")
 
 
-def test_reassign_partitions_takes_a_move_back(three: LocalCluster, name: str, tmp_path: Path) -> None:
+def test_reassign_partitions_cancels_a_reassignment(three: LocalCluster, name: str, tmp_path: Path) -> None:
     topic = Topic(three, name, [[1, 2]], {"min.insync.replicas": "1"})
     plan = tmp_path / "plan.json"
     plan.write_text(plan_of(name, [1, 3]))
@@ -57,12 +57,12 @@ def test_reassign_partitions_takes_a_move_back(three: LocalCluster, name: str, t
     tp = TopicPartition(name, 0)
     with Admin(three.address(1)) as admin:
         assert admin.alter_partition_reassignments({tp: [1, 3]}) == {tp: None}
-        # No tool must be told to ask the broker that is paused.
+        # The tools must not send a request to the paused broker.
         topic.until(lambda: sorted(one.node_id for one in admin.describe_cluster().brokers) == [1, 2])
     topic.asked = [1, 2]
     listed = ask(three, "reassign-partitions", "--list")
     assert re.search(rf"{name}-0: replicas: 1,3,2\. adding: 3\. removing: 2\.", listed), listed
-    quick = ("--preserve-throttles", "--reassignment-json-file", plan)  # not to ask it either
+    quick = ("--preserve-throttles", "--reassignment-json-file", plan)  # avoids another request to it
     cancelled = ask(three, "reassign-partitions", "--cancel", *quick)
     assert f"Successfully cancelled partition reassignment for: {name}-0" in cancelled
     topic.until_told(lambda told: told[0].replicas == (1, 2))
@@ -81,7 +81,7 @@ def test_leader_election_returns_leadership_to_the_preferred_replica(three: Loca
 
 
 def test_metadata_quorum_names_leader_and_followers(three: LocalCluster) -> None:
-    leader, status, replication = eventually(lambda: told_of_one_epoch(three), timeout_s=PATIENCE_S)
+    leader, status, replication = eventually(lambda: output_of_one_epoch(three), timeout_s=PATIENCE_S)
     assert int(re.search(r"LeaderId:\s+(\d)", status)[1]) == leader  # type: ignore[index]
     assert re.search(r"MaxFollowerLag:\s+\d+\n", status)
     voters = re.search(r"CurrentVoters:\s+\[(.*)\]", status)
@@ -91,8 +91,8 @@ def test_metadata_quorum_names_leader_and_followers(three: LocalCluster) -> None
     assert rows == {node_id: "Leader" if node_id == leader else "Follower" for node_id in (1, 2, 3)}
 
 
-def told_of_one_epoch(cluster: LocalCluster) -> tuple[int, str, str] | None:
-    """The leader as our client tells it, and what the tool says; None where another was elected meanwhile."""
+def output_of_one_epoch(cluster: LocalCluster) -> tuple[int, str, str] | None:
+    """The leader according to our client, and the tool's output; None if another one was elected meanwhile."""
     with Admin(cluster.bootstrap) as admin:
         before = admin.describe_quorum()
         said = [ask(cluster, "metadata-quorum", "describe", what) for what in ("--status", "--replication")]
@@ -100,7 +100,7 @@ def told_of_one_epoch(cluster: LocalCluster) -> tuple[int, str, str] | None:
     return (before.leader_id, said[0], said[1]) if before.leader_epoch == after.leader_epoch else None
 
 
-def test_topics_shows_what_is_under_replicated_and_what_nobody_leads(three: LocalCluster, name: str) -> None:
+def test_topics_shows_under_replicated_and_leaderless_partitions(three: LocalCluster, name: str) -> None:
     topic = Topic(three, name, [[1, 2, 3]])
     alone = Topic(three, f"{name}-alone", [[3]], {"min.insync.replicas": "1"})
     assert name not in ask(three, "topics", "--describe", "--under-replicated-partitions")
@@ -117,7 +117,7 @@ def test_topics_shows_what_is_under_replicated_and_what_nobody_leads(three: Loca
     assert f"Topic: {name}\tPartition: 0" not in unavailable
 
 
-def test_cluster_tells_its_id_and_its_endpoints(three: LocalCluster) -> None:
+def test_cluster_shows_its_id_and_its_endpoints(three: LocalCluster) -> None:
     place = ("--bootstrap-server", three.bootstrap)
     assert re.search(r"Cluster ID: \S{22}$", tool("cluster", "cluster-id", *place).strip())
     rows = [line.split() for line in tool("cluster", "list-endpoints", *place).splitlines()[1:]]
@@ -136,7 +136,7 @@ def test_features_are_the_same_on_all_nodes(three: LocalCluster) -> None:
     assert re.search(r"Feature: metadata.version\s.*FinalizedVersionLevel: ", said.pop())
 
 
-def test_log_dirs_tells_of_every_broker(three: LocalCluster, name: str) -> None:
+def test_log_dirs_describes_every_broker(three: LocalCluster, name: str) -> None:
     topic = Topic(three, name, [[1, 2, 3]])
     topic.write(b"one")
     said = ask(three, "log-dirs", "--describe", "--topic-list", name)
@@ -152,7 +152,7 @@ def test_log_dirs_tells_of_every_broker(three: LocalCluster, name: str) -> None:
     assert min(sizes.values()) > 0
 
 
-def test_replica_verification_finds_all_replicas_alike(three: LocalCluster, name: str) -> None:
+def test_replica_verification_finds_no_difference(three: LocalCluster, name: str) -> None:
     topic = Topic(three, name, [[1, 2, 3], [2, 3, 1]])
     for n in range(20):
         topic.write(b"%d" % n)
@@ -167,7 +167,7 @@ def test_replica_verification_finds_all_replicas_alike(three: LocalCluster, name
 
 
 def _verdicts(running: subprocess.Popen[str], count: int) -> list[str]:
-    """What the tool reports, which never ends by itself."""
+    """The reports of the tool, which does not exit by itself."""
     found: list[str] = []
     deadline = time.monotonic() + 180
     assert running.stdout is not None

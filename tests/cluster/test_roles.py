@@ -1,4 +1,4 @@
-"""Nodes of every role, as real processes: found by bootstrap servers, refused in words, started by hand."""
+"""Nodes of every role as real processes: discovery by bootstrap servers, startup errors, manual start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def rewrite(cluster: LocalCluster, node_id: int, pattern: str, replacement: str) -> None:
-    """Change a line of a node's server.properties."""
+    """Changes a line of a node's server.properties."""
     path = cluster.config(node_id)
     changed, count = re.subn(pattern, replacement, path.read_text())
     assert count == 1, f"{pattern} is there once"
@@ -36,20 +36,20 @@ def listens(port: int) -> bool:
     return False
 
 
-def test_nodes_that_know_bootstrap_servers_alone_are_a_cluster(tmp_path: Path) -> None:
+def test_nodes_with_bootstrap_servers_only_form_a_cluster(tmp_path: Path) -> None:
     cluster = make(tmp_path, brokers=3, controllers=2)
     servers = ",".join(f"127.0.0.1:{cluster.nodes[node_id].controller_port}" for node_id in (1, 2))
     for node_id in cluster.node_ids:
         rewrite(cluster, node_id, "controller.quorum.voters=.*", f"controller.quorum.bootstrap.servers={servers}")
     for _ in range(2):
         cluster.start(timeout_s=PATIENCE_S)
-        with Admin(cluster.bootstrap) as admin:  # a leader that was elected just now has yet to hear of observers
+        with Admin(cluster.bootstrap) as admin:  # a newly elected leader does not know its observers yet
             eventually(lambda: [one.node_id for one in admin.describe_quorum().observers] == [3], timeout_s=PATIENCE_S)
             assert [voter.node_id for voter in admin.describe_quorum().voters] == [1, 2]
         cluster.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_node_of_another_cluster_or_number_says_why_it_does_not_start(tmp_path: Path) -> None:
+def test_a_node_with_another_cluster_id_or_node_id_reports_why_it_does_not_start(tmp_path: Path) -> None:
     cluster = make(tmp_path, brokers=2, controllers=1)
     cluster.start(timeout_s=PATIENCE_S)
     cluster.stop(2, timeout_s=PATIENCE_S)
@@ -66,7 +66,7 @@ def test_a_node_of_another_cluster_or_number_says_why_it_does_not_start(tmp_path
     cluster.stop(timeout_s=PATIENCE_S)
 
 
-def test_a_node_without_its_quorum_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_without_a_quorum_stops_on_sigterm(tmp_path: Path) -> None:
     cluster = make(tmp_path, brokers=3, controllers=3)
     cluster.launch(1)
     eventually(lambda: listens(cluster.nodes[1].controller_port), timeout_s=PATIENCE_S)

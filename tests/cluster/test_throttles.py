@@ -1,4 +1,4 @@
-"""Kafka's kafka-reassign-partitions moves a replica under a throttle that keeps what it says (KIP-73)."""
+"""Kafka's kafka-reassign-partitions moves a replica under a replication throttle (KIP-73)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RECORDS, SIZE_BYTES = 20_000, 1000
 
 
 def size_on(cluster: LocalCluster, node_id: int, topic: str) -> int:
-    """Bytes of a topic's replicas on a node."""
+    """The size in bytes of a topic's replicas on a node."""
     with Admin(cluster.address(node_id)) as admin:
         [directory] = admin.describe_log_dirs([node_id])[node_id]
         return sum(one.size_bytes for place, one in directory.replicas.items() if place.topic == topic)
 
 
 def throttles(cluster: LocalCluster) -> str:
-    """What kafka-configs shows of all brokers."""
+    """The output of kafka-configs for the cluster-wide dynamic configs and every broker."""
     return "".join(
         ask(cluster, "configs", "--describe", "--entity-type", "brokers", "--entity-name", node_id)
         for node_id in cluster.broker_ids
@@ -44,7 +44,7 @@ def test_a_throttled_move_waits_until_the_throttle_is_raised(three: LocalCluster
     topic.until(lambda: size_on(three, 3, name) > 0)
     assert throttles(three).count(".throttled.rate=10000 sensitive=false") == 2 * 3
     assert f"{name}-0: replicas: 1,3,2. adding: 3. removing: 2." in ask(three, "reassign-partitions", "--list")
-    assert size_on(three, 3, name) < RECORDS * SIZE_BYTES // 2  # an answer brings 1 MiB, then eleven seconds nothing
+    assert size_on(three, 3, name) < RECORDS * SIZE_BYTES // 2  # 1 MiB, then a pause of eleven seconds
     ask(three, *execute, "--additional", "--throttle", 1_000_000_000)
     topic.until(lambda: topic.state().replicas == (1, 3))
     verified = ask(three, "reassign-partitions", "--verify", "--reassignment-json-file", plan)

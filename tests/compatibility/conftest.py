@@ -1,4 +1,4 @@
-"""Every test runs against minikafka and, marked `oracle`, against Apache Kafka: one suite, the same answers."""
+"""Every test runs against minikafka and, marked `oracle`, against Apache Kafka, with the same expectations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])
 
 @pytest.fixture(scope="session", params=NODES)
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running node with default settings, shared by the tests; each uses topics of its own."""
+    """A running node with default settings, shared by the tests; each test uses its own topics."""
     data_dir = tmp_path_factory.mktemp("node") / "data"
     with Oracle(data_dir) if request.param == "kafka" else NodeProcess(data_dir) as running:
         yield running
@@ -29,7 +29,7 @@ def client(request: pytest.FixtureRequest, node: ServerProcess) -> Iterator[Clie
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A legal name for a topic or a group that no other test uses."""
+    """A unique, valid name for a topic or a group."""
     return re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name)[-200:]
 
 

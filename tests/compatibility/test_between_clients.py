@@ -1,4 +1,4 @@
-"""What one client writes every other reads: each pair, each codec."""
+"""Records written by one client and read by another: every pair of clients, every codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumer groups: sharing, leaving, committing, resuming."""
+"""Consumer groups: assignment, leaving, committing, resuming."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Partitions = set[tuple[str, int]]
 
 
 def poll_until(members: list[Member], done: Callable[[], bool]) -> list[bytes | None]:
-    """Polls all members in turn until `done`; returns the values that came meanwhile."""
+    """Polls all members in turn until `done`; returns the values received."""
     deadline, values = time.monotonic() + WAIT_S, list[bytes | None]()
     while not done():
         owned = [member.assignment() for member in members]
@@ -22,7 +22,7 @@ def poll_until(members: list[Member], done: Callable[[], bool]) -> list[bytes | 
 
 
 def shared(members: list[Member], partitions: Partitions) -> bool:
-    """Each member owns some, together they own all, and none is owned twice."""
+    """Whether each member owns some partitions, and each partition has exactly one owner."""
     owned = [member.assignment() for member in members]
     return all(owned) and set().union(*owned) == partitions and sum(map(len, owned)) == len(partitions)
 
@@ -36,7 +36,7 @@ def test_a_member_of_a_group_reads_every_partition(client: Client, name: str) ->
     assert name in client.groups()
 
 
-def test_two_members_share_the_partitions_and_the_one_that_stays_gets_all(client: Client, name: str) -> None:
+def test_two_members_share_the_partitions_and_the_remaining_one_gets_all(client: Client, name: str) -> None:
     client.create_topic(name, partitions=4)
     all_of_them = {(name, partition) for partition in range(4)}
     with closing(client.member(name, [name])) as stays:
@@ -48,7 +48,7 @@ def test_two_members_share_the_partitions_and_the_one_that_stays_gets_all(client
         assert {record.value for record in read(stays, 4)} == {b"0", b"1", b"2", b"3"}
 
 
-def test_a_group_resumes_behind_what_it_committed(client: Client, topic: str, name: str) -> None:
+def test_a_group_resumes_at_its_committed_offset(client: Client, topic: str, name: str) -> None:
     client.produce(topic, [Outgoing(f"{n}".encode()) for n in range(10)])
     with closing(client.member(name, [topic])) as member:
         assert [record.offset for record in read(member, 10)] == list(range(10))
@@ -60,7 +60,7 @@ def test_a_group_resumes_behind_what_it_committed(client: Client, topic: str, na
         assert read(member, 1)[0].offset == 10, "the second member committed nothing"
 
 
-def test_groups_do_not_disturb_each_other(client: Client, topic: str, name: str) -> None:
+def test_groups_are_independent(client: Client, topic: str, name: str) -> None:
     client.produce(topic, [Outgoing(f"{n}".encode()) for n in range(5)])
     for group in (f"{name}-a", f"{name}-b"):
         with closing(client.member(group, [topic])) as member:
@@ -69,7 +69,7 @@ def test_groups_do_not_disturb_each_other(client: Client, topic: str, name: str)
     assert {f"{name}-a", f"{name}-b"} <= client.groups()
 
 
-def test_a_group_without_commits_may_begin_at_the_latest(client: Client, topic: str, name: str) -> None:
+def test_a_group_without_commits_can_start_at_the_latest_offset(client: Client, topic: str, name: str) -> None:
     client.produce(topic, [Outgoing(b"old")] * 5)
     with closing(client.member(name, [topic], reset="latest")) as member:
         poll_until([member], lambda: bool(member.assignment()))

@@ -1,7 +1,7 @@
 """Kafka's own command line tools, unchanged, against minikafka.
 
-Each call starts a JVM, about a second. So only minikafka is asked by default; with `PROVE_TOOLS=1` in the environment
-the same tests run against Apache Kafka too, which is to be done whenever one is changed.
+Each call starts a JVM, which takes about a second, so the tests run only against minikafka by default. With
+`PROVE_TOOLS=1` in the environment they run against Apache Kafka too: do so after changing one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tools:
         return tool(name, *self._place, *arguments, stdin=stdin)
 
     def refused(self, name: str, *arguments: object) -> str:
-        """Runs a call that must fail; returns what it said."""
+        """Runs a call that must fail; returns its output."""
         done = run_tool(name, *self._place, *arguments)
         assert done.returncode != 0, done.stdout
         return done.stdout + done.stderr
@@ -132,7 +132,7 @@ def test_get_offsets_and_delete_records_agree(tools: Tools, filled: str, tmp_pat
     assert console_consume(tools, filled, 1, "--from-beginning") == ["c\t3"]
 
 
-def test_log_dirs_tells_size_and_place(tools: Tools, node: ServerProcess, filled: str) -> None:
+def test_log_dirs_shows_size_and_path(tools: Tools, node: ServerProcess, filled: str) -> None:
     said = tools("log-dirs", "--describe", "--topic-list", filled)
     [broker] = events(said)[0]["brokers"]
     [log_dir] = broker["logDirs"]
@@ -176,7 +176,7 @@ def test_dump_log_finds_the_indexes_in_agreement_with_the_log(tools: Tools, node
     assert "out of order" not in times
 
 
-def test_the_perf_tests_run_through(tools: Tools, name: str) -> None:
+def test_the_perf_tests_succeed(tools: Tools, name: str) -> None:
     tools("topics", "--create", "--topic", name, "--partitions", 3)
     produced = tools(
         *("producer-perf-test", "--topic", name, "--num-records", 20_000, "--record-size", 200),
@@ -206,7 +206,7 @@ def test_broker_api_versions_understands_every_version_offered(tools: Tools) -> 
     assert re.search(r"Fetch\(1\): 4 to \d+ \[usable: \d+\]", said)
 
 
-def test_cluster_tells_the_cluster_id(node: ServerProcess) -> None:
+def test_cluster_shows_the_cluster_id(node: ServerProcess) -> None:
     said = tool("cluster", "cluster-id", "--bootstrap-server", node.bootstrap)
     assert re.search(r"Cluster ID: \S{22}$", said.strip())
 

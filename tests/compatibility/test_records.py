@@ -1,4 +1,4 @@
-"""What a client writes it reads back: every codec, shape of record and place to start from."""
+"""Records that a client writes and reads back: every codec, shape of record and start position."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def test_records_of_one_key_go_to_one_partition_in_order(client: Client, name: s
         assert mine == sorted(mine)
 
 
-def test_timestamps_given_by_the_producer_are_kept(client: Client, topic: str) -> None:
+def test_timestamps_of_the_producer_are_kept(client: Client, topic: str) -> None:
     times = [NOON_MS, NOON_MS + HOUR_MS, NOON_MS - HOUR_MS]
     client.produce(topic, [Outgoing(b"v", timestamp_ms=time) for time in times])
     assert [record.timestamp_ms for record in client.consume(topic, 3)] == times
 
 
-def test_a_topic_of_log_append_time_stamps_records_itself(client: Client, name: str) -> None:
+def test_log_append_time_replaces_the_timestamps(client: Client, name: str) -> None:
     client.create_topic(name, settings={"message.timestamp.type": "LogAppendTime"})
     client.produce(name, [Outgoing(b"v", timestamp_ms=NOON_MS)])
     assert client.consume(name, 1)[0].timestamp_ms > NOON_MS
@@ -81,7 +81,7 @@ def test_records_of_one_megabyte_come_back(client: Client, topic: str) -> None:
     assert [record.value for record in client.consume(topic, 3)] == values
 
 
-def test_too_large_a_record_is_refused_with_the_error_the_client_knows(client: Client, name: str) -> None:
+def test_a_record_that_is_too_large_is_rejected_with_the_error_of_the_client(client: Client, name: str) -> None:
     client.create_topic(name, settings={"max.message.bytes": "10000"})
     with pytest.raises(Refused) as refusal:
         client.produce(name, [Outgoing(bytes(20_000))])
@@ -90,13 +90,13 @@ def test_too_large_a_record_is_refused_with_the_error_the_client_knows(client: C
     assert [record.value for record in client.consume(name, 1)] == [b"small"]
 
 
-def test_a_reader_from_an_offset_begins_exactly_there(client: Client, topic: str) -> None:
+def test_reading_from_an_offset_starts_at_that_offset(client: Client, topic: str) -> None:
     client.produce(topic, [Outgoing(f"{n}".encode()) for n in range(50)])
     got = client.consume(topic, 8, start=Start(offset=42))
     assert [record.offset for record in got] == list(range(42, 50))
 
 
-def test_a_reader_from_a_time_begins_at_the_first_record_not_older(client: Client, topic: str) -> None:
+def test_reading_from_a_timestamp_starts_at_the_first_record_that_is_not_older(client: Client, topic: str) -> None:
     for hour in range(4):
         client.produce(topic, [Outgoing(b"v", timestamp_ms=NOON_MS + hour * HOUR_MS + n) for n in range(10)])
     exact, between = NOON_MS + 2 * HOUR_MS + 5, NOON_MS + HOUR_MS + 11
@@ -106,7 +106,7 @@ def test_a_reader_from_a_time_begins_at_the_first_record_not_older(client: Clien
     assert client.offset_for_time(topic, NOON_MS + 9 * HOUR_MS) is None
 
 
-def test_a_reader_from_the_latest_sees_only_what_comes_later(client: Client, topic: str) -> None:
+def test_reading_from_the_latest_offset_returns_only_later_records(client: Client, topic: str) -> None:
     client.produce(topic, [Outgoing(b"old")] * 10)
     with closing(client.reader(topic, start=LATEST)) as reader:
         reader.poll(0.5)
@@ -118,7 +118,7 @@ def test_a_reader_from_the_latest_sees_only_what_comes_later(client: Client, top
         assert set(eventually(write_until_seen)) == {b"new"}
 
 
-def test_a_waiting_reader_gets_a_record_when_it_is_written(client: Client, topic: str) -> None:
+def test_a_waiting_consumer_gets_a_record_when_it_is_written(client: Client, topic: str) -> None:
     with closing(client.reader(topic)) as reader:
         assert reader.poll(0.3) == []
         client.produce(topic, [Outgoing(b"at last")])
@@ -126,7 +126,7 @@ def test_a_waiting_reader_gets_a_record_when_it_is_written(client: Client, topic
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_records_arrive_whatever_acknowledgement_is_asked_for(client: Client, topic: str, acks: int) -> None:
+def test_records_are_written_with_every_acks(client: Client, topic: str, acks: int) -> None:
     client.produce(topic, [Outgoing(f"{n}".encode()) for n in range(20)], acks=acks)
     assert [record.value for record in client.consume(topic, 20)] == [f"{n}".encode() for n in range(20)]
 

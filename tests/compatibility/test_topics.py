@@ -1,4 +1,4 @@
-"""Topics and their settings, as each client's administration sees them."""
+"""Topics and topic configs through the admin API of each client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_topic_is_not_created_twice(client: Client, topic: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["with space", "a/b", "x" * 250])
-def test_an_impossible_topic_name_is_refused(client: Client, bad: str) -> None:
+def test_an_invalid_topic_name_is_rejected(client: Client, bad: str) -> None:
     with pytest.raises(Refused) as refusal:
         client.create_topic(bad)
     assert refusal.value.code == INVALID_TOPIC
@@ -38,7 +38,7 @@ def test_a_topic_is_created_when_first_written_to(client: Client, name: str) -> 
     assert client.topics()[name] == 1
 
 
-def test_settings_are_described_with_defaults_and_what_was_set(client: Client, name: str) -> None:
+def test_settings_are_described_with_defaults_and_set_values(client: Client, name: str) -> None:
     client.create_topic(name, settings={"retention.ms": "12345000", "segment.bytes": "2097152"})
     described = client.describe_settings(name)
     assert described["retention.ms"] == "12345000"
@@ -68,7 +68,7 @@ def test_an_altered_setting_takes_effect(client: Client, topic: str) -> None:
     assert eventually(refused)
 
 
-def test_a_wrong_setting_is_refused(client: Client, name: str) -> None:
+def test_an_invalid_setting_is_rejected(client: Client, name: str) -> None:
     with pytest.raises(Refused) as refusal:
         client.create_topic(name, settings={"retention.ms": "soon"})
     assert refusal.value.code == INVALID_CONFIG
@@ -78,7 +78,7 @@ def test_a_wrong_setting_is_refused(client: Client, name: str) -> None:
     assert name not in client.topics()
 
 
-def test_partitions_are_added_but_never_taken_away(client: Client, topic: str) -> None:
+def test_partitions_can_be_added_but_not_removed(client: Client, topic: str) -> None:
     client.produce(topic, [Outgoing(b"kept")])
     client.add_partitions(topic, total=3)
     assert eventually(lambda: client.topics()[topic] == 3)
@@ -99,7 +99,7 @@ def test_a_deleted_topic_is_gone(client: Client, topic: str) -> None:
     assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_created_anew_begins_empty(client: Client, topic: str) -> None:
+def test_a_topic_that_is_created_again_is_empty(client: Client, topic: str) -> None:
     client.produce(topic, [Outgoing(b"old life")] * 5)
     client.delete_topic(topic)
     eventually(lambda: topic not in client.topics())

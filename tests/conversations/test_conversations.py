@@ -1,8 +1,7 @@
-"""Plays every conversation against real server processes and demands Apache Kafka's answers.
+"""Plays every conversation against real server processes and compares the responses with Apache Kafka's.
 
-One node, or one cluster, serves all conversations that need the same settings, one after another, as a client of many
-would meet it. Those in `cluster` need several nodes.
-`later.txt` names conversations whose feature is still to come; one that begins to pass has to leave the list.
+One node, or one cluster, serves all conversations that need the same settings, one after another. Those in `cluster`
+need several nodes. `later.txt` lists conversations whose feature is not implemented yet; one that passes must be removed.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ UNHURRIED = {
     "broker.session.timeout.ms": "9000",
     "controller.quorum.fetch.timeout.ms": "9000",
 }
-"""A busy machine must not make a node look dead."""
+"""Long sessions, so that a busy machine does not fence a node."""
 OF_CLUSTERS = [path for path in FILES if path.parent.name == "cluster"]
 FOLDERS = sorted({path.parent for path in FILES} - {path.parent for path in OF_CLUSTERS})
 ONE_OF_EACH_FOLDER = [next(iter(sorted(folder.glob("*.txt")))) for folder in FOLDERS]
 
 
 def later() -> dict[str, str]:
-    """Conversations not expected to pass yet, with the reason."""
+    """Conversations that are not expected to pass yet, with the reason."""
     lines = (HERE / "later.txt").read_text().splitlines()
     named = (line.partition(":") for line in lines if line and not line.startswith("#"))
     return {name.strip(): reason.strip() for name, _, reason in named}
@@ -54,7 +53,7 @@ def case(path: Path, reasons: dict[str, str]) -> object:
 
 
 class Nodes:
-    """Server processes by the settings they run with, started when first asked for."""
+    """Server processes by their settings, started when first needed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,7 +61,7 @@ class Nodes:
         self._broken: dict[LocalCluster, ClusterError] = {}
 
     def serving(self, conversation: Conversation) -> NodeProcess | LocalCluster:
-        """The node or cluster for a conversation; new processes for those that have died."""
+        """The node or cluster for a conversation; dead processes are restarted."""
         key = conversation.nodes, frozenset(conversation.settings.items())
         folder = self._folder / f"nodes-{len(self._nodes)}"
         if key not in self._nodes and conversation.nodes == 1:
@@ -79,7 +78,7 @@ class Nodes:
         return found
 
     def _start(self, cluster: LocalCluster, dead: list[int]) -> None:
-        """What did not start once is not waited for again."""
+        """Restarts the dead nodes; one that failed to start once is not tried again."""
         if cluster in self._broken:
             raise self._broken[cluster]
         try:
@@ -96,7 +95,7 @@ class Nodes:
 
 
 def addresses(nodes: NodeProcess | Oracle | LocalCluster) -> list[tuple[str, int]]:
-    """Where the nodes listen, by id from 1."""
+    """The addresses of the nodes, by id from 1."""
     if isinstance(nodes, LocalCluster):
         return [(HOST, nodes.nodes[node_id].port) for node_id in nodes.broker_ids]
     return [nodes.address]
@@ -139,7 +138,7 @@ def check(conversation: Conversation, nodes: NodeProcess | Oracle | LocalCluster
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [case(path, later()) for path in FILES])
-def test_answers_as_kafka_did(path: Path, nodes: Nodes) -> None:
+def test_the_responses_are_those_of_kafka(path: Path, nodes: Nodes) -> None:
     conversation = read(path)
     check(conversation, nodes.serving(conversation))
 
@@ -173,7 +172,7 @@ def test_the_player_agrees_with_a_cluster_of_kafka(path: Path, kafka_cluster: Or
         ("a< silence 30000", "silence"),
     ],
 )
-def test_what_is_not_as_expected_is_noticed(expected: str, noticed: str, nodes: Nodes, tmp_path: Path) -> None:
+def test_a_difference_is_reported(expected: str, noticed: str, nodes: Nodes, tmp_path: Path) -> None:
     path = tmp_path / "wrong.txt"
     path.write_text('# wrong\na> Metadata v9 {"topics": []}\n' + expected)
     conversation = read(path)
@@ -181,7 +180,7 @@ def test_what_is_not_as_expected_is_noticed(expected: str, noticed: str, nodes: 
     assert noticed in str(difference)
 
 
-def test_what_comes_later_is_there() -> None:
+def test_every_listed_conversation_exists() -> None:
     assert set(later()) <= {name_of(path) for path in FILES}
 
 

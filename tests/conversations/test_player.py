@@ -1,4 +1,4 @@
-"""The player itself: it reads the format, it can lie as told, and it notices what is not as expected."""
+"""Tests of the conversation player: its format, malformed batches, and the differences that it reports."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_connections_to_several_nodes(tmp_path: Path) -> None:
     ]
 
 
-def test_of_several_nodes_one_is_the_coordinator_and_any_the_controller() -> None:
+def test_names_of_the_coordinator_and_the_controller_among_several_nodes() -> None:
     names = Names("run7-", several_nodes=True)
     with pytest.raises(ValueError, match="no FindCoordinator"):
         _ = names.coordinator
@@ -71,14 +71,14 @@ def test_of_several_nodes_one_is_the_coordinator_and_any_the_controller() -> Non
     assert Names("run7-").inward({"controller_id": 3}) == {"controller_id": 3}
 
 
-def test_what_is_no_step_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_step_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_text("# title\nwait 5\na> Metadata\n")
     with pytest.raises(NotAStepError, match=r"bad\.txt:3: not a step: a> Metadata"):
         read(path)
 
 
-def test_names_go_out_and_come_back() -> None:
+def test_names_are_replaced_in_requests_and_responses() -> None:
     names = Names("run7-")
     assert names.outward({"name": "~t", "timestamp": NOW}) == {"name": "run7-t", "timestamp": TIME_OF_RUN}
     answer = {"name": "run7-t", "topic_id": "an id", "error_code": 3, "members": [{"member_id": "m"}], "leader": "m"}
@@ -94,7 +94,7 @@ def test_names_go_out_and_come_back() -> None:
         names.outward("$topic_id.2")
 
 
-def test_an_answer_that_did_not_count_binds_nothing() -> None:
+def test_a_retried_response_binds_no_variables() -> None:
     names = Names("r-")
     mark = names.mark()
     assert names.inward({"topic_id": "first"}) == {"topic_id": "$topic_id.1"}
@@ -127,7 +127,7 @@ def test_the_player_reads_what_the_projects_codec_writes() -> None:
     ]
 
 
-def test_batches_can_lie() -> None:
+def test_batches_can_be_malformed() -> None:
     honest = encode_batches(["a"])
     assert encode_batches({"records": ["a"], "cut": 3}) == honest[:-3]
     (corrupt,) = batches(encode_batches({"records": ["a"], "corrupt_crc": True}))
@@ -138,7 +138,7 @@ def test_batches_can_lie() -> None:
     assert gzip.decompress(packed[61:]) == honest[61:]
 
 
-def test_defaults_and_what_is_for_people_are_left_out_and_arrays_put_in_order() -> None:
+def test_defaults_and_messages_are_left_out_and_arrays_are_sorted() -> None:
     members = [{"member_id": "b", "metadata": "2"}, {"member_id": "a", "metadata": "3"}, {"metadata": "1"}]
     message = to_message(JoinGroupResponse, 9, {"generation_id": 4, "protocol_name": None, "members": members})
     shown = comparable(JoinGroupResponse, 9, message)
@@ -149,13 +149,13 @@ def test_defaults_and_what_is_for_people_are_left_out_and_arrays_put_in_order() 
     }
 
 
-def test_the_order_of_an_array_does_not_count_but_that_of_records_does() -> None:
+def test_the_order_of_arrays_is_ignored_but_not_that_of_records() -> None:
     one, other = {"topic_id": "$topic_id.1"}, {"topic_id": "11111111-1111-1111-1111-111111111111"}
     assert in_one_order({"topics": [one, other]}) == in_one_order({"topics": [other, one]})
     batches_ = [{"base_offset": 0}, {"base_offset": 1}]
     assert in_one_order({"records": batches_}) != in_one_order({"records": batches_[::-1]})
 
 
-def test_a_field_that_the_version_lacks_is_refused() -> None:
+def test_a_field_that_the_version_does_not_have_is_rejected() -> None:
     with pytest.raises(ValueError, match="FetchResponse v4 has no session_id"):
         to_message(FetchResponse, 4, {"session_id": 1})

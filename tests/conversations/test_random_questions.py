@@ -1,4 +1,4 @@
-"""Apache Kafka and we are asked the same random questions, and have to answer alike. Any difference is a seed."""
+"""Sends the same random requests to Apache Kafka and minikafka and compares the responses; seeds reproduce a run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ UNBOUND = {"topic_id": "00000000-0000-0000-0000-0000000000ff", "member_id": "nob
 NAMES = {"name", "topic", "topic_id"}
 NOT_READY = re.compile("NOT_LEADER_OR_FOLLOWER|COORDINATOR|LEADER_NOT_AVAILABLE")
 READING = re.compile("Metadata|Describe|List")
-"""What may be asked again while the two differ: Kafka answers a change before it is everywhere."""
+"""Requests that are repeated while the responses differ: Kafka responds before a change is applied everywhere."""
 CHANGING = re.compile("Create|Delete(Topics|Groups)|Alter")
 
 
 class Peer:
-    """One of the two that are asked."""
+    """One of the two servers."""
 
     def __init__(self, server: ServerProcess, run: str) -> None:
         self._server = server
@@ -40,7 +40,7 @@ class Peer:
         self.names = Names(run)
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """The answer in its comparable form; asked again while the node is not ready."""
+        """The response in its comparable form; the request is repeated while the node is not ready."""
         body = self.names.outward(self._bound(body))
         for _ in range(50):
             mark = self.names.mark()
@@ -59,7 +59,7 @@ class Peer:
         return answer
 
     def _bound(self, body: Any) -> Any:
-        """The body with values of its own for variables that no answer has bound yet."""
+        """The body with values for variables that no response has bound yet."""
         known = self.names.mark()[0]
 
         def value(found: re.Match[str]) -> str:
@@ -72,7 +72,7 @@ class Peer:
 
 
 def _gathered(answer: Any) -> Any:
-    """One entry a topic and none without partitions: Kafka puts what it could not find into entries of their own."""
+    """Merges the entries of a topic and drops empty ones: Kafka returns unknown partitions in extra entries."""
     if not isinstance(answer, dict):
         return answer
     out = dict(answer)

@@ -1,12 +1,12 @@
-"""Proof that the tests would notice: bugs that are planted one at a time, each of which the suite must catch.
+"""Mutation tests: bugs that are planted one at a time, each of which the test suite must catch.
 
-A bug is a `Mutation`: a name that is a sentence, the file, a text that occurs in it exactly once, what stands there
-instead, and the tests that must fail then (arguments for pytest). Lists of them are modules of this package named in
-`run.LISTS`, one for each subject: add a module with a tuple `MUTATIONS` to plant bugs somewhere else.
+A `Mutation` has a name that describes the bug, the file, a text that occurs exactly once in it, its replacement, and
+the tests that must then fail (arguments for pytest). The lists are modules of this package, one for each subject, named
+in `run.LISTS`: to plant bugs elsewhere, add a module with a tuple `MUTATIONS`.
 
-    PYTHONPATH=tests python -m mutations.run                    # all of them
+    PYTHONPATH=tests python -m mutations.run                    # all
     PYTHONPATH=tests python -m mutations.run raft               # one list
-    PYTHONPATH=tests python -m mutations.run "no pre-vote"      # those whose name has this in it
+    PYTHONPATH=tests python -m mutations.run "no pre-vote"      # those whose name contains the text
 
 The tree itself is never touched: the room with the bug is copied, and the copy is what the tests import. The test in
 this folder, which is part of every test run, holds the lists to the code: a text that has changed is noticed at once.

@@ -1,4 +1,4 @@
-"""Plants the bugs and runs the tests. The exit code is 0 if every one was caught."""
+"""Plants each bug and runs its tests. The exit code is 0 if every bug was caught."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector",
 LISTS = ("raft", "replication", "decisions")
 TIMEOUT_S = 300
 TESTS_FAILED = 1
-"""pytest's exit code; others say that it could not run them, which proves nothing."""
+"""pytest's exit code for failed tests; other codes mean that the tests did not run, which proves nothing."""
 
 
 def mutations_of(name: str) -> tuple[Mutation, ...]:
@@ -29,7 +29,7 @@ def mutations_of(name: str) -> tuple[Mutation, ...]:
 
 
 def mutate(mutation: Mutation) -> str:
-    """The file with the bug. Raises ValueError where the right text is not there exactly once."""
+    """The text of the file with the bug. Raises ValueError if the original text does not occur exactly once."""
     text = (ROOT / mutation.file).read_text()
     if text.count(mutation.old) != 1:
         raise ValueError(f"{mutation.name}: {text.count(mutation.old)} places in {mutation.file} have\n{mutation.old}")
@@ -50,7 +50,7 @@ def lay_out(directory: Path, mutation: Mutation | None) -> None:
 
 
 def run_tests(mutation: Mutation | None, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run the tests with a bug, or, to see that they hold, without one."""
+    """Runs the tests with a bug, or without one to check that they pass."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
         lay_out(Path(directory), mutation)
         path = os.pathsep.join([directory, str(ROOT / "tests")])
@@ -63,7 +63,7 @@ def run_tests(mutation: Mutation | None, tests: tuple[str, ...]) -> subprocess.C
 def run_to_its_end(
     command: list[str], environment: dict[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command; where it takes longer, all that it has started ends with it. Raises TimeoutExpired."""
+    """Runs a command; after the timeout, kills it with all processes that it started. Raises TimeoutExpired."""
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -82,7 +82,7 @@ def run_to_its_end(
 
 
 def check_that_it_is_used(directory: Path, environment: dict[str, str]) -> None:
-    """That `minikafka` is this one, and not the installed one."""
+    """Checks that `minikafka` is imported from the directory with the bug, not from the installed package."""
     script = "import minikafka.protocol as room; print(room.__file__)"
     where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     if not where.stdout.startswith(str(directory)):
@@ -90,7 +90,7 @@ def check_that_it_is_used(directory: Path, environment: dict[str, str]) -> None:
 
 
 def verdict(mutation: Mutation) -> tuple[bool, str]:
-    """Whether the suite caught it, and the test that did."""
+    """Whether the suite caught the bug, and which test did."""
     try:
         result = run_tests(mutation, mutation.tests)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The planted bugs fit the code as it is; `run.py` is what plants them."""
+"""Every mutation applies to the current sources; `run.py` plants them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ALL = [mutation for name in LISTS for mutation in mutations_of(name)]
 
 
 @pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
-def test_a_bug_can_be_planted(mutation: Mutation) -> None:
+def test_a_mutation_applies(mutation: Mutation) -> None:
     assert mutation.old != mutation.new
     assert mutation.tests
     ast.parse(mutate(mutation))
 
 
-def test_every_bug_has_a_name_of_its_own() -> None:
+def test_mutation_names_are_unique() -> None:
     assert not [name for name, count in Counter(mutation.name for mutation in ALL).items() if count > 1]

@@ -1,4 +1,4 @@
-"""The runner leaves no process behind: a mutant that does not end must not keep the next ones waiting."""
+"""The runner leaves no process behind: a mutation that makes tests hang must not delay the next one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ os.rename(sys.argv[1] + ".draft", sys.argv[1])
 {SLEEP}
 """
 TIMEOUTS_S = (1, 10, 60)
-"""So long a process may take to start its child: the first is enough for all but a busy machine."""
+"""How long a process may take to start its child; the first suffices unless the machine is busy."""
 
 
 def is_gone(pid: int) -> bool:
@@ -34,7 +34,7 @@ def is_gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-def test_what_takes_too_long_ends_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_command_that_times_out_is_killed_with_its_children(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     for timeout_s in TIMEOUTS_S:
         if not told.exists():
@@ -43,6 +43,6 @@ def test_what_takes_too_long_ends_with_all_that_it_started(tmp_path: Path) -> No
     eventually(lambda: is_gone(int(told.read_text())))
 
 
-def test_what_ends_says_how() -> None:
+def test_the_exit_code_of_a_command_is_returned() -> None:
     done = run_to_its_end([sys.executable, "-c", "print('x'); raise SystemExit(3)"], dict(os.environ), 60)
     assert (done.returncode, done.stdout) == (3, "x\n")

@@ -1,6 +1,6 @@
-"""What tests of clusters ask and do: who leads, who is in sync, one record at a time.
+"""Helpers of the cluster tests: leaders, in-sync replicas, writing and reading single records.
 
-`MINIKAFKA_TESTS_ON=kafka` runs them against real Kafka nodes: what they demand is how Kafka behaves.
+`MINIKAFKA_TESTS_ON=kafka` runs the tests against Apache Kafka.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from support.oracle_cluster import OracleCluster
 ON_KAFKA = os.environ.get("MINIKAFKA_TESTS_ON") == "kafka"
 PATIENCE_S = 60.0
 ROUNDS = int(os.environ.get("MINIKAFKA_KILLS", "3"))
-"""How often a leader is killed in the test that does so again and again; 50 is a soak."""
+"""How many times the test of repeated kills kills the leader; 50 is a soak test."""
 
 ENDED_BY_US = (None, 0, -signal.SIGKILL, -signal.SIGTERM)
-"""Exit codes of nodes that run, or were stopped or killed."""
+"""Exit codes of nodes that are running, or were stopped or killed."""
 COMMON = {"auto.create.topics.enable": "false", "auto.leader.rebalance.enable": "false"}
 
 
 def make(directory: Path, **arguments: Any) -> LocalCluster:
-    """A cluster, of Kafka's nodes where that is wanted; its leaders stay where they are."""
+    """A cluster, of Kafka nodes if requested, without automatic leader rebalancing."""
     settings = {**COMMON, **arguments.pop("settings", {})}
     if ON_KAFKA:
         assert why_absent() is None, f"{KAFKA}: {why_absent()}"
@@ -41,14 +41,14 @@ def make(directory: Path, **arguments: Any) -> LocalCluster:
 
 
 def check_nobody_crashed(cluster: LocalCluster) -> None:
-    """What ended, ended because it was told to."""
+    """Checks that no node has exited by itself."""
     for node_id in cluster.node_ids:
         code = cluster.exit_code(node_id)
         assert code in ENDED_BY_US, f"node {node_id} ended with {code}:\n{cluster.log_tail(node_id)}"
 
 
 def heal(cluster: LocalCluster) -> None:
-    """All nodes run and know it, and every partition is as it should be. Fails where a node has ended by itself."""
+    """Restarts nodes and waits until all brokers and replicas are back. Fails if a node has exited by itself."""
     cluster.resume()
     check_nobody_crashed(cluster)
     dead = [node_id for node_id in cluster.node_ids if not cluster.running(node_id)]
@@ -62,19 +62,19 @@ def heal(cluster: LocalCluster) -> None:
 
 
 def _known(cluster: LocalCluster, node_id: int) -> list[int]:
-    """The brokers that live, as one of them has heard."""
+    """The unfenced brokers in the metadata of one node."""
     with Admin(cluster.address(node_id)) as admin:
         return sorted(broker.node_id for broker in admin.describe_cluster().brokers)
 
 
 class Topic:
-    """One topic of a cluster, looked at and written to.
+    """One topic of a cluster: its state, and records written to it.
 
     Args:
         replicas: brokers of each partition, the preferred leader first.
 
     Attributes:
-        asked: the brokers that are asked and written to, of those that run.
+        asked: the brokers that requests are sent to if they are running.
     """
 
     def __init__(
@@ -91,12 +91,12 @@ class Topic:
             assignments = dict(enumerate(replicas))
             new = NewTopic(name, assignments=assignments, configs={"min.insync.replicas": "2", **(configs or {})})
             error = admin.create_topics([new])[name]
-            assert error is None or isinstance(error, TopicAlreadyExistsError), error  # by an attempt without an answer
+            assert error is None or isinstance(error, TopicAlreadyExistsError), error  # created without a response
         in_sync = [sorted(some) for some in replicas]
         self.until_told(lambda told: [sorted(one.in_sync_replicas) for one in told] == in_sync)
 
     def state(self, partition: int = 0) -> Partition:
-        """As one of the brokers that live tells it; others may know more already, or less."""
+        """The state in the metadata of one running broker; other brokers may be ahead or behind."""
         with Admin(self.living()) as admin:
             found: Partition = admin.describe_topic(self.name).partitions[partition]
             return found
@@ -108,7 +108,7 @@ class Topic:
         return sorted(self.state(partition).in_sync_replicas)
 
     def until(self, look: Callable[[], bool]) -> None:
-        """Waits until that is so; fails after a minute. An error that may pass means that it is not so yet."""
+        """Waits until `look` is true; fails after a minute. Retriable errors count as false."""
 
         def seen() -> bool:
             try:
@@ -121,7 +121,7 @@ class Topic:
         eventually(seen, timeout_s=PATIENCE_S)
 
     def until_told(self, look: Callable[[Sequence[Partition]], bool]) -> None:
-        """The same of what every broker tells: whoever is asked or written to next knows it too."""
+        """Waits until `look` is true in the metadata of every running broker."""
 
         def told(address: str) -> Sequence[Partition]:
             with Admin(address) as admin:
@@ -134,7 +134,7 @@ class Topic:
         self.until_told(lambda told: sorted(told[0].in_sync_replicas) == sorted(node_ids))
 
     def until_led_by(self, *node_ids: int) -> None:
-        """One of them; -1 stands for nobody."""
+        """Waits until one of the nodes leads; -1 stands for no leader."""
         self.until_told(lambda told: told[0].leader in node_ids)
 
     def write(self, value: bytes, **options: Any) -> int:
@@ -145,11 +145,11 @@ class Topic:
             return offset
 
     def write_surely(self, value: bytes) -> int:
-        """The same, with as many attempts as a minute allows."""
+        """As `write`, with retries for a minute."""
         return self.write(value, retries=1000, enable_idempotence=True, delivery_timeout_ms=int(PATIENCE_S * 1000))
 
     def read(self, partition: int = 0) -> list[bytes]:
-        """Every value that a consumer gets to see."""
+        """Every value that a consumer reads."""
         place = TopicPartition(self.name, partition)
         values: list[bytes] = []
         with Consumer(bootstrap_servers=self.living(), auto_offset_reset="earliest") as consumer:
@@ -165,7 +165,7 @@ class Topic:
         return position
 
     def living(self) -> str:
-        """Where those listen that run and are to be asked."""
+        """The addresses of the running brokers in `asked`."""
         cluster = self.cluster
         return ",".join(cluster.address(node_id) for node_id in self.asked if cluster.running(node_id))
 

@@ -1,4 +1,4 @@
-"""The command line in tests: how it ended, and the ways to run it that `tests/cli/conftest.py` offers."""
+"""Runs the command line in tests: its results, and the types of the fixtures in `tests/cli/conftest.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -32,7 +32,7 @@ Minikafka = Callable[..., Ran]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 """`started("consume", "t")` is a process of its own with pipes."""
 PATIENT_MS = 60_000
-"""How long tests let a broker take that answers, instead of the two or three seconds that a user is asked to wait."""
+"""The timeout of requests in tests, longer than the default of two or three seconds."""
 PATIENTLY = (
     "import sys; from minikafka.cli import main, options; "
     f"options.CONNECT_TIMEOUT_MS = options.FIND_TOPIC_TIMEOUT_MS = {PATIENT_MS}; main.main(sys.argv[1:])"
@@ -40,7 +40,7 @@ PATIENTLY = (
 
 
 def exit_code(code: object) -> int:
-    """As the shell sees it."""
+    """The exit code as the shell shows it."""
     assert code is None or isinstance(code, int), code
     return code or 0
 
@@ -64,12 +64,12 @@ def command(words: Sequence[str]) -> list[str]:
 
 
 def patient_command(words: Sequence[str]) -> list[str]:
-    """The same, which gives up a broker that does not answer only after a minute."""
+    """As `command`, with a request timeout of a minute."""
     return [sys.executable, "-c", PATIENTLY, *words]
 
 
 def waiting_bytes(descriptor: int) -> int:
-    """How much is in a pipe."""
+    """The number of unread bytes in a pipe."""
     found = array.array("i", [0])
     fcntl.ioctl(descriptor, termios.FIONREAD, found)
     return found[0]

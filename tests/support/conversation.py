@@ -1,23 +1,23 @@
-"""The text of a conversation: what a client sends, and what Apache Kafka answered.
+"""Reads the text of a conversation: the requests of a client and the responses of Apache Kafka.
 
-One step a line; a line that begins with a blank continues the one before:
+Each line is a step; a line that starts with a blank continues the previous one:
 
-    # a title that says what it shows
+    # a title
     set num.partitions=3                    a node setting that the conversation needs
-    nodes 3                                 it needs three nodes, with ids 1, 2, 3
-    a> CreateTopics v7 {"topics": […]}      connection `a`, opened on its first use, sends
+    nodes 3                                 three nodes are needed, with ids 1, 2, 3
+    a> CreateTopics v7 {"topics": […]}      a request on connection `a`, which is opened on its first use
     b@2> Metadata v12 {…}                   connection `b@2` goes to node 2, `c@coordinator` to the node that the first
                                             FindCoordinator named, `o@other` to another one
-    a< {"topics": […]}                      and this is the answer to its oldest open request
-    retry a> FindCoordinator v4 {…}         sent again, up to 15 s, until the answer is the expected one
-    a< silence 300                          no answer within 300 ms of the last request
-    a< closed                               the node hung up
-    a close                                 the client hangs up
-    wait 200                                milliseconds, or as long as it takes: see `conversation_player.play`
-    a* 00000003…                            raw bytes in hex; `a* ApiVersions v0 0000…`: a whole request
+    a< {"topics": […]}                      the response to the oldest open request of connection `a`
+    retry a> FindCoordinator v4 {…}         repeated for up to 15 s until the response is the expected one
+    a< silence 300                          no response within 300 ms of the last request
+    a< closed                               the node closed the connection
+    a close                                 the client closes the connection
+    wait 200                                a pause in milliseconds or longer, see `conversation_player.play`
+    a* 00000003…                            raw bytes in hex; `a* ApiVersions v0 0000…`: a complete request
 
-`~x` is a name of this run alone; `$topic_id.1` stands for a value that differs from run to run, bound where it first
-appears. See `conversation_names`, and `conversation_values` for how messages are written as JSON.
+`~x` is a name that is unique to the run; `$topic_id.1` is a variable for a value that differs between runs, bound at
+its first occurrence. See `conversation_names`, and `conversation_values` for how messages are written as JSON.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Any
-"""What `json.loads` gives."""
+"""The result of `json.loads`."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to send, and on which connection; `retried` until the answer is right."""
+    """A request and its connection; `retried` until the response is the expected one."""
 
     connection: str
     api: str
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class RawBytes:
-    """Bytes to send as they are; an answer to them is read as that of `api` at `version`."""
+    """Raw bytes to send; the response is decoded as that of `api` at `version`."""
 
     connection: str
     data: bytes
@@ -56,7 +56,7 @@ class RawBytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """The expected answer in its comparable form."""
+    """The expected response in its comparable form."""
 
     connection: str
     body: Json
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Silence:
-    """No answer within the time."""
+    """No response within the time."""
 
     connection: str
     time_ms: int
@@ -72,7 +72,7 @@ class Silence:
 
 @dataclass(frozen=True)
 class Closed:
-    """The node has hung up."""
+    """The node has closed the connection."""
 
     connection: str
 
@@ -86,7 +86,7 @@ class HangUp:
 
 @dataclass(frozen=True)
 class Wait:
-    """A pause of everyone's."""
+    """A pause of all connections."""
 
     time_ms: int
 
@@ -96,12 +96,12 @@ Step: TypeAlias = Request | RawBytes | Answer | Silence | Closed | HangUp | Wait
 
 @dataclass
 class Conversation:
-    """One file, read.
+    """A parsed file.
 
     Attributes:
-        settings: the node settings that differ from a default node's.
-        nodes: how many there must be.
-        steps: in order, each with the number of its line.
+        settings: the node settings that differ from the defaults.
+        nodes: the number of nodes.
+        steps: in order, each with its line number.
     """
 
     path: Path
@@ -112,11 +112,11 @@ class Conversation:
 
 
 class NotAStepError(ValueError):
-    """A line that is nothing the format knows."""
+    """A line that is no valid step."""
 
 
 def read(path: Path) -> Conversation:
-    """A conversation; raises NotAStepError with file and line for what cannot be read."""
+    """Reads a conversation. Raises NotAStepError with file and line if it is invalid."""
     conversation = Conversation(path)
     for number, line in _logical_lines(path.read_text()):
         if line.startswith("#"):
@@ -135,7 +135,7 @@ def read(path: Path) -> Conversation:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, continued ones joined, with the number of their first."""
+    """Lines without comments and blank lines, continuation lines joined, each with the number of its first line."""
     number, joined = 0, ""
     for n, line in enumerate([*text.splitlines(), ""], 1):
         if line[:1] in (" ", "\t") and line.strip():

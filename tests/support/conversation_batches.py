@@ -1,8 +1,8 @@
-"""Record batches of conversations, written as JSON: an encoder that can lie, and a reader that hides nothing.
+"""Record batches of conversations as JSON: an encoder that can write malformed batches, and a decoder of every field.
 
-A record set is a list of batches, or one batch as an object, or just a list of records, which is one batch. A record is
-an object or a string, its value. What is left out has its natural value; `corrupt_crc`, `count`, `last_offset_delta`,
-`cut`, `magic` and `raw` make batches that no honest producer sends. Knows nothing of the project's own codec.
+A record set is a list of batches, one batch as an object, or a list of records, which is one batch. A record is an
+object or a string, its value. Omitted fields have their default values; `corrupt_crc`, `count`, `last_offset_delta`, `cut`,
+`magic` and `raw` produce malformed batches. Independent of the project's codec.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ _NATURAL = {
 
 
 def as_bytes(text: str) -> bytes:
-    """`base64:…` stands for bytes that are no text."""
+    """The bytes of a text; `base64:…` encodes bytes that are not printable ASCII."""
     return base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()
 
 
 def as_text(data: bytes) -> str:
-    """Printable ASCII as it is, anything else as `base64:…`."""
+    """Printable ASCII unchanged, other bytes as `base64:…`."""
     if all(32 <= byte < 127 for byte in data) and not data.startswith(b"base64:"):
         return data.decode()
     return "base64:" + base64.b64encode(data).decode()
 
 
 def encode_batches(value: Any) -> bytes:
-    """A record set's bytes."""
+    """The bytes of a record set."""
     if isinstance(value, dict):
         value = [value]
     if value and not (isinstance(value[0], dict) and "records" in value[0]):
@@ -53,7 +53,7 @@ def encode_batches(value: Any) -> bytes:
 
 
 def decode_batches(data: bytes) -> list[Any]:
-    """Every whole batch in its comparable form; `partial` stands for one cut off at the end."""
+    """Every complete batch in its comparable form; `partial` stands for a truncated one at the end."""
     out: list[Any] = []
     while data:
         size_bytes = 12 + int.from_bytes(data[8:12], "big")
@@ -141,13 +141,13 @@ def _decode_batch(data: bytes) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads through the records of a batch."""
+    """Reads the records of a batch."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
 
     def record(self, base_timestamp: int, *, append_time: int | None, control: bool) -> dict[str, Any]:
-        """The next record without what is natural."""
+        """The next record without default values."""
         self._zigzag()
         self._take(1)
         timestamp = base_timestamp + self._zigzag()

@@ -1,7 +1,8 @@
-"""What one run of a conversation calls things.
+"""Names and variables of one run of a conversation.
 
-`~x` in a file is a name of this run alone: every run works with topics and groups of its own. `$field.n` stands for the
-n-th value of a field that differs from run to run: bound where it first appears in an answer, the same from then on.
+`~x` in a file is replaced by a name that is unique to the run, so that every run uses its own topics and groups.
+`$field.n` is a variable for the n-th value of a field that differs between runs, bound at its first occurrence in a
+response.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from minikafka.protocol.error_codes import ErrorCode
 
 NOW = 1_700_000_000_000
-"""Stands in a file for the time of the run: that of records without one of their own."""
+"""Stands in a file for the time of the run, the timestamp of records without an explicit one."""
 
 TIME_OF_RUN = time.time_ns() // 1_000_000
 
@@ -34,8 +35,8 @@ class Names:
     """The names of one run.
 
     Args:
-        run: what `~` stands for, different in every run.
-        several_nodes: any of them may be the controller, and the coordinator of a group is `$coordinator`.
+        run: the replacement of `~`, different in every run.
+        several_nodes: whether any node may be the controller, and the coordinator of a group is `$coordinator`.
     """
 
     def __init__(self, run: str, *, several_nodes: bool = False) -> None:
@@ -47,7 +48,7 @@ class Names:
         self._said: set[str] = set()
 
     def outward(self, value: Any) -> Any:
-        """A request's JSON with this run's own names and values; raises ValueError for a variable never bound."""
+        """A request's JSON with the names and values of the run. Raises ValueError for an unbound variable."""
         if isinstance(value, dict):
             return {self.outward(k): self.outward(v) for k, v in value.items()}
         if isinstance(value, list):
@@ -64,13 +65,13 @@ class Names:
 
     @property
     def coordinator(self) -> int:
-        """The node that the first answer to FindCoordinator named. Raises ValueError before that."""
+        """The node in the first response to FindCoordinator. Raises ValueError before that response."""
         if not self._coordinator:
             raise ValueError("no FindCoordinator has been answered yet")
         return self._coordinator
 
     def inward(self, value: Any, field: str = "") -> Any:
-        """The comparable form of an answer's JSON: the file's names, error codes as words."""
+        """The comparable form of a response's JSON: with the names of the file, and error codes by name."""
         if isinstance(value, dict):
             return {k: self.inward(v, k) for k, v in value.items()}
         if self._several_nodes and field == "coordinators":
@@ -88,16 +89,16 @@ class Names:
         return value.replace(self.run, "~") if isinstance(value, str) else value
 
     def _named(self, node_id: int) -> dict[str, str]:
-        """The coordinator's name for itself; the node of another stays as it is."""
+        """The variable of the coordinator; other nodes keep their ids."""
         self._coordinator = self._coordinator or max(node_id, 0)
         return {"node_id": "$coordinator"} if node_id == self._coordinator != 0 else {}
 
     def mark(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """What is bound now, for `reset`."""
+        """The current bindings, for `reset`."""
         return dict(self._values), dict(self._counts)
 
     def reset(self, mark: tuple[dict[str, Any], dict[str, int]]) -> None:
-        """Forgets what an answer bound that did not count."""
+        """Restores the bindings, dropping those of a response that is retried."""
         self._values, self._counts = dict(mark[0]), dict(mark[1])
 
     def _differs_from_run_to_run(self, field: str, value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""Plays a conversation against a node and says where the node answers otherwise than the file.
+"""Plays a conversation against a node and reports the responses that differ from the file.
 
-Answers are compared as values: both in the form of `conversation_values`, with the names of `conversation_names`.
+Responses are compared as values, in the form of `conversation_values` and with the names of `conversation_names`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NOTHING = "nothing in time"
 
 @dataclass(frozen=True)
 class Difference:
-    """An answer that is not the expected one."""
+    """A response that is not the expected one."""
 
     line: int
     asked: str
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class _Open:
-    """A request whose answer has not come yet."""
+    """A request without a response so far."""
 
     api: str
     version: int
@@ -56,10 +56,10 @@ class _Open:
 
 
 class Connection:
-    """One client connection that knows which answers are still open.
+    """A client connection with its open requests.
 
     Attributes:
-        unread: whether its node may not have read yet what was sent last.
+        unread: whether the node may not have read the last request yet.
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -72,21 +72,21 @@ class Connection:
         self._sent_at = time.monotonic()
 
     def send(self, api: str, version: int, body: dict[str, Any]) -> None:
-        """Sends a request; raises ValueError for a body that the API does not have."""
+        """Sends a request. Raises ValueError if the body has a field that the API does not have."""
         message = to_message(API_BY_NAME[api].request, version, body)
         self._send(encode_request(message, version, self._next_id, CLIENT_ID))
-        if api != "Produce" or body.get("acks"):  # with acks 0 there is no answer
+        if api != "Produce" or body.get("acks"):  # there is no response with acks=0
             self._open.append(_Open(api, version, self._next_id, _of_all_topics(api, version, body)))
         self._next_id += 1
 
     def send_raw(self, data: bytes, api: str | None, version: int) -> None:
-        """Sends bytes as they are; with an API they are a whole request that will be answered."""
+        """Sends raw bytes; with an API they are a complete request that gets a response."""
         self._send(data)
         if api:
             self._open.append(_Open(api, version, int.from_bytes(data[8:12], "big"), of_everything=False))
 
     def receive(self, timeout_s: float) -> tuple[_Open, Any] | str:
-        """The oldest open request with its answer; NOTHING after the time; CLOSED when the node hung up."""
+        """The oldest open request and its response; NOTHING after the timeout; CLOSED if the node disconnected."""
         frame = self._frame(time.monotonic() + timeout_s)
         if isinstance(frame, str):
             return frame
@@ -97,13 +97,13 @@ class Connection:
         return asked, message
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
-        """Request and answer; None where none came in time."""
+        """Sends a request and returns its response; None after the timeout."""
         self.send(api, version, body)
         received = self.receive(ANSWER_TIMEOUT_S)
         return None if isinstance(received, str) else received[1]
 
     def is_silent(self, time_s: float) -> bool:
-        """Whether nothing comes so soon after the last request. What is seen later only may have come later."""
+        """Whether no response arrives within the time after the last request, counted from its sending."""
         deadline = self._sent_at + time_s
         return self._read(deadline) == NOTHING or time.monotonic() > deadline
 
@@ -124,7 +124,7 @@ class Connection:
         return frame
 
     def _read(self, deadline: float) -> str:
-        """Until a whole frame is there; what came in its place, or ""."""
+        """Reads until a frame is complete; returns "", or NOTHING or CLOSED."""
         while len(self._buffer) < 4 or len(self._buffer) < 4 + int.from_bytes(self._buffer[:4], "big"):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -145,14 +145,14 @@ class Connection:
 def play(
     conversation: Conversation, *addresses: tuple[str, int], patience_s: float = ANSWER_TIMEOUT_S
 ) -> list[Difference]:
-    """Plays all steps, whatever the nodes answer; the differences in order.
+    """Plays all steps, whatever the responses are, and returns the differences in order.
 
-    A pause in a conversation stands for what takes its time. On a busy machine that may be longer: what only reads is
-    asked again behind a pause until the answer is right, and several nodes have to agree before it goes on.
+    A pause may have to last longer on a busy machine: after a pause, requests that only read are repeated until the
+    response is the expected one, and several nodes must agree before the conversation continues.
 
     Args:
         addresses: of the nodes, by id from 1.
-        patience_s: how long to wait for an answer, and how long to retry for the right one.
+        patience_s: how long to wait for a response, and how long to retry for the expected one.
     """
     player = _Player(conversation, addresses, patience_s)
     try:
@@ -231,8 +231,8 @@ class _Player:
         return request.retried or (self._behind_a_pause and _only_reads(request))
 
     def _let_be_read(self, speaker: str) -> None:
-        """Before one connection says more, the nodes read what the others have sent: a node that has answered others
-        in between has looked at all that had come before."""
+        """Waits until the nodes have read the requests of the other connections: a node that answers a later request
+        has read all earlier ones."""
         for name, connection in self._connections.items():
             if name != speaker and connection.unread:
                 for _ in range(PINGS):
@@ -240,7 +240,7 @@ class _Player:
                 connection.unread = False
 
     def _let_agree(self) -> None:
-        """Several nodes know the same of this run's topics, whose replicas are all in sync and do not move."""
+        """Waits until all nodes agree about the topics of the run, with all replicas in sync and no reassignment."""
         deadline = time.monotonic() + self._patience_s
         while len(self._addresses) > 1 and time.monotonic() < deadline:
             told = [self._told_at(address) for address in self._addresses]
@@ -249,7 +249,7 @@ class _Player:
             time.sleep(RETRY_PAUSE_S)
 
     def _told_at(self, address: tuple[str, int]) -> dict[tuple[str, int], tuple[int, int, list[int]]] | None:
-        """Leader, its epoch and replicas of each partition of this run; None while any of them is not at rest."""
+        """Leader, leader epoch and replicas of each partition of the run; None while one of them is changing."""
         observer = self._observer(address)
         moving = observer.ask("ListPartitionReassignments", 0, {"timeout_ms": 10_000, "topics": None})
         metadata = observer.ask("Metadata", 12, {"topics": None, "allow_auto_topic_creation": False})
@@ -266,7 +266,7 @@ class _Player:
         return {place: (one.leader_id, one.leader_epoch, one.replica_nodes) for place, one in partitions.items()}
 
     def _observer(self, address: tuple[str, int]) -> Connection:
-        """A connection of the player's own."""
+        """A connection for the player's own requests."""
         if address not in self._observers:
             self._observers[address] = Connection(address)
         return self._observers[address]
@@ -275,7 +275,7 @@ class _Player:
         self._on(request.connection).send(request.api, request.version, self._names.outward(request.body))
 
     def _answer(self, connection: str, timeout_s: float) -> Any:
-        """The next answer in its comparable form, or what came in its place."""
+        """The next response in its comparable form, or NOTHING or CLOSED."""
         received = self._on(connection).receive(timeout_s)
         if isinstance(received, str):
             return received
@@ -284,7 +284,7 @@ class _Player:
         return self._names.inward(spell_out(self._own(asked, answer)))
 
     def _own(self, asked: _Open, answer: dict[str, Any]) -> dict[str, Any]:
-        """Lists of everything that a node has, without what is not this run's."""
+        """A response that lists everything on a node, reduced to the names of the run."""
         array, key = ("topics", "name") if asked.of_everything else _LISTS.get(asked.api, ("", ""))
         kept = [element for element in answer.pop(array, []) if self._names.run in element.get(key, "")]
         return answer | ({array: kept} if kept else {})
@@ -295,7 +295,7 @@ class _Player:
         return self._connections[name]
 
     def _address_of(self, name: str) -> tuple[str, int]:
-        """Where a connection goes; raises ValueError while no coordinator is known."""
+        """The address for a connection. Raises ValueError while the coordinator is unknown."""
         place = name.partition("@")[2] or "1"
         if place == "coordinator":
             return self._addresses[self._names.coordinator - 1]
@@ -310,7 +310,7 @@ class _Player:
 
 
 def _only_reads(request: Request) -> bool:
-    """Whether it can be asked again; a fetch that goes on with a session cannot."""
+    """Whether the request can be repeated; a Fetch in an incremental session cannot."""
     return bool(_READS.match(request.api)) and not request.body.get("session_id")
 
 
@@ -321,7 +321,7 @@ def _of_all_topics(api: str, version: int, body: dict[str, Any]) -> bool:
 
 
 def use_up_producer_id_zero(address: tuple[str, int]) -> None:
-    """A new node's first producer id is 0, which a conversation cannot tell from none."""
+    """Allocates producer id 0 of a new node, which a conversation cannot distinguish from a missing one."""
     connection = Connection(address)
     deadline = time.monotonic() + ANSWER_TIMEOUT_S
     while time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""Random requests that make sense often enough: what two nodes are asked when they shall answer alike.
+"""Generates random requests, most of them valid, to compare the responses of two nodes.
 
-A request is made from its declaration: every field that the version has takes a value from the pool of its name, most
-of them good, some odd. Left out are the faults of Apache Kafka's that nobody should copy: requests that it never
-answers, or answers with UNKNOWN_SERVER_ERROR. Any difference is a seed.
+A request is generated from its declaration: every field of the version takes a value from the pool of its name; most
+values are valid, some are not. Requests that Apache Kafka never answers, or answers with UNKNOWN_SERVER_ERROR, are left
+out. A seed reproduces the requests.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ LISTS: dict[str, list[Any]] = {
 
 
 class Questions:
-    """An endless row of requests; the same for the same random numbers."""
+    """An endless sequence of requests, determined by the random numbers."""
 
     def __init__(self, rng: random.Random, area: str) -> None:
         self._rng = rng
         self._apis = AREAS[area].split()
 
     def next(self) -> tuple[str, int, dict[str, Any]]:
-        """An API, one of its versions and a body in the form of a conversation."""
+        """The next API, version and body, in the form of a conversation."""
         api = self._rng.choice(self._apis)
         declared = API_BY_NAME[api].versions
         version = self._rng.randint(*VERSIONS.get(api, (declared.first, declared.last)))
@@ -165,7 +165,7 @@ def _records(rng: random.Random) -> Any:
 
 
 def _first_of_each(elements: list[Any], *keys: str) -> list[Any]:
-    """Without those that name the same again: which of them counts is told by conversations."""
+    """The elements without later duplicates, which conversations cover."""
     return list({tuple(element.get(key) for key in keys): element for element in reversed(elements)}.values())[::-1]
 
 
@@ -190,12 +190,12 @@ def _name_protocols(body: dict[str, Any], _: random.Random) -> None:
 
 
 def _create_nothing(body: dict[str, Any], _: random.Random) -> None:
-    body["allow_auto_topic_creation"] = False  # Kafka answers before it has created, we after
-    body["topics"] = body["topics"] or []  # null stands for all that a node has
+    body["allow_auto_topic_creation"] = False  # Kafka responds before it has created the topic, minikafka afterwards
+    body["topics"] = body["topics"] or []  # null stands for all topics of a node
 
 
 def _ask_for_something(body: dict[str, Any], rng: random.Random) -> None:
-    body["topics"] = body["topics"] or [{"name": rng.choice(TOPICS)}]  # none stands for all that a node has
+    body["topics"] = body["topics"] or [{"name": rng.choice(TOPICS)}]  # an empty list stands for all topics of a node
 
 
 REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {

@@ -1,8 +1,8 @@
-"""Messages of conversations as JSON: requests made from it, answers in their comparable form.
+"""Converts messages of conversations from and to JSON, and responses to their comparable form.
 
-Field names are those of Kafka's tables in snake_case, what is left out has its default, ids are written with dashes,
-bytes as text or `base64:…`, record batches as `conversation_batches` says. The comparable form leaves out fields at
-their default and what is never compared (messages for people, hosts), and puts arrays in the order of their keys.
+Field names are those of Kafka's message definitions in snake_case, omitted fields have their defaults, UUIDs are written
+with dashes, bytes as text or `base64:…`, record batches as in `conversation_batches`. The comparable form omits fields
+with default values and fields that are never compared (error messages, hosts), and sorts arrays by their keys.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SPELLED = {
     "assignment": "ConsumerProtocolAssignment",
     "member_assignment": "ConsumerProtocolAssignment",
 }
-_ORDER_COUNTS = ("records", "synonyms")  # the order of synonyms says which one counts
+_ORDER_COUNTS = ("records", "synonyms")  # the order of synonyms is their precedence
 _SET_ON_THE_TOPIC = 1
 
 
@@ -52,7 +52,7 @@ def to_message(cls: Any, version: int, value: dict[str, Any]) -> Any:
     """A message or struct from its JSON.
 
     Raises:
-        ValueError: a field that there is none of at this version.
+        ValueError: the version does not have a field.
     """
     fields = {field.name: field for field in fields_of(cls) if version in field.versions}
     if unknown := set(value) - set(fields):
@@ -63,7 +63,7 @@ def to_message(cls: Any, version: int, value: dict[str, Any]) -> Any:
 
 
 def comparable(cls: Any, version: int, message: Any) -> dict[str, Any]:
-    """The comparable form of an answer, before its values get the file's names."""
+    """The comparable form of a response, before values are replaced by the names in the file."""
     out: dict[str, Any] = {}
     for field in fields_of(cls):
         if version not in field.versions or field.name in _UNCOMPARED:
@@ -78,7 +78,7 @@ def comparable(cls: Any, version: int, message: Any) -> dict[str, Any]:
 
 
 def spell_out(answer: Any) -> Any:
-    """Bytes of the consumer protocol as requests write them; all others stay as they are."""
+    """Decodes the bytes of the consumer protocol as requests write them; other bytes stay as they are."""
     if isinstance(answer, list):
         return [spell_out(value) for value in answer]
     if not isinstance(answer, dict):
@@ -90,9 +90,9 @@ def spell_out(answer: Any) -> Any:
 
 
 def in_one_order(answer: Any) -> Any:
-    """The same answer for every order of its arrays' elements, once their values have the file's names.
+    """Sorts the arrays of a response after its values were replaced by the names in the file.
 
-    `comparable` cannot see to that: ids of this run alone come in another order each time.
+    `comparable` cannot do this, since the order of ids differs between runs.
     """
     if isinstance(answer, dict):
         return {k: v if k in _ORDER_COUNTS else in_one_order(v) for k, v in answer.items()}

@@ -1,11 +1,11 @@
-"""Cables between processes that can be cut: TCP by way of a port of ours.
+"""TCP proxies that can interrupt the traffic between two processes.
 
     with Cable(("127.0.0.1", 9192)) as cable:
         connect(cable.address)
-        cable.cut()         # connections stand still, both ways; new ones get no answer
-        cable.mend()        # everything goes on
+        cable.cut()         # no data passes in either direction; new connections get no response
+        cable.mend()        # the traffic continues
 
-A cut cable loses nothing that was said and resets nothing, as in a network that drops packets for a while.
+A cut cable loses no data and resets no connection, like a network that drops packets for a while.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_INTERVAL_S = 0.02
 
 
 class Cable:
-    """One port of ours that leads to a port of someone else's."""
+    """A proxy from a local port to the address of another process."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
@@ -64,7 +64,7 @@ class Cable:
                 far = socket.create_connection(self._target, timeout=60)
             except OSError:
                 return
-            far.settimeout(None)  # who is stopped takes nothing for a while, which ends no connection
+            far.settimeout(None)  # a paused process reads nothing for a while; that does not end the connection
             with far, contextlib.suppress(OSError):
                 self._carry(near, far)
 

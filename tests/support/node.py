@@ -1,12 +1,12 @@
-"""A real server process for tests: `minikafka server` as a user starts it.
+"""Server processes for tests: `minikafka server` as a user starts it.
 
     with NodeProcess(tmp_path / "data", settings={"num.partitions": 3}) as node:
         connect(node.bootstrap)
         node.kill()
         node.restart()              # same port, same data
 
-Nothing stays behind: leaving the `with` block, losing the last reference or ending the interpreter kills the
-process. What the server says on stderr is appended to `<data_dir>.log`; a start that fails shows its tail.
+The process is killed when the `with` block ends, the last reference is dropped or the interpreter exits. The standard
+error of the server is appended to `<data_dir>.log`; the error of a failed start contains its tail.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from typing import Self
 
 
 class StartError(Exception):
-    """The server ended, or said nothing like `ready`, in the time it had."""
+    """The server exited or did not print `ready` before the timeout."""
 
 
 class ServerProcess:
-    """What a test does with any server that says `ready HOST:PORT` on stdout and ends on SIGTERM."""
+    """A server that prints `ready HOST:PORT` on stdout and exits on SIGTERM."""
 
-    _last_signal = signal.SIGKILL  # ends it for certain, with all that it started
+    _last_signal = signal.SIGKILL  # kills it with all processes that it started
 
     def __init__(self, data_dir: Path, *, port: int, start_timeout_s: float) -> None:
         self.data_dir = data_dir
@@ -44,12 +44,12 @@ class ServerProcess:
         self._held: socket.socket | None = None
 
     def command(self) -> list[str]:
-        """The command line; `self.port` is what to listen on."""
+        """The command line of a server that listens on `self.port`."""
         raise NotImplementedError
 
     @property
     def bootstrap(self) -> str:
-        """`host:port`, as clients want it."""
+        """`host:port` for the clients."""
         host, port = self.address
         return f"{host}:{port}"
 
@@ -59,12 +59,12 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process that serves; signals go to it."""
+        """The server process, which receives the signals."""
         assert self._process is not None, "not started"
         return self._process.pid
 
     def start(self) -> Self:
-        """Starts and waits until clients can be served; raises StartError."""
+        """Starts the server and waits until it is ready. Raises StartError."""
         assert not self.running, "already started"
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
@@ -82,28 +82,28 @@ class ServerProcess:
         return self
 
     def kill(self) -> None:
-        """SIGKILL: what a crash or a power cut leaves."""
+        """SIGKILL, as after a crash of the process."""
         self._end(signal.SIGKILL, timeout_s=60)
 
     def terminate(self, timeout_s: float = 60) -> int:
-        """SIGTERM, waits for a clean end, returns the exit code; kills and fails when it takes too long."""
+        """SIGTERM; returns the exit code. Kills the process and fails after the timeout."""
         return self._end(signal.SIGTERM, timeout_s=timeout_s)
 
     def restart(self) -> Self:
-        """Starts again on the same port with the same data; ends it cleanly first where it still runs."""
+        """Starts again on the same port with the same data; a running server is stopped first."""
         if self.running:
             self.terminate()
         return self.start()
 
     def pause(self) -> None:
-        """SIGSTOP: alive for the kernel, dead for everyone else."""
+        """SIGSTOP: the process keeps its connections but does not run."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines that the server wrote to stderr."""
+        """The last lines of the server's standard error."""
         if not self.log_path.exists():
             return ""
         return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
@@ -133,9 +133,9 @@ class ServerProcess:
             self._hold_port()
 
     def _hold_port(self) -> None:
-        """While the server is down its port is given to nobody who asks for any; who connects is refused."""
+        """Binds the port while the server is down, so that it is not assigned to another process; connections fail."""
         self._release_port()
-        with contextlib.suppress(OSError):  # where it cannot be held it is as free as any
+        with contextlib.suppress(OSError):  # without the reservation the port may be taken
             self._held = socket.socket()
             self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._held.bind(self.address)
@@ -148,7 +148,7 @@ class ServerProcess:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> tuple[str, int]:
         assert process.stdout is not None
         deadline, said = time.monotonic() + self._start_timeout_s, b""
-        output = select.poll()  # which, other than `select`, takes descriptors above 1,023
+        output = select.poll()  # unlike `select`, it supports descriptors above 1,023
         output.register(process.stdout, select.POLLIN)
         while not said.endswith(b"\n"):
             left = deadline - time.monotonic()
@@ -165,11 +165,11 @@ class NodeProcess(ServerProcess):
     """One minikafka node.
 
     Args:
-        data_dir: the node's own folder, kept between starts; made when missing.
-        settings: what `--set name=value` says, in Kafka's names.
+        data_dir: the node's directory, kept between starts; created if it is missing.
+        settings: settings for `--set name=value`, by Kafka's names.
         config: a server.properties.
-        port: 0 takes a free one, which every later start then keeps.
-        arguments: more words for the command line, such as `("--node-id", "2")`.
+        port: 0 selects a free port, which later starts keep.
+        arguments: further arguments of the command line, such as `("--node-id", "2")`.
     """
 
     def __init__(

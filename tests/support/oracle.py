@@ -1,11 +1,11 @@
-"""Apache Kafka itself, where it lies beside the checkout and Java is found: judge of tests marked `oracle`.
+"""Apache Kafka nodes and tools for tests marked `oracle`, if Kafka is beside the checkout and Java is installed.
 
     @needs_oracle
     def test_it(tmp_path):
         with Oracle(tmp_path / "kafka") as kafka:
             tool("topics", "--bootstrap-server", kafka.bootstrap, "--list")
 
-`Oracle` has the interface of `NodeProcess`, so one test can ask both.
+`Oracle` has the interface of `NodeProcess`, so that a test can use either.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ SHARED = CHECKOUT.parent / "shared"
 KAFKA = SHARED / "apache-kafka" / "kafka.py"
 PATIENCE_S = 100
 PORTS = (15_000, 32_000)
-"""Below those that the system gives to connections and to whoever asks for any: a JVM takes seconds to bind one."""
+"""Below the ephemeral ports, since a JVM takes seconds to bind its port."""
 
 
 def java() -> str | None:
-    """The Java that kafka.py would take, or None."""
+    """The Java that kafka.py would use, or None."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(os.path.join(home, "bin", "java") if home else "java")
 
 
 def why_absent() -> str | None:
-    """What is missing to ask Apache Kafka; None when nothing is."""
+    """Why Apache Kafka cannot be run; None if it can."""
     if not KAFKA.exists():
         return "no Apache Kafka beside the checkout"
     return None if java() else "no Java"
 
 
 def shared(*parts: str) -> Path:
-    """A path beside the checkout; skips the test that asks where it is absent."""
+    """A path beside the checkout; skips the calling test if it does not exist."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"no {'/'.join(parts)} beside the checkout")
@@ -57,13 +57,13 @@ def shared(*parts: str) -> Path:
 
 
 KAFKA_ITSELF = [pytest.mark.oracle, pytest.mark.reference]
-"""Marks what is asked of Apache Kafka alone: it shows that the same may be asked of minikafka."""
+"""Marks a test that runs against Apache Kafka only, to check that the expectations hold for it."""
 needs_oracle = pytest.mark.skipif(why_absent() is not None, reason=why_absent() or "")
-"""Skips a test (besides `@pytest.mark.oracle`, which names it) where Apache Kafka cannot be asked."""
+"""Skips a test if Apache Kafka cannot be run; used together with `@pytest.mark.oracle`."""
 
 
 def kafka(*words: object) -> list[str]:
-    """A command of kafka.py, as it is started soonest."""
+    """A command of kafka.py, with the options that start it fastest."""
     return [*with_classes(_run_once), sys.executable, str(KAFKA), *map(str, words)]
 
 
@@ -73,10 +73,10 @@ def _run_once(folder: Path, before: tuple[str, ...]) -> None:
 
 
 def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: float = PATIENCE_S) -> str:
-    """Runs one of Kafka's command line tools and returns its stdout; fails the test when the tool does.
+    """Runs one of Kafka's command line tools and returns its stdout; fails the test if the tool fails.
 
     Args:
-        name: as kafka.py knows it: `topics`, `console-consumer`, `dump-log`, … (`kafka.py tool --list`).
+        name: as in kafka.py: `topics`, `console-consumer`, `dump-log`, … (`kafka.py tool --list`).
     """
     done = run_tool(name, *arguments, stdin=stdin, timeout_s=timeout_s)
     said = f"{done.stdout}{done.stderr}"
@@ -87,7 +87,7 @@ def tool(name: str, *arguments: object, stdin: str | None = None, timeout_s: flo
 def run_tool(
     name: str, *arguments: object, stdin: str | None = None, timeout_s: float = PATIENCE_S
 ) -> subprocess.CompletedProcess[str]:
-    """As `tool`, but returns whatever happened."""
+    """As `tool`, but returns the result whether or not the tool fails."""
     command = kafka("tool", name, *arguments)
     return subprocess.run(
         command, input=stdin or "", capture_output=True, text=True, timeout=timeout_s, check=False
@@ -98,13 +98,13 @@ class Oracle(ServerProcess):
     """One Apache Kafka node; `pause`, `kill` and the rest act on its JVM.
 
     Args:
-        data_dir: holds `node-1/server.properties`, `node-1/data`, …; kept between starts.
-        settings: node settings in Kafka's names; they count at the first start of a folder.
-        port: the client port; the controller listens 100 above. 0: that of an old folder, or a free pair.
-        before: words before the command, in place of those that make it quick.
+        data_dir: contains `node-1/server.properties`, `node-1/data`, …; kept between starts.
+        settings: node settings by Kafka's names; used at the first start of a directory.
+        port: the client port; the controller listens on port + 100. 0: the port of an existing directory, or a free pair.
+        before: words that precede the command, instead of those of `quick_java`.
     """
 
-    _last_signal = signal.SIGTERM  # on which kafka.py ends its node; SIGKILL would leave the JVM
+    _last_signal = signal.SIGTERM  # kafka.py then stops its node; after SIGKILL the JVM would keep running
 
     def __init__(
         self,
@@ -127,12 +127,12 @@ class Oracle(ServerProcess):
 
     @property
     def logs(self) -> Path:
-        """Where its partitions lie."""
+        """The directory of the partitions."""
         return self.data_dir / "node-1" / "data"
 
     @property
     def pid(self) -> int:
-        """The JVM's; raises ProcessLookupError where there is none (yet)."""
+        """The process id of the JVM. Raises ProcessLookupError if it does not run."""
         with contextlib.suppress(OSError, ValueError):
             pid = int((self.data_dir / "node-1" / "pid").read_text())
             if str(self.data_dir.resolve()).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
@@ -162,14 +162,14 @@ class Oracle(ServerProcess):
 
 
 def _port_of(data_dir: Path) -> int:
-    """Where the node of an existing folder listens, which its settings hold; 0 for a new folder."""
+    """The port in the settings of an existing directory; 0 for a new one."""
     path = data_dir / "node-1" / "server.properties"
     found = re.search(r"^listeners=.*?:(\d+)", path.read_text(), re.MULTILINE) if path.exists() else None
     return int(found[1]) if found else 0
 
 
 def _free_port() -> int:
-    """A port such that the one for the controller is free as well."""
+    """A port whose controller port is free as well."""
     for _ in range(100):
         with contextlib.suppress(OSError), socket.socket() as client, socket.socket() as controller:
             port = random.randrange(*PORTS)

@@ -1,6 +1,6 @@
-"""Apache Kafka on several nodes, with the interface of `LocalCluster`: tests of clusters are held against it.
+"""Apache Kafka on several nodes, with the interface of `LocalCluster`.
 
-A test that passes here proves something about Kafka; only then it may demand the same of ours.
+The cluster tests run against it too: what a test asserts must hold for Kafka before it is demanded of minikafka.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UNHURRIED = {
     "num.network.threads": "2",
     "log.cleaner.dedupe.buffer.size": str(8 << 20),
 }
-"""Three JVMs on two cores take their time."""
+"""Long, since three JVMs share two cores."""
 
 
 class OracleCluster(LocalCluster):
-    """Three real Kafka nodes, or as many as are asked for; arguments as for `LocalCluster`."""
+    """Three Kafka nodes, or another number; arguments as for `LocalCluster`."""
 
     READY = re.compile(rb"Kafka Server started")
 

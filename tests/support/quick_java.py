@@ -1,8 +1,8 @@
-"""Apache Kafka's JVMs, quick to start: without the second compiler, and with the classes of an earlier run.
+"""JVM options that start Apache Kafka faster: no second compiler, and a class data archive.
 
-A tool spends most of its second of processor time on reading and checking classes, a node half of its four. What one
-run has read, the next can map from an archive (JEP 350). The first test to need it has it made, in some ten seconds,
-and leaves it in `build/`. A JVM that makes none, or finds one of other jars or of another Java, goes on without.
+A tool spends most of its second of CPU time on loading and verifying classes, a node half of its four. An archive (JEP
+350) saves that in later runs. The first test that needs it creates it in `build/` in about ten seconds. A JVM that
+cannot write it, or finds one of other jars or of another Java, runs without.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Run = Callable[[Path, tuple[str, ...]], None]
 
 
 def quick(*options: str) -> tuple[str, ...]:
-    """What to put before a command that starts a JVM."""
+    """The words that precede a command that starts a JVM."""
     return ("env", f"JDK_JAVA_OPTIONS={' '.join(('-XX:TieredStopAtLevel=1', '-Xlog:disable', *options))}")
 
 
 @cache
 def with_classes(run: Run) -> tuple[str, ...]:
-    """As `quick`, with the archive; processes that test side by side make it once.
+    """As `quick`, with the archive; parallel test processes create it once.
 
     Args:
-        run: starts a node in a folder, with these words before the command, and ends it as it should be.
+        run: starts a node in a directory with these words before the command, and stops it cleanly.
     """
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "kafka-classes.lock").open("w") as lock:
