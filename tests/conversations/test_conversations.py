@@ -1,7 +1,7 @@
 """Plays every conversation against real server processes and compares the responses with Apache Kafka's.
 
 One node, or one cluster, serves all conversations that need the same settings, one after another. Those in `cluster`
-need several nodes. `later.txt` lists conversations whose feature is not implemented yet; one that passes must be removed.
+need several nodes. `later.txt` lists conversations whose feature is not implemented; one that passes must be removed.
 """
 
 from __future__ import annotations

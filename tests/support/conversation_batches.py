@@ -1,8 +1,8 @@
 """Record batches of conversations as JSON: an encoder that can write malformed batches, and a decoder of every field.
 
 A record set is a list of batches, one batch as an object, or a list of records, which is one batch. A record is an
-object or a string, its value. Omitted fields have their default values; `corrupt_crc`, `count`, `last_offset_delta`, `cut`,
-`magic` and `raw` produce malformed batches. Independent of the project's codec.
+object or a string, its value. Omitted fields have their default values; `corrupt_crc`, `count`, `last_offset_delta`,
+`cut`, `magic` and `raw` produce malformed batches. Independent of the project's codec.
 """
 
 from __future__ import annotations

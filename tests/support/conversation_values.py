@@ -1,7 +1,7 @@
 """Converts messages of conversations from and to JSON, and responses to their comparable form.
 
-Field names are those of Kafka's message definitions in snake_case, omitted fields have their defaults, UUIDs are written
-with dashes, bytes as text or `base64:…`, record batches as in `conversation_batches`. The comparable form omits fields
+Field names are those of Kafka's messages in snake_case, omitted fields have their defaults, UUIDs are written with
+dashes, bytes as text or `base64:…`, record batches as in `conversation_batches`. The comparable form omits fields
 with default values and fields that are never compared (error messages, hosts), and sorts arrays by their keys.
 """
 

@@ -100,7 +100,7 @@ class Oracle(ServerProcess):
     Args:
         data_dir: contains `node-1/server.properties`, `node-1/data`, …; kept between starts.
         settings: node settings by Kafka's names; used at the first start of a directory.
-        port: the client port; the controller listens on port + 100. 0: the port of an existing directory, or a free pair.
+        port: the client port; the controller listens 100 above. 0: the port of an existing directory, or a free pair.
         before: words that precede the command, instead of those of `quick_java`.
     """
 

@@ -1,4 +1,4 @@
-"""AlterPartition: which in-sync replicas the controller takes a leader's word for."""
+"""AlterPartition: which ISR changes of a leader are accepted."""
 
 import pytest
 from support.decided_cluster import DecidedCluster
@@ -16,7 +16,7 @@ def cluster() -> DecidedCluster:
     return made
 
 
-def test_a_follower_falls_out_and_comes_back(cluster: DecidedCluster) -> None:
+def test_a_follower_leaves_the_isr_and_rejoins_it(cluster: DecidedCluster) -> None:
     told = cluster.alter([1, 2])
     assert (told.error_code, told.isr, told.leader_id, told.leader_epoch, told.partition_epoch) == (0, [1, 2], 1, 0, 1)
     assert cluster.state().isr == (1, 2)
@@ -37,7 +37,7 @@ def test_a_follower_falls_out_and_comes_back(cluster: DecidedCluster) -> None:
         ({"index": 1}, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )
-def test_only_the_leader_of_now_is_heard_about_the_partition_of_now(said: dict[str, int], error: str) -> None:
+def test_only_the_current_leader_with_the_current_epochs_may_change_the_isr(said: dict[str, int], error: str) -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), (1, 2, 3))
     del cluster.image.topics["t"].partitions[1:]
@@ -55,18 +55,18 @@ def test_only_the_leader_of_now_is_heard_about_the_partition_of_now(said: dict[s
 
 
 @pytest.mark.parametrize("isr", [[2, 3], [], [1, 2, 2], [1, 4]])
-def test_the_leader_is_in_sync_and_so_are_only_replicas_each_once(cluster: DecidedCluster, isr: list[int]) -> None:
+def test_the_isr_contains_the_leader_and_distinct_replicas_only(cluster: DecidedCluster, isr: list[int]) -> None:
     assert name_of(cluster.alter(isr).error_code) == "INVALID_REQUEST"
     assert cluster.state().isr == (1, 2, 3)
 
 
-def test_whoever_is_fenced_does_not_come_in(cluster: DecidedCluster) -> None:
+def test_a_fenced_broker_does_not_join_the_isr(cluster: DecidedCluster) -> None:
     cluster.fence(3)
     assert name_of(cluster.alter([1, 2, 3]).error_code) == "INELIGIBLE_REPLICA"
 
 
-def test_nor_does_another_incarnation_than_the_one_that_caught_up(cluster: DecidedCluster) -> None:
-    """KIP-903, TRAPS 16: it fetched up to the end, went, and is back without what it had not synced."""
+def test_a_broker_that_restarted_since_it_caught_up_does_not_join_the_isr(cluster: DecidedCluster) -> None:
+    """KIP-903: the follower caught up, restarted, and lost records that it had not synced."""
     old = cluster.epoch(3)
     cluster.fence(3)
     cluster.join(3)
@@ -74,40 +74,40 @@ def test_nor_does_another_incarnation_than_the_one_that_caught_up(cluster: Decid
     assert not cluster.alter([1, 2, 3]).error_code
 
 
-def test_nor_one_that_is_unregistered(cluster: DecidedCluster) -> None:
+def test_an_unregistered_broker_does_not_join_the_isr(cluster: DecidedCluster) -> None:
     cluster.alter([1, 2])
     epoch = cluster.epoch(3)
     del cluster.image.brokers[3]
     assert name_of(cluster.alter([1, 2, 3], epochs={3: epoch}).error_code) == "INELIGIBLE_REPLICA"
 
 
-def test_a_request_that_comes_again_is_accepted_and_changes_nothing(cluster: DecidedCluster) -> None:
+def test_a_repeated_request_succeeds_and_changes_nothing(cluster: DecidedCluster) -> None:
     first = cluster.alter([1, 2], partition_epoch=0)
     before = cluster.offset
     assert cluster.alter([2, 1], partition_epoch=0) == first
     assert cluster.offset == before
 
 
-def test_an_older_one_is_not(cluster: DecidedCluster) -> None:
+def test_an_older_request_is_rejected(cluster: DecidedCluster) -> None:
     cluster.alter([1, 2])
     cluster.alter([1, 2, 3])
     assert name_of(cluster.alter([1, 2, 3], partition_epoch=0).error_code) == "INVALID_UPDATE_VERSION"
     assert name_of(cluster.alter([1, 3], partition_epoch=1).error_code) == "INVALID_UPDATE_VERSION"
 
 
-def test_what_is_as_it_was_is_told_without_a_record(cluster: DecidedCluster) -> None:
+def test_an_unchanged_isr_writes_no_record(cluster: DecidedCluster) -> None:
     before = cluster.offset
     assert cluster.alter([1, 2, 3]).partition_epoch == 0
     assert cluster.offset == before
 
 
-def test_an_older_registration_of_the_leader_is_refused_whole(cluster: DecidedCluster) -> None:
+def test_a_stale_broker_epoch_rejects_the_whole_request(cluster: DecidedCluster) -> None:
     request = AlterPartitionRequest(broker_id=1, broker_epoch=0)
     assert name_of(cluster.ask(request, 3).error_code) == "STALE_BROKER_EPOCH"
     assert name_of(cluster.ask(AlterPartitionRequest(broker_id=9), 3).error_code) == "STALE_BROKER_EPOCH"
 
 
-def test_topics_that_nobody_knows_are_said_so(cluster: DecidedCluster) -> None:
+def test_unknown_topics_are_reported(cluster: DecidedCluster) -> None:
     data = altering.RequestPartitionData(new_isr=[1])
     topics = [altering.RequestTopicData(topic_id=bytes(16), partitions=[data, data])]
     reply = cluster.ask(AlterPartitionRequest(broker_id=1, broker_epoch=cluster.epoch(1), topics=topics), 2)
@@ -121,7 +121,7 @@ def test_before_version_3_there_are_no_broker_epochs(cluster: DecidedCluster) ->
     assert reply.topics[0].partitions[0].isr == [1, 3]
 
 
-def test_a_reassignment_ends_once_all_that_are_added_are_in_sync() -> None:
+def test_a_reassignment_is_completed_once_all_added_replicas_are_in_sync() -> None:
     cluster = DecidedCluster((1, 2, 3, 4))
     cluster.topic((1, 2))
     assert cluster.reassign([1, 3, 4]) == "NONE"
@@ -134,7 +134,7 @@ def test_a_reassignment_ends_once_all_that_are_added_are_in_sync() -> None:
     assert (cluster.state().adding_replicas, cluster.state().removing_replicas) == ((), ())
 
 
-def test_a_leader_that_is_moved_away_learns_that_another_was_elected() -> None:
+def test_a_leader_that_a_reassignment_removes_gets_new_leader_elected() -> None:
     cluster = DecidedCluster()
     cluster.topic((1,))
     cluster.reassign([2, 3])
@@ -143,7 +143,7 @@ def test_a_leader_that_is_moved_away_learns_that_another_was_elected() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().replicas) == (2, (3, 2), (2, 3))
 
 
-def test_one_bad_partition_hinders_no_other() -> None:
+def test_an_invalid_partition_does_not_affect_the_others() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2), (2, 1), (1, 3))
     applied([PartitionChange(cluster.image.topics["t"].id, 2, isr=(1,))], cluster.image)

@@ -1,4 +1,4 @@
-"""Replicas come and go: reassignments under way, new ones on brokers that are fenced, brokers that are forgotten."""
+"""AlterPartitionReassignments in progress; placement of new replicas on fenced brokers; UnregisterBroker."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ def moving(cluster: DecidedCluster) -> tuple[tuple[int, ...], ...]:
     return state.replicas, state.adding_replicas, state.removing_replicas
 
 
-def test_a_reassignment_may_be_replaced_while_it_goes_on() -> None:
-    """As Kafka tells of it: what was there before and is not wanted comes last, in order of the ids."""
+def test_a_reassignment_in_progress_can_be_replaced() -> None:
+    """As in Kafka, replicas that will be removed come last, in order of their ids."""
     cluster = four_brokers()
     assert cluster.reassign([1, 3]) == "NONE"
     assert moving(cluster) == ((1, 3, 2), (3,), (2,))
@@ -38,7 +38,7 @@ def test_a_reassignment_may_be_replaced_while_it_goes_on() -> None:
     assert cluster.state().leader_epoch == 0
 
 
-def test_back_to_the_replicas_it_had_ends_a_reassignment() -> None:
+def test_reassigning_to_the_original_replicas_ends_the_reassignment() -> None:
     cluster = four_brokers()
     cluster.reassign([3, 4])
     assert cluster.reassign([1, 2]) == "NONE"
@@ -46,7 +46,7 @@ def test_back_to_the_replicas_it_had_ends_a_reassignment() -> None:
     assert cluster.state().leader_epoch == 1, "3 and 4 are fenced"
 
 
-def test_a_replica_that_was_added_and_is_not_wanted_any_more_goes_at_once() -> None:
+def test_an_added_replica_that_is_no_longer_wanted_is_removed_at_once() -> None:
     cluster = four_brokers()
     cluster.reassign([3, 4])
     cluster.alter([1, 2, 3])
@@ -56,7 +56,7 @@ def test_a_replica_that_was_added_and_is_not_wanted_any_more_goes_at_once() -> N
     assert cluster.state().leader_epoch == 1
 
 
-def test_a_cancelled_reassignment_leaves_what_was_there() -> None:
+def test_a_cancelled_reassignment_restores_the_original_replicas() -> None:
     cluster = four_brokers()
     assert cluster.reassign(None) == "NO_REASSIGNMENT_IN_PROGRESS"
     cluster.reassign([3, 1])
@@ -65,7 +65,7 @@ def test_a_cancelled_reassignment_leaves_what_was_there() -> None:
     assert moving(cluster) == ((1, 2), (), ())
 
 
-def test_it_is_not_cancelled_where_only_the_added_ones_are_in_sync() -> None:
+def test_a_reassignment_is_not_cancelled_if_only_added_replicas_are_in_sync() -> None:
     cluster = four_brokers()
     cluster.reassign([3, 4])
     cluster.alter([1, 3])
@@ -76,7 +76,7 @@ def test_it_is_not_cancelled_where_only_the_added_ones_are_in_sync() -> None:
     assert cluster.state().leader == 3
 
 
-def test_a_reassignment_to_a_broker_that_is_gone_waits_for_it() -> None:
+def test_a_reassignment_to_a_fenced_broker_waits_for_it() -> None:
     cluster = four_brokers()
     cluster.fence(3)
     assert cluster.reassign([1, 3]) == "NONE"
@@ -86,7 +86,7 @@ def test_a_reassignment_to_a_broker_that_is_gone_waits_for_it() -> None:
     assert moving(cluster) == ((1, 3), (), ())
 
 
-def test_a_partition_without_a_leader_may_be_given_others_but_they_wait_too() -> None:
+def test_a_leaderless_partition_can_be_reassigned_but_stays_leaderless() -> None:
     cluster = four_brokers((1,))
     cluster.fence(1)
     assert cluster.reassign([2]) == "NONE"
@@ -97,8 +97,8 @@ def test_a_partition_without_a_leader_may_be_given_others_but_they_wait_too() ->
     assert (cluster.state().leader, cluster.state().replicas) == (2, (2,))
 
 
-def test_the_end_of_a_reassignment_may_come_with_the_death_of_a_broker() -> None:
-    """Removed replicas that were the only ones missing nothing stay until another has everything."""
+def test_fencing_a_broker_can_complete_a_reassignment() -> None:
+    """A removed replica stays while it is the only one with all committed records."""
     cluster = four_brokers()
     cluster.reassign([3])
     cluster.fence(2)
@@ -107,7 +107,7 @@ def test_the_end_of_a_reassignment_may_come_with_the_death_of_a_broker() -> None
     assert (cluster.state().replicas, cluster.state().leader, cluster.state().leader_epoch) == ((3,), 3, 1)
 
 
-def test_no_time_is_too_little_time_to_reassign() -> None:
+def test_a_reassignment_with_a_timeout_of_zero_times_out() -> None:
     cluster = four_brokers()
     topics = [ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[2, 1])])]
     request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=0)
@@ -116,7 +116,7 @@ def test_no_time_is_too_little_time_to_reassign() -> None:
     assert cluster.ask(AlterPartitionReassignmentsRequest(timeout_ms=0)).error_code == 0
 
 
-def test_more_than_one_decision_can_hold_is_refused_whole() -> None:
+def test_a_request_with_too_many_records_is_rejected_as_a_whole() -> None:
     cluster = four_brokers(*[(1, 2)] * 10_001)
     parts = [ReassignablePartition(partition_index=index, replicas=[2, 1]) for index in range(10_001)]
     topics = [ReassignableTopic(name="t", partitions=parts)]
@@ -135,7 +135,7 @@ def created(cluster: DecidedCluster, assigned: list[int] | None = None, **counts
     return cluster.ask(creating.CreateTopicsRequest(topics=[topic]), 7).topics[0]
 
 
-def test_a_new_topic_begins_on_those_of_its_brokers_that_stay() -> None:
+def test_the_isr_of_a_new_topic_has_no_broker_in_controlled_shutdown() -> None:
     cluster = four_brokers()
     cluster.fence(3)
     cluster.heartbeat(1, want_shut_down=True)
@@ -145,7 +145,7 @@ def test_a_new_topic_begins_on_those_of_its_brokers_that_stay() -> None:
     assert (state.leader, state.isr, state.replicas) == (2, (2,), (3, 1, 2))
 
 
-def test_replicas_are_put_on_fenced_brokers_last_and_never_on_those_that_go() -> None:
+def test_replicas_are_placed_on_fenced_brokers_last_and_not_on_those_in_shutdown() -> None:
     cluster = four_brokers()
     cluster.fence(3)
     cluster.heartbeat(1, want_shut_down=True)
@@ -157,7 +157,7 @@ def test_replicas_are_put_on_fenced_brokers_last_and_never_on_those_that_go() ->
         assert set(state.isr) == {2, 4}
 
 
-def test_new_partitions_need_a_broker_that_lives() -> None:
+def test_new_partitions_need_an_unfenced_broker() -> None:
     cluster = four_brokers()
     cluster.fence(3)
     cluster.fence(4)
@@ -172,7 +172,7 @@ def test_new_partitions_need_a_broker_that_lives() -> None:
     assert (cluster.state(index=1).leader, cluster.state(index=1).isr) == (1, (1,))
 
 
-def test_an_unregistered_broker_loses_what_it_led_even_if_it_lives() -> None:
+def test_a_live_broker_that_is_unregistered_loses_its_leaderships() -> None:
     cluster = four_brokers((1, 2), (3, 1))
     assert cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code == 0
     assert (cluster.state().leader, cluster.state().isr, cluster.state().replicas) == (2, (2,), (1, 2))
@@ -181,14 +181,14 @@ def test_an_unregistered_broker_loses_what_it_led_even_if_it_lives() -> None:
     assert name_of(cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code) == "BROKER_ID_NOT_REGISTERED"
 
 
-def test_the_last_one_that_lives_is_kept() -> None:
+def test_the_last_unfenced_broker_is_not_unregistered() -> None:
     cluster = DecidedCluster((1, 2))
     cluster.fence(2)
     assert name_of(cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code) == "INVALID_REQUEST"
     assert cluster.ask(UnregisterBrokerRequest(broker_id=2)).error_code == 0
 
 
-def test_one_with_very_many_partitions_is_unregistered_bit_by_bit() -> None:
+def test_a_broker_with_many_partitions_is_unregistered_in_several_requests() -> None:
     cluster = four_brokers(*[(1, 2)] * 12_000)
     assert name_of(cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code) == "REQUEST_TIMED_OUT"
     assert cluster.ask(UnregisterBrokerRequest(broker_id=1)).error_code == 0

@@ -1,4 +1,4 @@
-"""Fencing: what becomes of partitions whose broker was not heard of."""
+"""Broker fencing: elections and ISR changes after a session timeout."""
 
 from support.decided_cluster import DecidedCluster
 from support.images import applied
@@ -8,7 +8,7 @@ from minikafka.controller.decisions.decision import RECORDS_MAX
 from minikafka.controller.metadata.records import BrokerChange, ConfigRecord
 
 
-def test_leaders_move_to_the_first_replica_in_sync_that_lives() -> None:
+def test_the_first_unfenced_member_of_the_isr_is_elected() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), (1, 3, 2), (2, 1, 3))
     cluster.fence(1)
@@ -21,7 +21,7 @@ def test_leaders_move_to_the_first_replica_in_sync_that_lives() -> None:
     assert [state.replicas for state in states] == [(1, 2, 3), (1, 3, 2), (2, 1, 3)]
 
 
-def test_a_replica_out_of_sync_does_not_lead() -> None:
+def test_a_replica_outside_the_isr_is_not_elected() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(1, 3))
     cluster.fence(1)
@@ -30,7 +30,7 @@ def test_a_replica_out_of_sync_does_not_lead() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (-1, (), (3,))
 
 
-def test_a_partition_waits_for_whoever_was_last_in_sync() -> None:
+def test_a_partition_waits_for_the_last_members_of_its_isr() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(1,))
     cluster.fence(1)
@@ -42,7 +42,7 @@ def test_a_partition_waits_for_whoever_was_last_in_sync() -> None:
     assert (cluster.state().elr, cluster.state().last_known_elr) == ((), ())
 
 
-def test_where_the_topic_allows_it_one_out_of_sync_leads_at_once() -> None:
+def test_with_unclean_election_enabled_a_replica_outside_the_isr_is_elected_at_once() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(1,), unclean_leader_election_enable="true")
     cluster.topic((1, 2, 3), isr=(1,), name="u")
@@ -51,7 +51,7 @@ def test_where_the_topic_allows_it_one_out_of_sync_leads_at_once() -> None:
     assert cluster.state("u").leader == -1
 
 
-def test_the_setting_of_all_brokers_counts_for_topics_without_one() -> None:
+def test_the_cluster_wide_config_applies_to_topics_without_their_own() -> None:
     cluster = DecidedCluster()
     applied([ConfigRecord(4, "", "unclean.leader.election.enable", "true")], cluster.image)
     cluster.topic((1, 2, 3), isr=(1,))
@@ -60,7 +60,7 @@ def test_the_setting_of_all_brokers_counts_for_topics_without_one() -> None:
     assert (cluster.state().leader, cluster.state("u").leader) == (2, -1)
 
 
-def test_a_topic_that_allows_it_later_gets_its_leader_later() -> None:
+def test_enabling_unclean_election_later_elects_a_leader_later() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(1,))
     cluster.fence(1)
@@ -69,8 +69,8 @@ def test_a_topic_that_allows_it_later_gets_its_leader_later() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().last_known_elr) == (2, (2,), ())
 
 
-def test_those_that_fall_out_below_the_minimum_stay_eligible() -> None:
-    """KIP-966: nothing is committed without them."""
+def test_replicas_that_leave_an_isr_below_the_minimum_become_eligible() -> None:
+    """KIP-966: no record is committed without them."""
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     cluster.fence(1)
@@ -83,14 +83,14 @@ def test_those_that_fall_out_below_the_minimum_stay_eligible() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (2, (2,), (3,))
 
 
-def test_a_minimum_above_the_number_of_replicas_means_all_of_them() -> None:
+def test_a_minimum_above_the_replication_factor_means_all_replicas() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2), min_insync_replicas="5")
     cluster.fence(2)
     assert cluster.state().elr == (2,)
 
 
-def test_nobody_is_eligible_any_more_once_enough_are_in_sync() -> None:
+def test_the_elr_is_cleared_once_the_isr_reaches_the_minimum() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     cluster.fence(2)
@@ -101,14 +101,14 @@ def test_nobody_is_eligible_any_more_once_enough_are_in_sync() -> None:
     assert (cluster.state().isr, cluster.state().elr) == ((1, 2), ())
 
 
-def test_the_epochs_of_partitions_without_the_broker_stay() -> None:
+def test_partitions_without_the_broker_keep_their_epochs() -> None:
     cluster = DecidedCluster()
     cluster.topic((2, 3))
     cluster.fence(1)
     assert (cluster.state().leader_epoch, cluster.state().partition_epoch) == (0, 0)
 
 
-def test_fencing_again_or_nobody_changes_nothing() -> None:
+def test_fencing_a_fenced_or_unknown_broker_changes_nothing() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     cluster.fence(1)
@@ -118,7 +118,7 @@ def test_fencing_again_or_nobody_changes_nothing() -> None:
     assert cluster.offset == before
 
 
-def test_the_broker_is_fenced_first_and_very_many_partitions_follow_in_bits() -> None:
+def test_a_broker_with_many_partitions_is_fenced_in_several_decisions() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 12_000)
     decision = broker_fencing.decide(cluster.image, 1, cluster.context())

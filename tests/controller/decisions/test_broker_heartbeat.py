@@ -1,4 +1,4 @@
-"""BrokerHeartbeat: when a broker may serve, and when it may go."""
+"""BrokerHeartbeat: unfencing, fencing and controlled shutdown."""
 
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
@@ -6,7 +6,7 @@ from support.images import name_of
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
-def test_a_broker_may_serve_once_it_knows_of_its_own_registration() -> None:
+def test_a_broker_is_unfenced_once_it_has_applied_its_registration() -> None:
     cluster = DecidedCluster(())
     cluster.register(1)
     reply = cluster.heartbeat(1, applied_to=cluster.offset - 1)
@@ -15,7 +15,7 @@ def test_a_broker_may_serve_once_it_knows_of_its_own_registration() -> None:
     assert (reply.is_caught_up, reply.is_fenced, cluster.image.is_alive(1)) == (True, False, True)
 
 
-def test_it_stays_out_for_as_long_as_it_wants() -> None:
+def test_a_broker_that_requests_fencing_stays_fenced() -> None:
     cluster = DecidedCluster(())
     cluster.register(1)
     assert cluster.heartbeat(1, want_fence=True).is_fenced
@@ -24,20 +24,20 @@ def test_it_stays_out_for_as_long_as_it_wants() -> None:
     assert not cluster.image.is_alive(1)
 
 
-def test_a_heartbeat_of_one_that_serves_changes_nothing() -> None:
+def test_a_heartbeat_of_an_unfenced_broker_changes_nothing() -> None:
     cluster = DecidedCluster()
     before = cluster.offset
     reply = cluster.heartbeat(1)
     assert (reply.error_code, reply.is_fenced, reply.should_shut_down, cluster.offset) == (0, False, False, before)
 
 
-def test_an_older_registration_and_none_are_stale() -> None:
+def test_an_old_or_unknown_broker_epoch_is_stale() -> None:
     cluster = DecidedCluster()
     assert name_of(cluster.heartbeat(1, epoch=0).error_code) == "STALE_BROKER_EPOCH"
     assert name_of(cluster.heartbeat(9, epoch=0).error_code) == "STALE_BROKER_EPOCH"
 
 
-def test_one_that_comes_back_leads_what_waited_for_it() -> None:
+def test_an_unfenced_broker_is_elected_for_its_leaderless_partitions() -> None:
     cluster = DecidedCluster()
     cluster.topic((1,), (1, 2))
     cluster.fence(1)
@@ -46,7 +46,7 @@ def test_one_that_comes_back_leads_what_waited_for_it() -> None:
     assert (cluster.state(index=1).leader, cluster.state(index=1).isr) == (2, (2,))
 
 
-def test_leaders_move_before_a_broker_may_go() -> None:
+def test_leaderships_move_before_a_broker_shuts_down() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), (2, 1), (1,))
     reply = cluster.heartbeat(1, want_shut_down=True)
@@ -57,7 +57,7 @@ def test_leaders_move_before_a_broker_may_go() -> None:
     assert (cluster.state(index=2).leader, cluster.state(index=2).elr) == (-1, (1,))
 
 
-def test_it_goes_only_when_all_others_know_who_leads_now() -> None:
+def test_a_broker_shuts_down_once_all_others_have_applied_the_new_leaders() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3))
     cluster.heartbeat(1, want_shut_down=True)
@@ -69,7 +69,7 @@ def test_it_goes_only_when_all_others_know_who_leads_now() -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_those_that_go_as_well_and_those_that_are_gone_are_not_waited_for() -> None:
+def test_a_shutdown_does_not_wait_for_brokers_that_shut_down_or_are_fenced() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3))
     cluster.fence(3)
@@ -78,7 +78,7 @@ def test_those_that_go_as_well_and_those_that_are_gone_are_not_waited_for() -> N
     assert cluster.heartbeat(1, want_shut_down=True).should_shut_down
 
 
-def test_one_that_leads_nothing_may_go_at_once() -> None:
+def test_a_broker_without_leaderships_shuts_down_at_once() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     assert cluster.heartbeat(2, want_shut_down=True).should_shut_down
@@ -86,21 +86,21 @@ def test_one_that_leads_nothing_may_go_at_once() -> None:
     assert not cluster.register(2, previous=cluster.epoch(2)).error_code, "and come back at once"
 
 
-def test_a_fenced_one_may_go_at_once() -> None:
+def test_a_fenced_broker_shuts_down_at_once() -> None:
     cluster = DecidedCluster(())
     cluster.register(1)
     assert cluster.heartbeat(1, want_shut_down=True).should_shut_down
     assert cluster.heartbeat(1, want_shut_down=True, want_fence=True).should_shut_down
 
 
-def test_one_that_cannot_wait_goes_without_moving_anything_first() -> None:
+def test_a_broker_that_requests_fencing_and_shutdown_is_fenced_at_once() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     assert cluster.heartbeat(1, want_fence=True, want_shut_down=True).should_shut_down
     assert (cluster.state().leader, cluster.image.brokers[1].fenced) == (2, True)
 
 
-def test_nothing_is_put_on_one_that_goes() -> None:
+def test_no_replica_is_placed_on_a_broker_in_controlled_shutdown() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     cluster.heartbeat(1, want_shut_down=True)
@@ -109,7 +109,7 @@ def test_nothing_is_put_on_one_that_goes() -> None:
     assert name_of(cluster.alter([2, 1]).error_code) == "INELIGIBLE_REPLICA"
 
 
-def test_all_can_go_one_after_another_and_come_back_with_everything() -> None:
+def test_all_brokers_can_shut_down_and_return_without_loss() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     for node_id in (1, 2, 3):
@@ -122,7 +122,7 @@ def test_all_can_go_one_after_another_and_come_back_with_everything() -> None:
     assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
 
 
-def test_a_heartbeat_of_a_broker_with_very_many_partitions_goes_on_with_the_next() -> None:
+def test_a_shutdown_with_many_partitions_takes_several_heartbeats() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 12_000)
     for node_id in (2, 3):
@@ -136,5 +136,5 @@ def test_a_heartbeat_of_a_broker_with_very_many_partitions_goes_on_with_the_next
     assert {state.leader for state in cluster.image.topics["t"].partitions} == {2}
 
 
-def test_heartbeats_that_name_nobody_are_answered() -> None:
+def test_heartbeats_of_unknown_brokers_are_answered() -> None:
     assert DecidedCluster(()).ask(BrokerHeartbeatRequest()).error_code == 77

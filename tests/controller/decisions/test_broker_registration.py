@@ -1,4 +1,4 @@
-"""BrokerRegistration: who may join, with which epoch, and what a crash costs."""
+"""BrokerRegistration: accepted processes, broker epochs, unclean shutdowns."""
 
 import pytest
 from support.decided_cluster import SESSION_MS, DecidedCluster
@@ -7,7 +7,7 @@ from support.images import name_of
 from minikafka.protocol.messages.broker_registration import Feature, Listener
 
 
-def test_a_broker_begins_fenced_with_an_epoch_of_its_own() -> None:
+def test_a_registered_broker_is_fenced_and_has_a_new_epoch() -> None:
     cluster = DecidedCluster(())
     replies = [cluster.register(node_id) for node_id in (1, 2)]
     assert [reply.broker_epoch for reply in replies] == [1, 2]
@@ -15,7 +15,7 @@ def test_a_broker_begins_fenced_with_an_epoch_of_its_own() -> None:
     assert cluster.image.brokers[1].endpoints == (("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
 
 
-def test_rack_and_endpoints_are_remembered() -> None:
+def test_rack_and_endpoints_are_stored() -> None:
     cluster = DecidedCluster(())
     secure = [Listener(name="X", host="far", port=1, security_protocol=3)]
     cluster.register(7, rack="r", listeners=secure)
@@ -23,21 +23,21 @@ def test_rack_and_endpoints_are_remembered() -> None:
     assert cluster.image.brokers[7].endpoints == (("X", "far", 1, "SASL_SSL"),)
 
 
-def test_a_second_process_with_the_id_of_a_living_broker_is_refused() -> None:
+def test_a_second_process_with_the_id_of_a_live_broker_is_rejected() -> None:
     cluster = DecidedCluster()
     epoch = cluster.epoch(1)
     assert name_of(cluster.register(1).error_code) == "DUPLICATE_BROKER_REGISTRATION"
     assert cluster.epoch(1) == epoch
 
 
-def test_it_is_taken_once_the_first_was_not_heard_of_for_a_session() -> None:
+def test_a_second_process_is_registered_once_the_session_of_the_first_expired() -> None:
     cluster = DecidedCluster()
     cluster.now_ms = SESSION_MS
     assert not cluster.register(1).error_code
     assert cluster.epoch(1) == 4
 
 
-def test_it_is_taken_soon_after_the_first_ones_connection_was_reset() -> None:
+def test_a_second_process_is_registered_soon_after_the_first_one_disconnected() -> None:
     cluster = DecidedCluster()
     cluster.sessions.lost_connection(1, cluster.now_ms)
     assert cluster.register(1).error_code
@@ -45,14 +45,14 @@ def test_it_is_taken_soon_after_the_first_ones_connection_was_reset() -> None:
     assert not cluster.register(1).error_code
 
 
-def test_it_is_taken_at_once_when_the_first_one_shuts_down() -> None:
+def test_a_second_process_is_registered_while_the_first_one_shuts_down() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     cluster.heartbeat(1, want_shut_down=True)
     assert not cluster.register(1).error_code
 
 
-def test_the_same_process_may_ask_again_and_keeps_epoch_and_state() -> None:
+def test_a_repeated_registration_keeps_epoch_and_state() -> None:
     cluster = DecidedCluster(())
     request = cluster.registration(1)
     first = cluster.ask(request)
@@ -80,20 +80,20 @@ def test_the_same_process_may_ask_again_and_keeps_epoch_and_state() -> None:
         ),
     ],
 )
-def test_what_a_registration_needs(said: dict[str, object], error: str) -> None:
+def test_an_invalid_registration_is_rejected(said: dict[str, object], error: str) -> None:
     cluster = DecidedCluster(())
     assert name_of(cluster.register(1, **said).error_code) == error
     assert (1 in cluster.image.brokers) is (error == "NONE")
 
 
-def test_a_forgotten_brokers_epoch_is_not_given_again() -> None:
+def test_the_epoch_of_an_unregistered_broker_is_not_assigned_again() -> None:
     cluster = DecidedCluster()
     del cluster.image.brokers[3]
     cluster.join(4)
     assert cluster.epoch(4) == 4
 
 
-def test_after_a_crash_a_broker_is_in_sync_for_nothing() -> None:
+def test_after_an_unclean_shutdown_a_broker_is_in_no_isr() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), (2, 1, 3))
     cluster.now_ms = SESSION_MS
@@ -102,8 +102,8 @@ def test_after_a_crash_a_broker_is_in_sync_for_nothing() -> None:
     assert (cluster.state(index=1).leader, cluster.state(index=1).isr) == (2, (2, 3))
 
 
-def test_the_only_replica_leads_again_after_a_crash() -> None:
-    """What it lost nobody else has."""
+def test_the_only_replica_leads_again_after_an_unclean_shutdown() -> None:
+    """No other replica has the records that it lost."""
     cluster = DecidedCluster()
     cluster.topic((1,))
     cluster.fence(1)
@@ -114,8 +114,8 @@ def test_the_only_replica_leads_again_after_a_crash() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().last_known_elr) == (1, (1,), ())
 
 
-def test_the_last_of_several_replicas_does_not_come_back_from_a_crash_as_leader() -> None:
-    """KIP-966, TRAPS 17: 1 and 2 fell out, then 3 died and lost what it had not synced; 2 has everything committed."""
+def test_the_last_isr_member_is_not_elected_after_an_unclean_shutdown() -> None:
+    """KIP-966: 1 and 2 left the ISR, then 3 lost records that it had not synced; 2 has all committed records."""
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     for node_id in (1, 2, 3):
@@ -129,7 +129,7 @@ def test_the_last_of_several_replicas_does_not_come_back_from_a_crash_as_leader(
     assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
 
 
-def test_after_a_clean_shutdown_it_does() -> None:
+def test_the_last_isr_member_is_elected_after_a_clean_shutdown() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     for node_id in (1, 2, 3):
@@ -138,7 +138,7 @@ def test_after_a_clean_shutdown_it_does() -> None:
     assert (cluster.state().leader, cluster.state().isr, cluster.state().elr) == (3, (3,), (2,))
 
 
-def test_when_all_crashed_the_last_leader_decides() -> None:
+def test_after_unclean_shutdowns_of_all_replicas_the_last_known_leader_is_elected() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), min_insync_replicas="2")
     for node_id in (1, 2, 3):
@@ -150,7 +150,7 @@ def test_when_all_crashed_the_last_leader_decides() -> None:
     assert (cluster.state().leader, cluster.state().isr) == (3, (3,))
 
 
-def test_more_than_fits_into_one_decision_is_taken_out_bit_by_bit() -> None:
+def test_a_broker_with_many_partitions_registers_in_several_requests() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 12_000)
     cluster.now_ms = SESSION_MS

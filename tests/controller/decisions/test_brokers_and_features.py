@@ -1,4 +1,4 @@
-"""Registration, producer ids, features, elections, reassignments, and what can have settings."""
+"""Standalone registration, producer ids, features, elections, reassignments and config resources."""
 
 from dataclasses import replace
 from typing import Any
@@ -40,7 +40,7 @@ def registration(node_id: int) -> Registration:
     return Registration(node_id, bytes([node_id]) * 16, (("PLAINTEXT", "h", 1, "PLAINTEXT"),), "rack")
 
 
-def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
+def test_a_standalone_broker_is_registered_unfenced_with_a_new_epoch() -> None:
     image = Image()
     epochs: list[int] = []
     for node_id in (1, 2, 1):
@@ -53,7 +53,7 @@ def test_a_broker_that_registers_is_alive_with_a_new_epoch() -> None:
     assert image.brokers[1].rack == "rack"
 
 
-def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
+def test_a_standalone_broker_leads_again_in_a_new_leader_epoch() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2), (2, 1)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
     applied(standalone_registration.decide(image, registration(1)).records, image)
@@ -62,7 +62,7 @@ def test_a_broker_that_comes_back_leads_again_in_a_new_epoch() -> None:
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
 
 
-def test_after_a_clean_shutdown_leader_epochs_go_on() -> None:
+def test_after_a_clean_shutdown_leader_epochs_are_kept() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2)), "u", (1,))
     applied([PartitionChange(topic_id("u"), 0, leader=-1)], image)
     applied(standalone_registration.decide(image, replace(registration(1), clean=True)).records, image)
@@ -70,7 +70,7 @@ def test_after_a_clean_shutdown_leader_epochs_go_on() -> None:
     assert (state(image, "u").leader, state(image, "u").leader_epoch) == (1, 2)
 
 
-def test_producer_ids_come_in_blocks_that_nobody_gets_twice() -> None:
+def test_blocks_of_producer_ids_are_distinct() -> None:
     image = three_brokers()
     firsts: list[int] = []
     for _ in range(3):
@@ -125,7 +125,7 @@ FEATURES = {
 
 
 @pytest.mark.parametrize(("levels", "error"), LEVELS.values(), ids=LEVELS)
-def test_features_are_asked_for(
+def test_feature_updates(
     levels: list[tuple[str, int, int]], error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, bounds in FEATURES.items():
@@ -153,7 +153,7 @@ def elect(image: Image, kind: int, partitions: dict[str, list[int]] | None) -> t
 PREFERRED, UNCLEAN = 0, 1
 
 
-def test_the_preferred_replica_leads_again_if_it_is_alive_and_in_sync() -> None:
+def test_the_preferred_replica_is_elected_if_it_is_unfenced_and_in_sync() -> None:
     image = with_topic(three_brokers(), "t", (1, 2), (1, 2), (2, 1), isr=(2, 1))
     applied([PartitionChange(topic_id("t"), 1, isr=(2,))], image)
     told = elect(image, PREFERRED, {"t": [0, 1, 2, 9], "x": [0]})
@@ -167,7 +167,7 @@ def test_the_preferred_replica_leads_again_if_it_is_alive_and_in_sync() -> None:
     assert (state(image).leader, state(image).leader_epoch, state(image).partition_epoch) == (1, 1, 1)
 
 
-def test_where_nobody_leads_an_unclean_election_takes_whoever_lives() -> None:
+def test_an_unclean_election_elects_any_unfenced_replica_of_a_leaderless_partition() -> None:
     image = with_topic(three_brokers(), "t", (1, 2), (1, 2), (1, 2))
     for index, isr in enumerate([(1, 2), (2,), (1, 2)]):
         applied([PartitionChange(topic_id("t"), index, isr=isr, leader=-1)], image)
@@ -179,12 +179,12 @@ def test_where_nobody_leads_an_unclean_election_takes_whoever_lives() -> None:
     assert elect(image, UNCLEAN, {"t": [0, 2]})[1] == {"t": ["ELECTION_NOT_NEEDED", "ELIGIBLE_LEADERS_NOT_AVAILABLE"]}
 
 
-def test_asked_for_all_only_elections_are_told() -> None:
+def test_a_request_for_all_partitions_returns_elections_only() -> None:
     image = with_topic(with_topic(three_brokers(), "t", (1, 2), isr=(2, 1)), "u", (1,))
     assert elect(image, PREFERRED, None) == ("NONE", {"t": ["NONE"], "u": []})
 
 
-def test_unknown_elections_are_refused() -> None:
+def test_an_unknown_election_type_is_rejected() -> None:
     assert elect(with_topic(cluster(), "t", (1,)), 7, {"t": [0]}) == ("INVALID_REQUEST", {"t": ["INVALID_REQUEST"]})
     assert elect(cluster(), 7, None) == ("INVALID_REQUEST", {})
     assert elect(cluster(), 7, {}) == ("NONE", {})
@@ -227,7 +227,7 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("move", "error"), MOVES)
-def test_a_move_is_answered(move: tuple[str, int, list[int] | None], error: str) -> None:
+def test_the_error_of_a_reassignment(move: tuple[str, int, list[int] | None], error: str) -> None:
     image = with_topic(three_brokers(), "t", (1, 2))
     untouched = state(image)
     assert reassign(image, move) == [error]
@@ -235,7 +235,7 @@ def test_a_move_is_answered(move: tuple[str, int, list[int] | None], error: str)
     assert ongoing(image) == {}
 
 
-def test_new_replicas_are_added_and_the_way_back_is_open() -> None:
+def test_new_replicas_are_added_and_the_reassignment_can_be_cancelled() -> None:
     image = with_topic(three_brokers(), "t", (1, 2))
     before = state(image)
     assert reassign(image, ("t", 0, [3, 1])) == ["NONE"]
@@ -245,13 +245,13 @@ def test_new_replicas_are_added_and_the_way_back_is_open() -> None:
     assert (state(image).replicas, state(image).isr, ongoing(image)) == (before.replicas, before.isr, {})
 
 
-def test_another_order_holds_at_once_and_the_leader_stays() -> None:
+def test_a_new_order_of_replicas_applies_at_once_and_keeps_the_leader() -> None:
     image = with_topic(three_brokers(), "t", (1, 2))
     assert reassign(image, ("t", 0, [2, 1])) == ["NONE"]
     assert (state(image).replicas, state(image).leader, state(image).leader_epoch) == ((2, 1), 1, 0)
 
 
-def test_fewer_replicas_hold_at_once_in_a_new_leader_epoch() -> None:
+def test_fewer_replicas_apply_at_once_in_a_new_leader_epoch() -> None:
     image = with_topic(three_brokers(), "t", (1, 2, 3))
     assert reassign(image, ("t", 0, [1, 3])) == ["NONE"]
     assert (state(image).replicas, state(image).isr) == ((1, 3), (1, 3))
@@ -260,13 +260,13 @@ def test_fewer_replicas_hold_at_once_in_a_new_leader_epoch() -> None:
     assert (state(image).leader, state(image).leader_epoch) == (3, 2)
 
 
-def test_the_number_of_replicas_can_be_held() -> None:
+def test_a_change_of_the_replication_factor_can_be_forbidden() -> None:
     image = with_topic(three_brokers(), "t", (1, 2))
     assert reassign(image, ("t", 0, [1, 2, 3]), any_number=False) == ["INVALID_REPLICATION_FACTOR"]
     assert reassign(image, ("t", 0, [1, 3]), any_number=False) == ["NONE"]
 
 
-def test_only_a_broker_that_is_gone_can_be_forgotten() -> None:
+def test_a_fenced_broker_can_be_unregistered() -> None:
     image = cluster(broker(1), broker(2, fenced=True))
     codes = [
         name_of(decided(unregister_broker.decide, image, UnregisterBrokerRequest(broker_id=node_id)).error_code)
@@ -284,7 +284,7 @@ def listed(image: Image, *kinds: int, version: int = 1) -> Any:
     return name_of(response.error_code) if response.error_code else resources
 
 
-def test_what_can_have_settings_is_listed_by_type() -> None:
+def test_resources_are_listed_by_type() -> None:
     image = with_topic(cluster(), "t", (1,))
     applied([ConfigRecord(16, "m", "interval.ms", "1000"), ConfigRecord(32, "g", "a", "1")], image)
     assert listed(image) == [("g", 32), ("m", 16), ("1", 8), ("1", 4), ("t", 2)]
@@ -293,5 +293,5 @@ def test_what_can_have_settings_is_listed_by_type() -> None:
     assert listed(image, 4, 3) == listed(image, 0) == "UNSUPPORTED_VERSION"
 
 
-def test_ids_never_begin_with_a_dash() -> None:
+def test_ids_do_not_start_with_a_dash() -> None:
     assert all(context(seed=seed).new_id()[0] >> 2 != 62 for seed in range(500))

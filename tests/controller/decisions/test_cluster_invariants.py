@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: a partition never has a leader that may lack something, and epochs only grow."""
+"""Random scenarios: only a replica with all committed records is elected, and epochs never decrease."""
 
 from random import Random
 
@@ -22,16 +22,16 @@ SEEDS = range(40)
 STEPS = 250
 
 
-class Story:
-    """A random life of a cluster.
+class Scenario:
+    """A random scenario of faults and requests.
 
-    A record is committed when all in-sync replicas have it and they are as many as min.insync.replicas demands. As soon
-    as that can be, it is taken to have happened: then the in-sync replicas alone have everything.
+    A record is committed when all members of an ISR of at least min.insync.replicas have it. The scenario assumes that a
+    record is committed whenever that is possible: then only the members of the ISR have all committed records.
 
     Attributes:
         holders: the nodes that have every committed record, by topic and partition.
-        lost: nodes that crashed and are not back.
-        back: the node that has come back from a crash in this step.
+        lost: nodes that crashed and have not returned.
+        back: the node that has returned from a crash in this step.
     """
 
     def __init__(self, seed: int) -> None:
@@ -66,13 +66,13 @@ class Story:
         return self.random.choice(NODES)
 
     def crash(self) -> None:
-        """What it had not synced is gone, even if nobody else has it."""
+        """A crash; records that the node had not synced are lost."""
         node = self.node()
         self.cluster.fence(node)
         self.lose(node)
 
     def restart(self) -> None:
-        """A crash and a start, so fast that nobody noticed."""
+        """A crash and a restart before the session times out."""
         node = self.node()
         self.lose(node)
         self.cluster.now_ms += SESSION_MS
@@ -87,7 +87,7 @@ class Story:
             holders.discard(node)
 
     def silence(self) -> None:
-        """Not heard of, but there is nothing wrong with it."""
+        """A session timeout without a crash."""
         self.cluster.fence(self.node())
 
     def stop(self) -> None:
@@ -120,7 +120,7 @@ class Story:
             self.cluster.heartbeat(node)
 
     def alter(self) -> None:
-        """The leader shrinks or grows the set; who comes in has caught up with everything."""
+        """The leader shrinks or expands the ISR; a replica that joins it has all committed records."""
         (name, index), state = self.random.choice(sorted(self.partitions().items()))
         if state.leader < 0:
             return
@@ -141,7 +141,7 @@ class Story:
         self.cluster.elect(unclean=self.random.random() < 0.2, name=name, index=index)
 
     def configure(self) -> None:
-        """Another number of replicas is demanded of a topic."""
+        """Changes min.insync.replicas of a topic."""
         name, minimum = self.random.choice(sorted(self.topics)), self.random.choice((1, 2, 3))
         setting = AlterableConfig(name="min.insync.replicas", value=str(minimum))
         resource = AlterConfigsResource(resource_type=2, resource_name=name, configs=[setting])
@@ -186,7 +186,7 @@ class Story:
     def check_election(
         self, key: tuple[str, int], before: PartitionState, state: PartitionState, *, unclean: bool
     ) -> None:
-        """A new leader has everything, but for unclean elections and where nobody is left who could."""
+        """A new leader has all committed records, except after an unclean election and if no such replica is left."""
         if state.leader in self.holders[key]:
             return
         complete = {*before.isr, *before.elr} - {self.back}
@@ -197,7 +197,7 @@ class Story:
         self.holders[key] = {state.leader}
 
     def follow(self, key: tuple[str, int], state: PartitionState) -> None:
-        """Who has every committed record now."""
+        """Updates the nodes that have every committed record."""
         if state.leader >= 0:
             enough = len(state.isr) >= min(self.topics[key[0]], len(state.replicas))
             self.holders[key] = {*state.isr} | (set() if enough else self.holders[key])
@@ -205,26 +205,26 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_story_keeps_what_was_committed(seed: int) -> None:
-    story = Story(seed)
+def test_random_scenarios_keep_committed_records(seed: int) -> None:
+    scenario = Scenario(seed)
     for _ in range(STEPS):
-        story.step()
-    image = story.cluster.image
+        scenario.step()
+    image = scenario.cluster.image
     again: Image = applied(decode_snapshot(encode_snapshot(records_of(image))))
     assert list(records_of(again)) == list(records_of(image))
 
 
-def test_stories_are_not_boring() -> None:
-    """Leaders change, partitions wait and are eligible, reassignments are under way."""
+def test_random_scenarios_cover_elections_eligible_replicas_and_reassignments() -> None:
+    """The scenarios include elections, leaderless partitions, eligible replicas and reassignments."""
     seen = {"leaderless": 0, "eligible": 0, "reassigned": 0, "last known": 0}
     for seed in range(5):
-        story = Story(seed)
+        scenario = Scenario(seed)
         for _ in range(STEPS):
-            story.step()
-            for state in story.partitions().values():
+            scenario.step()
+            for state in scenario.partitions().values():
                 seen["leaderless"] += state.leader < 0
                 seen["eligible"] += bool(state.elr)
                 seen["reassigned"] += bool(state.adding_replicas)
                 seen["last known"] += bool(state.last_known_elr)
     assert min(seen.values()) > 100, seen
-    assert TopicRecord(topic_id("safe"), "safe") in list(records_of(story.cluster.image))
+    assert TopicRecord(topic_id("safe"), "safe") in list(records_of(scenario.cluster.image))

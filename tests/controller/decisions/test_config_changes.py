@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: which changes are taken, and what they change."""
+"""AlterConfigs and IncrementalAlterConfigs: accepted and rejected changes, and their records."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -53,7 +53,7 @@ def replace(image: Image, kind: int, name: str, **settings: str | None) -> str:
     return name_of(answer.error_code)
 
 
-def test_settings_are_set_and_deleted_one_by_one() -> None:
+def test_single_configs_are_set_and_deleted() -> None:
     image = a_cluster()
     assert alter(image, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "7")) == "NONE"
     assert alter(image, TOPIC, "t", ("retention.ms", DELETE, None), ("flush.ms", DELETE, None)) == "NONE"
@@ -61,7 +61,7 @@ def test_settings_are_set_and_deleted_one_by_one() -> None:
     assert image.config(TOPIC, "u") == {}
 
 
-def test_what_stays_the_same_is_not_written_except_for_brokers() -> None:
+def test_unchanged_configs_are_written_for_brokers_only() -> None:
     image = a_cluster()
     alter(image, TOPIC, "t", ("retention.ms", SET, "5"))
     same = request((TOPIC, "t", [("retention.ms", SET, "5")]))
@@ -72,7 +72,7 @@ def test_what_stays_the_same_is_not_written_except_for_brokers() -> None:
     ]
 
 
-def test_a_list_is_added_to_and_taken_from_beginning_with_its_default() -> None:
+def test_append_and_subtract_start_from_the_default_of_a_list() -> None:
     image, policy = a_cluster(), "cleanup.policy"
     steps = [
         ((policy, APPEND, "compact"), "delete,compact"),
@@ -160,7 +160,7 @@ REFUSED: dict[str, tuple[int, str, list[Change], str]] = {
 
 
 @pytest.mark.parametrize(("kind", "name", "changes", "error"), REFUSED.values(), ids=REFUSED)
-def test_refused(kind: int, name: str, changes: list[Change], error: str) -> None:
+def test_rejected_changes(kind: int, name: str, changes: list[Change], error: str) -> None:
     image, untouched = a_cluster(), a_cluster()
     assert alter(image, kind, name, *changes) == error
     assert image == untouched
@@ -183,11 +183,11 @@ TAKEN: dict[str, tuple[int, str, list[Change]]] = {
 
 
 @pytest.mark.parametrize(("kind", "name", "changes"), TAKEN.values(), ids=TAKEN)
-def test_taken(kind: int, name: str, changes: list[Change]) -> None:
+def test_accepted_changes(kind: int, name: str, changes: list[Change]) -> None:
     assert alter(a_cluster(), kind, name, *changes) == "NONE"
 
 
-def test_one_bad_setting_stops_its_resource_and_no_other() -> None:
+def test_an_invalid_config_rejects_its_resource_only() -> None:
     image = a_cluster()
     asked = request(
         (TOPIC, "t", [("retention.ms", SET, "soon"), ("retention.bytes", SET, "7")]),
@@ -199,7 +199,7 @@ def test_one_bad_setting_stops_its_resource_and_no_other() -> None:
     assert (image.config(TOPIC, "t"), image.config(TOPIC, "u")) == ({}, {"retention.ms": "1"})
 
 
-def test_a_resource_that_comes_twice_is_refused_twice() -> None:
+def test_a_duplicate_resource_is_rejected_twice() -> None:
     image = a_cluster()
     twice = request((TOPIC, "t", [("retention.ms", SET, "1")]), (TOPIC, "t", [("retention.ms", SET, "2")]))
     answers = decided(incremental_alter_configs.decide, image, twice).responses
@@ -207,7 +207,7 @@ def test_a_resource_that_comes_twice_is_refused_twice() -> None:
     assert image.config(TOPIC, "t") == {}
 
 
-def test_alter_configs_knows_no_loggers_and_keeps_the_clusters_min_insync_replicas() -> None:
+def test_alter_configs_rejects_loggers_and_keeps_the_cluster_wide_min_insync_replicas() -> None:
     image = a_cluster()
     assert replace(image, LOGGER, "1", root="INFO") == "INVALID_REQUEST"
     assert replace(image, BROKER, "", log_cleaner_threads="1") == "INVALID_CONFIG"
@@ -215,7 +215,7 @@ def test_alter_configs_knows_no_loggers_and_keeps_the_clusters_min_insync_replic
     assert replace(image, TOPIC, "t", retention_ms=None) == "INVALID_REQUEST"
 
 
-def test_levels_of_loggers_are_not_metadata() -> None:
+def test_log_levels_write_no_metadata() -> None:
     change = request((LOGGER, "1", [("minikafka", SET, "DEBUG"), ("root", SET, "WARN")]))
     decision = incremental_alter_configs.decide(a_cluster(), change, context())
     assert decision.records == []
@@ -226,9 +226,9 @@ def test_levels_of_loggers_are_not_metadata() -> None:
     assert incremental_alter_configs.decide(a_cluster(), back, context()).log_levels == {"minikafka": "INFO"}
 
 
-def test_bounds_of_groups_come_from_the_node() -> None:
+def test_broker_configs_bound_group_configs() -> None:
     wide = static(group_consumer_min_session_timeout_ms="1", group_consumer_min_heartbeat_interval_ms="1")
     change = ("consumer.session.timeout.ms", SET, "4000")
-    assert alter(a_cluster(), GROUP, "g", change, node=wide) == "INVALID_CONFIG"  # below the heartbeat's interval
+    assert alter(a_cluster(), GROUP, "g", change, node=wide) == "INVALID_CONFIG"  # below the heartbeat interval
     faster = ("consumer.heartbeat.interval.ms", SET, "1000")
     assert alter(a_cluster(), GROUP, "g", change, faster, node=wide) == "NONE"

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow, and only that."""
+"""CreatePartitions: adding partitions to topics."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_new_partitions_have_as_many_replicas_as_the_old_ones() -> None:
     assert all(state.leader == state.replicas[0] and state.leader_epoch == 0 for state in partitions)
 
 
-def test_assignments_are_for_the_new_partitions_alone() -> None:
+def test_assignments_list_the_new_partitions_only() -> None:
     image = with_topic(cluster(broker(1), broker(2), broker(3, fenced=True)), "t", (1, 2))
     assert grow(image, wanted("t", 2, [3, 1])) == {"t": "NONE"}
     state = image.topics["t"].partitions[1]
@@ -60,32 +60,32 @@ REFUSED: dict[str, tuple[CreatePartitionsTopic, str]] = {
 
 
 @pytest.mark.parametrize(("asked", "error"), REFUSED.values(), ids=REFUSED)
-def test_a_topic_does_not_grow_to(asked: CreatePartitionsTopic, error: str) -> None:
+def test_invalid_new_partitions_are_rejected(asked: CreatePartitionsTopic, error: str) -> None:
     image = with_topic(cluster(broker(1), broker(2, fenced=True)), "t", (1,), (1,))
     assert grow(image, asked) == {asked.name: error}
     assert len(image.topics["t"].partitions) == 2
 
 
-def test_validate_only_finds_what_is_wrong_and_grows_nothing() -> None:
+def test_validate_only_reports_errors_and_writes_nothing() -> None:
     image = with_topic(cluster(), "t", (1,))
     assert grow(image, wanted("t", 3), validate_only=True) == {"t": "NONE"}
     assert grow(image, wanted("t", 1), validate_only=True) == {"t": "INVALID_PARTITIONS"}
     assert len(image.topics["t"].partitions) == 1
 
 
-def test_a_request_whose_time_is_over_grows_nothing() -> None:
+def test_an_expired_request_adds_no_partitions() -> None:
     image = with_topic(cluster(), "t", (1,))
     request: Any = CreatePartitionsRequest(topics=[wanted("t", 3)], timeout_ms=0, validate_only=False)
     assert [name_of(one.error_code) for one in decided(decide, image, request).results] == ["REQUEST_TIMED_OUT"]
     assert len(image.topics["t"].partitions) == 1
 
 
-def test_a_topic_named_twice_does_not_grow_and_others_do() -> None:
+def test_a_duplicate_topic_is_rejected_and_others_are_extended() -> None:
     image = with_topic(with_topic(cluster(), "t", (1,)), "u", (1,))
     assert grow(image, wanted("t", 2), wanted("u", 2), wanted("t", 3)) == {"t": "INVALID_REQUEST", "u": "NONE"}
     assert len(image.topics["t"].partitions) == 1
 
 
-def test_what_does_not_fit_into_one_batch_is_refused_and_what_does_is_done() -> None:
+def test_topics_beyond_the_limit_of_records_are_rejected() -> None:
     image = with_topic(with_topic(cluster(), "t", (1,)), "u", (1,))
     assert grow(image, wanted("t", 6001), wanted("u", 6001)) == {"t": "NONE", "u": "POLICY_VIOLATION"}

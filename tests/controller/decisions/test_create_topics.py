@@ -1,4 +1,4 @@
-"""CreateTopics: which topics come into being, and which of many things that are wrong is told."""
+"""CreateTopics: the records of new topics, and the order of errors."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from minikafka.protocol.types import NIL_UUID
 def topic(
     name: str, partitions: int = 1, factor: int = 1, *, assigned: dict[int, list[int]] | None = None, **settings: Any
 ) -> CreatableTopic:
-    """A topic asked for; settings with underscores for points."""
+    """A requested topic; configs with underscores for dots."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -42,7 +42,7 @@ def errors(response: CreateTopicsResponse) -> dict[str, str]:
     return {result.name: name_of(result.error_code) for result in response.topics}
 
 
-def test_a_topic_comes_with_its_settings_and_partitions_in_this_order() -> None:
+def test_the_records_are_the_topic_its_configs_and_its_partitions() -> None:
     request = CreateTopicsRequest(topics=[topic("t", 2, retention_ms="5")])
     first, second, *rest = decide(cluster(), request, context()).records
     assert isinstance(first, TopicRecord)
@@ -50,7 +50,7 @@ def test_a_topic_comes_with_its_settings_and_partitions_in_this_order() -> None:
     assert rest == [PartitionRecord(first.topic_id, index, (1,), (1,), 1) for index in range(2)]
 
 
-def test_the_answer_has_id_counts_and_all_settings() -> None:
+def test_the_response_has_id_counts_and_all_configs() -> None:
     image = cluster()
     (result,) = create(image, topic("t", 2, retention_ms=" +5 ")).topics
     assert result.topic_id == image.topics["t"].id != NIL_UUID
@@ -62,7 +62,7 @@ def test_the_answer_has_id_counts_and_all_settings() -> None:
     assert told["segment.ms"] == ("604800000", 5)
 
 
-def test_a_default_that_the_file_gave_is_told_as_such() -> None:
+def test_a_static_default_has_the_source_static_broker_config() -> None:
     node = static(log_retention_hours="5", log_segment_bytes="2000000")
     (result,) = create(cluster(), topic("t"), node=node).topics
     told = {config.name: (config.value, config.config_source) for config in result.configs or []}
@@ -70,7 +70,7 @@ def test_a_default_that_the_file_gave_is_told_as_such() -> None:
     assert told["segment.bytes"] == ("2000000", 4)
 
 
-def test_validate_only_answers_with_an_id_that_nobody_gets() -> None:
+def test_validate_only_returns_an_unused_id() -> None:
     image = cluster()
     (result,) = create(image, topic("t"), validate_only=True).topics
     assert result.error_code == 0
@@ -78,14 +78,14 @@ def test_validate_only_answers_with_an_id_that_nobody_gets() -> None:
     assert not image.topics
 
 
-def test_minus_one_stands_for_the_nodes_defaults() -> None:
+def test_minus_one_stands_for_the_defaults_of_the_broker() -> None:
     image = cluster(broker(1), broker(2))
     node = static(num_partitions="3", default_replication_factor="2")
     (result,) = create(image, topic("t", -1, -1), node=node).topics
     assert (result.num_partitions, result.replication_factor) == (3, 2)
 
 
-def test_of_a_setting_given_twice_the_last_counts() -> None:
+def test_the_last_of_duplicate_configs_wins() -> None:
     image, twice = cluster(), topic("t", retention_ms="1")
     twice.configs.append(CreatableTopicConfig(name="retention.ms", value="2"))
     create(image, twice)
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[CreatableTopic, str]] = {
 
 
 @pytest.mark.parametrize(("asked", "error"), REFUSED.values(), ids=REFUSED)
-def test_refused_and_nothing_created_for(asked: CreatableTopic, error: str) -> None:
+def test_invalid_topics_are_rejected(asked: CreatableTopic, error: str) -> None:
     image = with_topic(cluster(), "old.one", (1,))
     (result,) = create(image, asked).topics
     assert (name_of(result.error_code), result.topic_id) == (error, NIL_UUID)
@@ -133,13 +133,13 @@ def test_refused_and_nothing_created_for(asked: CreatableTopic, error: str) -> N
     assert list(image.topics) == ["old.one"]
 
 
-def test_assignments_of_unequal_length_are_refused() -> None:
+def test_assignments_of_unequal_length_are_rejected() -> None:
     image = cluster(broker(1), broker(2))
     response = create(image, topic("t", -1, -1, assigned={0: [1, 2], 1: [1]}))
     assert errors(response) == {"t": "INVALID_REPLICA_ASSIGNMENT"}
 
 
-def test_the_first_broker_that_lives_leads_an_assigned_partition() -> None:
+def test_the_first_unfenced_broker_leads_an_assigned_partition() -> None:
     image = cluster(broker(1, fenced=True), broker(2))
     assert errors(create(image, topic("t", -1, -1, assigned={0: [1, 2]}))) == {"t": "NONE"}
     state = image.topics["t"].partitions[0]
@@ -147,14 +147,14 @@ def test_the_first_broker_that_lives_leads_an_assigned_partition() -> None:
     assert errors(create(image, topic("u", -1, -1, assigned={0: [1]}))) == {"u": "INVALID_REPLICA_ASSIGNMENT"}
 
 
-def test_one_wrong_topic_does_not_hinder_the_others() -> None:
+def test_an_invalid_topic_does_not_affect_the_others() -> None:
     image = cluster()
     response = create(image, topic("a"), topic("b", 0), topic("c"))
     assert errors(response) == {"a": "NONE", "b": "INVALID_PARTITIONS", "c": "NONE"}
     assert list(image.topics) == ["a", "c"]
 
 
-def test_a_name_that_comes_twice_is_answered_once_and_not_created() -> None:
+def test_a_duplicate_name_gets_one_error_and_is_not_created() -> None:
     image = cluster()
     response = create(image, topic("a"), topic("b"), topic("a", 2))
     assert errors(response) == {"b": "NONE", "a": "INVALID_REQUEST"}
@@ -162,13 +162,13 @@ def test_a_name_that_comes_twice_is_answered_once_and_not_created() -> None:
     assert list(image.topics) == ["b"]
 
 
-def test_names_that_differ_in_a_point_do_not_collide_within_a_request_nor_after_deletion() -> None:
+def test_colliding_names_are_accepted_within_a_request_and_after_deletion() -> None:
     image = cluster()
     assert errors(create(image, topic("a.b"), topic("a_b"))) == {"a.b": "NONE", "a_b": "NONE"}
     assert errors(create(image, topic("a-b"))) == {"a-b": "NONE"}
 
 
-def test_more_than_ten_thousand_partitions_are_refused_for_all_topics() -> None:
+def test_more_than_ten_thousand_partitions_reject_all_topics() -> None:
     image = cluster()
     assert errors(create(image, topic("a", 10_001), topic("b"))) == dict.fromkeys("ab", "POLICY_VIOLATION")
     assert errors(create(image, topic("a", 6000), topic("b", 6000))) == dict.fromkeys("ab", "POLICY_VIOLATION")
@@ -177,7 +177,7 @@ def test_more_than_ten_thousand_partitions_are_refused_for_all_topics() -> None:
     assert errors(create(image, topic("a", 9999))) == {"a": "NONE"}
 
 
-def test_a_request_whose_time_is_over_creates_nothing() -> None:
+def test_an_expired_request_creates_nothing() -> None:
     image = cluster()
     request = CreateTopicsRequest(topics=[topic("a"), topic("b", 0)], timeout_ms=0)
     assert errors(decided(decide, image, request)) == dict.fromkeys("ab", "REQUEST_TIMED_OUT")
@@ -186,11 +186,11 @@ def test_a_request_whose_time_is_over_creates_nothing() -> None:
     assert not image.topics
 
 
-def test_no_topics_no_answer() -> None:
+def test_an_empty_request_gets_an_empty_response() -> None:
     assert create(cluster()).topics == []
 
 
-def test_ids_and_places_come_from_the_random_handed_in() -> None:
+def test_ids_and_placement_are_determined_by_the_random_source() -> None:
     request = CreateTopicsRequest(topics=[topic("a", 5, 2)])
     brokers = [broker(node_id) for node_id in range(1, 5)]
     one, same, other = (decide(cluster(*brokers), request, context(seed=seed)).records for seed in (1, 1, 2))

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, by id, and by all the ways of asking wrongly."""
+"""DeleteTopics: deletion by name and by id, and invalid requests."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def delete_by_names(image: Image, *names: str, version: int, **known: Any) -> li
     return [(one.name, one.topic_id, name_of(one.error_code)) for one in response.responses]
 
 
-def test_a_topic_goes_with_its_settings() -> None:
+def test_a_deleted_topic_loses_its_configs() -> None:
     image = three_topics()
     assert delete(image, ("a", NIL_UUID)) == [("a", topic_id("a"), "NONE")]
     assert list(image.topics) == ["b.c", "d"]
@@ -42,7 +42,7 @@ def test_a_topic_goes_with_its_settings() -> None:
     assert delete(image, ("a", NIL_UUID)) == [("a", NIL_UUID, "UNKNOWN_TOPIC_OR_PARTITION")]
 
 
-def test_by_id_the_answer_has_the_name() -> None:
+def test_deletion_by_id_returns_the_name() -> None:
     image = three_topics()
     assert delete(image, (None, topic_id("d"))) == [("d", topic_id("d"), "NONE")]
     assert delete(image, (None, topic_id("d"))) == [(None, topic_id("d"), "UNKNOWN_TOPIC_ID")]
@@ -70,20 +70,20 @@ WRONG: dict[str, tuple[list[tuple[str | None, bytes]], list[Answer]]] = {
 
 
 @pytest.mark.parametrize(("asked", "answers"), WRONG.values(), ids=WRONG)
-def test_nothing_is_deleted_for(asked: list[tuple[str | None, bytes]], answers: list[Answer]) -> None:
+def test_invalid_deletions_are_rejected(asked: list[tuple[str | None, bytes]], answers: list[Answer]) -> None:
     image = three_topics()
     assert delete(image, *asked) == answers
     assert len(image.topics) == 3
 
 
-def test_others_of_the_request_are_deleted() -> None:
+def test_an_invalid_deletion_does_not_affect_the_others() -> None:
     image = three_topics()
     answers = delete(image, ("a", NIL_UUID), ("a", NIL_UUID), ("d", NIL_UUID))
     assert sorted(answers, key=str) == [("a", NIL_UUID, "INVALID_REQUEST"), ("d", topic_id("d"), "NONE")]
     assert list(image.topics) == ["a", "b.c"]
 
 
-def test_old_versions_name_topics_only() -> None:
+def test_old_versions_delete_by_name_only() -> None:
     image = three_topics()
     assert delete_by_names(image, "a", "x", version=4) == [
         ("x", NIL_UUID, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -91,7 +91,7 @@ def test_old_versions_name_topics_only() -> None:
     ]
 
 
-def test_a_request_whose_time_is_over_deletes_nothing() -> None:
+def test_an_expired_request_deletes_nothing() -> None:
     image = three_topics()
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a"), DeleteTopicState(name="x")], timeout_ms=0)
     answers = decided(decide, image, request, version=6).responses
@@ -103,7 +103,7 @@ def test_a_request_whose_time_is_over_deletes_nothing() -> None:
     assert len(image.topics) == 3
 
 
-def test_where_deletion_is_off_all_are_told_so() -> None:
+def test_all_deletions_fail_if_topic_deletion_is_disabled() -> None:
     image, off = three_topics(), static(delete_topic_enable="false")
     told = delete(image, ("a", NIL_UUID), ("x", NIL_UUID), (None, topic_id("d")), node=off)
     assert {error for _, _, error in told} == {"TOPIC_DELETION_DISABLED"}

@@ -1,4 +1,4 @@
-"""ElectLeaders, and what the active controller elects by itself."""
+"""ElectLeaders, and the elections that the active controller starts on a timer."""
 
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
@@ -7,7 +7,7 @@ from minikafka.controller.decisions import leader_balancing
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 
-def test_the_preferred_leader_comes_back_when_asked_for() -> None:
+def test_the_preferred_leader_is_elected_on_request() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     cluster.fence(1)
@@ -20,8 +20,8 @@ def test_the_preferred_leader_comes_back_when_asked_for() -> None:
     assert cluster.elect() == "ELECTION_NOT_NEEDED"
 
 
-def test_an_eligible_replica_is_not_preferred_to_one_in_sync() -> None:
-    """Elected it would be the only one in sync, and the other would have to catch up."""
+def test_an_isr_member_is_elected_before_an_eligible_preferred_replica() -> None:
+    """The elected eligible replica would be the only ISR member, and the other would have to catch up."""
     cluster = DecidedCluster()
     cluster.topic((1, 2), min_insync_replicas="2")
     cluster.fence(1)
@@ -31,7 +31,7 @@ def test_an_eligible_replica_is_not_preferred_to_one_in_sync() -> None:
     assert (cluster.state().leader, cluster.state().isr) == (2, (2,))
 
 
-def test_an_unclean_election_is_a_clean_one_where_that_is_possible() -> None:
+def test_an_unclean_election_elects_an_isr_member_if_possible() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(3,))
     cluster.fence(3)
@@ -40,7 +40,7 @@ def test_an_unclean_election_is_a_clean_one_where_that_is_possible() -> None:
     assert cluster.state().leader == 3
 
 
-def test_an_unclean_election_takes_the_first_that_lives_and_forgets_the_others() -> None:
+def test_an_unclean_election_sets_the_isr_to_the_first_unfenced_replica() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2, 3), isr=(3,))
     cluster.fence(3)
@@ -50,7 +50,7 @@ def test_an_unclean_election_takes_the_first_that_lives_and_forgets_the_others()
     assert (state.leader, state.isr, state.elr, state.last_known_elr) == (2, (2,), (), ())
 
 
-def test_without_anybody_alive_there_is_nobody_to_elect() -> None:
+def test_no_leader_is_elected_if_all_replicas_are_fenced() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     cluster.fence(1)
@@ -59,7 +59,7 @@ def test_without_anybody_alive_there_is_nobody_to_elect() -> None:
     assert cluster.elect() == "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
-def test_asked_for_all_only_those_that_needed_it_are_told() -> None:
+def test_a_request_for_all_partitions_returns_those_that_needed_an_election() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2), (2, 1), (3, 1))
     cluster.fence(1)
@@ -71,7 +71,7 @@ def test_asked_for_all_only_those_that_needed_it_are_told() -> None:
     assert told == {0: "NONE", 2: "PREFERRED_LEADER_NOT_AVAILABLE"}
 
 
-def test_no_time_is_too_little_time_unless_there_is_nothing_to_do() -> None:
+def test_a_timeout_of_zero_times_out_unless_no_partition_is_listed() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2))
     asked = [TopicPartitions(topic="t", partitions=[0, 7])]
@@ -81,7 +81,7 @@ def test_no_time_is_too_little_time_unless_there_is_nothing_to_do() -> None:
     assert cluster.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=0)).error_code == 0
 
 
-def test_an_election_of_more_than_one_decision_can_hold_is_refused_whole() -> None:
+def test_an_election_with_too_many_records_is_rejected_as_a_whole() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 10_001)
     cluster.fence(1)
@@ -93,7 +93,7 @@ def test_an_election_of_more_than_one_decision_can_hold_is_refused_whole() -> No
     assert (name_of(reply.error_code), cluster.offset) == ("POLICY_VIOLATION", before)
 
 
-def test_leaders_go_back_to_the_preferred_ones_by_themselves() -> None:
+def test_the_timer_elects_preferred_leaders() -> None:
     cluster = DecidedCluster()
     cluster.topic((1, 2), (1, 3), (2, 1), (1,))
     cluster.fence(1)
@@ -104,7 +104,7 @@ def test_leaders_go_back_to_the_preferred_ones_by_themselves() -> None:
     assert not leader_balancing.preferred(cluster.image, cluster.context()).records
 
 
-def test_no_more_than_a_thousand_at_a_time() -> None:
+def test_the_timer_elects_at_most_a_thousand_leaders_at_a_time() -> None:
     cluster = DecidedCluster()
     cluster.topic(*[(1, 2)] * 1500)
     cluster.fence(1)

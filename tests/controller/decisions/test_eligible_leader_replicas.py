@@ -1,4 +1,4 @@
-"""Eligible leader replicas when the demand for replicas in sync changes."""
+"""Eligible leader replicas when min.insync.replicas changes."""
 
 import pytest
 from support.decided_cluster import DecidedCluster
@@ -14,7 +14,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def one_left(**settings: str) -> DecidedCluster:
-    """Replica 1 leads alone; 2 is eligible as long as two are demanded."""
+    """Replica 1 is the only ISR member; 2 is eligible as long as min.insync.replicas is 2."""
     cluster = DecidedCluster((1, 2))
     applied([ConfigRecord(BROKER, "", MIN_ISR, "2")], cluster.image)
     cluster.topic((1, 2), **settings)
@@ -36,8 +36,8 @@ def alter(cluster: DecidedCluster, *changes: tuple[int, str, str | None], valida
     return [name_of(one.error_code) for one in cluster.ask(request).responses]
 
 
-def test_whoever_is_not_in_sync_is_eligible_no_more_when_one_is_enough() -> None:
-    """Else 2 would lead without what 1 committed alone."""
+def test_lowering_the_minimum_to_one_clears_the_elr() -> None:
+    """Otherwise 2 could be elected without the records that 1 committed alone."""
     cluster = one_left()
     assert alter(cluster, (TOPIC, "t", "1")) == ["NONE"]
     assert (cluster.state().elr, cluster.state().leader_epoch) == ((), 0)
@@ -59,7 +59,7 @@ def test_whoever_is_not_in_sync_is_eligible_no_more_when_one_is_enough() -> None
         ({"min_insync_replicas": "2"}, [(TOPIC, "t", None)], (2,)),
     ],
 )
-def test_the_topics_own_demand_counts_before_that_of_all_brokers(
+def test_the_topic_config_takes_precedence_over_the_cluster_wide_config(
     settings: dict[str, str], changes: list[tuple[int, str, str | None]], elr: tuple[int, ...]
 ) -> None:
     cluster = one_left(**settings)
@@ -67,7 +67,7 @@ def test_the_topics_own_demand_counts_before_that_of_all_brokers(
     assert cluster.state().elr == elr
 
 
-def test_replacing_all_settings_counts_as_well() -> None:
+def test_alter_configs_clears_the_elr_as_well() -> None:
     cluster = one_left(min_insync_replicas="2")
     applied([ConfigRecord(BROKER, "", MIN_ISR, "1")], cluster.image)
     resource = replacing.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[])
@@ -75,13 +75,13 @@ def test_replacing_all_settings_counts_as_well() -> None:
     assert cluster.state().elr == ()
 
 
-def test_validating_changes_nothing() -> None:
+def test_validate_only_keeps_the_elr() -> None:
     cluster = one_left()
     assert alter(cluster, (TOPIC, "t", "1"), validate=True) == ["NONE"]
     assert cluster.state().elr == (2,)
 
 
-def test_what_does_not_fit_into_one_decision_is_refused() -> None:
+def test_a_config_change_with_too_many_records_is_rejected() -> None:
     cluster = one_left()
     cluster.topic(*[(1, 2)] * 10_001, name="big")
     cluster.fence(2)
@@ -90,7 +90,7 @@ def test_what_does_not_fit_into_one_decision_is_refused() -> None:
     assert cluster.image.config(BROKER, "")[MIN_ISR] == "2"
 
 
-def test_what_a_node_was_started_with_counts_last() -> None:
+def test_the_static_broker_config_has_the_lowest_precedence() -> None:
     image = DecidedCluster().image
     of_node = EffectiveSettings(static(unclean_leader_election_enable="true", min_insync_replicas="3"), image)
     assert of_node.unclean_leader_election("t")

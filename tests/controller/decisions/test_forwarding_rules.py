@@ -1,4 +1,4 @@
-"""What a node that is not the active controller answers by itself, and what it hands on."""
+"""The parts of a request that the receiving node answers and that it forwards to the active controller."""
 
 from random import Random
 from typing import Any
@@ -17,7 +17,7 @@ TOPIC, BROKER, LOGGER = 2, 4, 8
 
 
 class Nodes:
-    """Node 2 is asked, node 1 is the active controller."""
+    """Node 2 receives the requests, node 1 is the active controller."""
 
     def __init__(self) -> None:
         self.cluster = DecidedCluster()
@@ -69,7 +69,7 @@ class Nodes:
         return [name_of(one.error_code) for one in merged.responses]
 
 
-def test_settings_of_a_node_are_changed_by_asking_it() -> None:
+def test_configs_of_a_broker_are_changed_on_that_broker() -> None:
     nodes = Nodes()
     assert nodes.ask((BROKER, "2", "background.threads", "9")) == ["NONE"]
     assert nodes.forwarded == [(BROKER, "2")]
@@ -78,13 +78,13 @@ def test_settings_of_a_node_are_changed_by_asking_it() -> None:
     assert nodes.forwarded is None
 
 
-def test_settings_of_all_nodes_by_asking_any() -> None:
+def test_cluster_wide_configs_are_changed_on_any_node() -> None:
     nodes = Nodes()
     assert nodes.ask((BROKER, "", "background.threads", "9")) == ["NONE"]
     assert nodes.cluster.image.config(BROKER, "")["background.threads"] == "9"
 
 
-def test_loggers_are_the_asked_nodes_own() -> None:
+def test_log_levels_are_changed_on_the_receiving_node() -> None:
     nodes = Nodes()
     assert nodes.ask((LOGGER, "2", "minikafka", "DEBUG"), (LOGGER, "1", "root", "WARN")) == ["NONE", "INVALID_REQUEST"]
     assert nodes.levels == {"root": "INFO", "minikafka": "DEBUG"}
@@ -93,7 +93,7 @@ def test_loggers_are_the_asked_nodes_own() -> None:
     assert nodes.levels["minikafka"] == "DEBUG"
 
 
-def test_answers_come_in_the_order_of_the_questions() -> None:
+def test_responses_are_in_the_order_of_the_request() -> None:
     nodes = Nodes()
     asked = [
         (TOPIC, "t", "retention.ms", "5"),
@@ -107,21 +107,21 @@ def test_answers_come_in_the_order_of_the_questions() -> None:
     assert nodes.forwarded == [(TOPIC, "t"), (TOPIC, "nope"), (BROKER, "2")]
 
 
-def test_replacing_settings_is_split_as_well() -> None:
+def test_alter_configs_is_split_as_well() -> None:
     nodes = Nodes()
     asked = [(BROKER, "2", "background.threads", "9"), (BROKER, "3", "background.threads", "9")]
     assert nodes.ask(*asked, incremental=False) == ["NONE", "INVALID_REQUEST"]
     assert nodes.ask((LOGGER, "2", "root", "WARN"), incremental=False) == ["INVALID_REQUEST"]
 
 
-def test_values_are_checked_wherever_that_is_decided() -> None:
+def test_values_are_validated_by_the_deciding_node() -> None:
     nodes = Nodes()
     assert nodes.ask((BROKER, "2", "background.threads", "0")) == ["INVALID_REQUEST"]
     assert nodes.ask((BROKER, "2", "node.id", "7")) == ["INVALID_REQUEST"]
     assert nodes.ask((BROKER, "2", "min.insync.replicas", "2")) == ["INVALID_CONFIG"]
 
 
-def test_loggers_are_never_set_for_another_node() -> None:
+def test_log_levels_of_another_node_are_not_changed() -> None:
     nodes = Nodes()
     request = altering.IncrementalAlterConfigsRequest(
         resources=[
@@ -138,7 +138,7 @@ def test_loggers_are_never_set_for_another_node() -> None:
     assert name_of(decision.reply.responses[0].error_code) == "INVALID_REQUEST"
 
 
-def test_everything_else_is_forwarded_as_it_is() -> None:
+def test_other_requests_are_forwarded_unchanged() -> None:
     nodes = Nodes()
     request, response = CreateTopicsRequest(), object()
     split = forwarding_rules.split(nodes.cluster.image, request, Context(static(2), Random(0), 7))

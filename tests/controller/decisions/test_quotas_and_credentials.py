@@ -1,4 +1,4 @@
-"""Client quotas and SCRAM credentials: what is set, what is refused, what a filter finds."""
+"""Client quotas and SCRAM credentials: accepted and rejected changes, filters."""
 
 import hashlib
 import hmac
@@ -27,7 +27,7 @@ Quota = tuple[str, float | None]
 
 
 def entry(entity: list[Name], *changes: Quota) -> quotas.RequestEntryData:
-    """Values of an entity; None takes one away."""
+    """The quotas of an entity; None removes one."""
     return quotas.RequestEntryData(
         entity=[quotas.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
         ops=[quotas.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in changes],
@@ -39,7 +39,7 @@ def alter(image: Image, *entries: quotas.RequestEntryData, validate_only: bool =
     return [name_of(one.error_code) for one in decided(client_quotas.decide, image, request).entries]
 
 
-def test_users_clients_and_pairs_have_quotas_of_their_own() -> None:
+def test_users_client_ids_and_pairs_have_separate_quotas() -> None:
     image = cluster()
     pair: list[Name] = [("user", "u"), ("client-id", None)]
     told = alter(
@@ -73,18 +73,18 @@ REFUSED: dict[str, quotas.RequestEntryData] = {
 
 
 @pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
-def test_no_quota_for(asked: quotas.RequestEntryData) -> None:
+def test_invalid_quotas_are_rejected(asked: quotas.RequestEntryData) -> None:
     image = cluster()
     assert alter(image, asked) == ["INVALID_REQUEST"]
     assert image.quotas == {}
 
 
 @pytest.mark.parametrize("address", ["1.2.3.4", "::1", "localhost", "a-b.example.com", None])
-def test_connections_of_an_address_can_be_limited(address: str | None) -> None:
+def test_connection_rates_of_ip_addresses_can_be_limited(address: str | None) -> None:
     assert alter(cluster(), entry([("ip", address)], ("connection_creation_rate", 5.0))) == ["NONE"]
 
 
-def test_an_entity_named_twice_is_refused_once_and_validate_only_sets_nothing() -> None:
+def test_a_duplicate_entity_gets_one_error_and_validate_only_writes_nothing() -> None:
     image, once = cluster(), entry([("user", "u")], ("producer_byte_rate", 1.0))
     assert alter(image, once, once) == ["INVALID_REQUEST"]
     assert alter(image, once, validate_only=True) == ["NONE"]
@@ -105,7 +105,7 @@ def find(image: Image, *components: tuple[str, int, str | None], strict: bool = 
     return [{one.entity_type: one.entity_name for one in found.entity} for found in response.entries or []]
 
 
-def test_a_filter_finds_by_name_by_default_and_by_being_there() -> None:
+def test_a_filter_matches_names_defaults_and_any_name() -> None:
     image = cluster()
     users: list[list[Name]] = [[("user", "u")], [("user", "u"), ("client-id", "c")], [("user", None)]]
     alter(image, *(entry(user, ("request_percentage", 1.0)) for user in users))
@@ -131,7 +131,7 @@ def test_a_filter_finds_by_name_by_default_and_by_being_there() -> None:
         ([("group", EXACT, "g")], "UNSUPPORTED_VERSION"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(components: list[tuple[str, int, str | None]], error: str) -> None:
+def test_an_invalid_filter_is_rejected(components: list[tuple[str, int, str | None]], error: str) -> None:
     assert find(cluster(), *components) == error
 
 
@@ -157,7 +157,7 @@ def change(image: Image, *changes: ScramCredentialUpsertion | ScramCredentialDel
     return {result.user: name_of(result.error_code) for result in results}
 
 
-def test_the_two_keys_of_rfc_5802_are_kept_and_not_the_password() -> None:
+def test_the_two_keys_of_rfc_5802_are_stored_and_not_the_password() -> None:
     image = cluster()
     assert change(image, setting("u")) == {"u": "NONE"}
     client_key = hmac.new(SALTED, b"Client Key", hashlib.sha256).digest()
@@ -190,7 +190,7 @@ CHANGES: dict[str, tuple[list[Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize(("changes", "told"), CHANGES.values(), ids=CHANGES)
-def test_credentials_are_not_changed_by(changes: list[Any], told: dict[str, str]) -> None:
+def test_invalid_credential_changes_are_rejected(changes: list[Any], told: dict[str, str]) -> None:
     image = cluster()
     change(image, setting("known"))
     assert change(image, *changes) == told
@@ -205,7 +205,7 @@ def describe(image: Image, *users: str) -> list[tuple[str, str, list[tuple[int, 
     ]
 
 
-def test_credentials_are_told_by_mechanism_and_iterations() -> None:
+def test_credentials_are_described_by_mechanism_and_iterations() -> None:
     image = cluster()
     change(image, setting("v"), setting("u", 2, 5000))
     change(image, setting("u"))

@@ -1,4 +1,4 @@
-"""Replicas spread over brokers and racks."""
+"""Placement of replicas over brokers and racks."""
 
 from collections import Counter
 from random import Random
@@ -12,7 +12,7 @@ from minikafka.protocol.errors import InvalidReplicationFactorError
 
 
 def brokers(racks: str, fenced: str = "") -> list[UsableBroker]:
-    """A broker a letter: its rack; `.` is no rack. `fenced` has an x under those that are."""
+    """One broker for each letter, which is its rack; `.` is no rack. `fenced` has an x for each fenced broker."""
     return [
         UsableBroker(index, None if rack == "." else rack, fenced[index : index + 1] == "x")
         for index, rack in enumerate(racks)
@@ -20,7 +20,7 @@ def brokers(racks: str, fenced: str = "") -> list[UsableBroker]:
 
 
 @given(st.integers(1, 7), st.integers(1, 40), st.data())
-def test_a_partition_never_has_a_broker_twice_and_brokers_get_equal_shares(
+def test_replicas_are_distinct_and_brokers_get_equal_shares(
     count: int, partitions: int, data: st.DataObject
 ) -> None:
     factor = data.draw(st.integers(1, count))
@@ -35,28 +35,28 @@ def test_a_partition_never_has_a_broker_twice_and_brokers_get_equal_shares(
 
 
 @given(st.integers(), st.integers(1, 30))
-def test_replicas_go_to_different_racks_while_there_are_any(seed: int, partitions: int) -> None:
+def test_replicas_are_spread_over_all_racks(seed: int, partitions: int) -> None:
     placed = place(brokers("aabbcc"), partitions=partitions, replication_factor=3, random=Random(seed))
     racks = dict(enumerate("aabbcc"))
     assert all({racks[replica] for replica in replicas} == set("abc") for replicas in placed)
 
 
 @given(st.integers(), st.integers(1, 30))
-def test_a_fenced_broker_never_leads_and_comes_last(seed: int, partitions: int) -> None:
+def test_a_fenced_broker_does_not_lead_and_comes_last(seed: int, partitions: int) -> None:
     placed = place(brokers("....", "x..x"), partitions=partitions, replication_factor=2, random=Random(seed))
     assert all(set(replicas) == {1, 2} for replicas in placed)
     placed = place(brokers("....", "x..x"), partitions=partitions, replication_factor=3, random=Random(seed))
     assert all(set(replicas[:2]) == {1, 2} for replicas in placed)
 
 
-def test_a_rack_of_fenced_brokers_gives_no_leader() -> None:
+def test_a_rack_of_fenced_brokers_has_no_leader() -> None:
     for seed in range(20):
         placed = place(brokers("abb", "x.."), partitions=4, replication_factor=2, random=Random(seed))
         assert all(replicas[0] in (1, 2) for replicas in placed)
-        assert all(0 in replicas for replicas in placed)  # the rack counts more than being alive
+        assert all(0 in replicas for replicas in placed)  # the rack takes precedence over the fenced state
 
 
-def test_one_broker_takes_all() -> None:
+def test_a_single_broker_gets_all_partitions() -> None:
     assert place(brokers("."), partitions=3, replication_factor=1, random=Random(0)) == [(0,)] * 3
 
 
@@ -69,11 +69,11 @@ def test_one_broker_takes_all() -> None:
         ([], 1, "All brokers are currently fenced"),
     ],
 )
-def test_what_cannot_be_placed_is_refused(usable: list[UsableBroker], factor: int, words: str) -> None:
+def test_an_impossible_placement_is_rejected(usable: list[UsableBroker], factor: int, words: str) -> None:
     with pytest.raises(InvalidReplicationFactorError, match=words):
         place(usable, partitions=1, replication_factor=factor, random=Random(0))
 
 
-def test_the_same_seed_gives_the_same_places() -> None:
+def test_the_same_seed_gives_the_same_placement() -> None:
     one, same = (place(brokers("aabb"), partitions=9, replication_factor=2, random=Random(5)) for _ in range(2))
     assert one == same

@@ -1,4 +1,4 @@
-"""DescribeConfigs: values in force, where they come from, and what else they are called."""
+"""DescribeConfigs: effective values, sources and synonyms."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def told(image: Image, kind: int, name: str, key: str, node: StaticSettings | No
     return entry.value, entry.config_source, synonyms
 
 
-def test_a_topics_own_setting_comes_before_the_nodes() -> None:
+def test_a_topic_config_takes_precedence_over_the_broker_config() -> None:
     image = a_cluster(ConfigRecord(TOPIC, "t", "cleanup.policy", " compact , delete,delete "))
     assert told(image, TOPIC, "t", "cleanup.policy") == (
         "compact,delete",
@@ -99,11 +99,11 @@ IN_FORCE: list[tuple[dict[str, str], str, str]] = [
 
 
 @pytest.mark.parametrize(("given", "name", "value"), IN_FORCE)
-def test_a_topic_has_what_the_nodes_file_says(given: dict[str, str], name: str, value: str) -> None:
+def test_a_static_broker_config_is_the_default_of_a_topic_config(given: dict[str, str], name: str, value: str) -> None:
     assert told(a_cluster(), TOPIC, "t", name, static(**given))[0] == value
 
 
-def test_a_nodes_own_change_comes_before_the_change_for_all() -> None:
+def test_a_dynamic_broker_config_takes_precedence_over_the_cluster_wide_one() -> None:
     name = "log.cleaner.threads"
     image = a_cluster(ConfigRecord(BROKER, "", name, "3"), ConfigRecord(BROKER, "1", name, "2"))
     assert told(image, BROKER, "1", name) == ("2", 2, [(name, "2", 2), (name, "3", 3), (name, "1", 5)])
@@ -111,12 +111,12 @@ def test_a_nodes_own_change_comes_before_the_change_for_all() -> None:
     assert told(image, BROKER, "1", name, static(log_cleaner_threads="4"))[0] == "3"
 
 
-def test_a_change_displaces_what_the_file_says_by_a_name_that_counts_more() -> None:
+def test_a_dynamic_config_overrides_static_synonyms_that_precede_it() -> None:
     image = a_cluster(ConfigRecord(BROKER, "", "log.roll.ms", "5"))
     assert told(image, TOPIC, "t", "segment.ms", static(log_roll_ms="1", log_roll_hours="2"))[0] == "5"
 
 
-def test_all_brokers_have_only_what_was_set_for_all() -> None:
+def test_the_cluster_wide_resource_has_dynamic_configs_only() -> None:
     image = a_cluster(ConfigRecord(BROKER, "", "no.such", "5"))
     (result,) = ask(image, (BROKER, ""))
     entries = {entry.name: (entry.value, entry.config_source, entry.is_sensitive) for entry in result.configs}
@@ -124,7 +124,7 @@ def test_all_brokers_have_only_what_was_set_for_all() -> None:
     assert told(image, BROKER, "", "min.insync.replicas")[2] == [("min.insync.replicas", "1", 3)]
 
 
-def test_a_node_tells_every_setting_and_hides_secrets_and_what_it_does_not_know() -> None:
+def test_a_node_describes_every_config_and_hides_sensitive_and_unknown_values() -> None:
     node = static(ssl_key_password="hunter2", some_addon="secret")
     (result,) = ask(a_cluster(), (BROKER, "1"), node=node)
     entries = {entry.name: entry for entry in result.configs}
@@ -137,20 +137,20 @@ def test_a_node_tells_every_setting_and_hides_secrets_and_what_it_does_not_know(
     assert not entries["message.max.bytes"].read_only
 
 
-def test_a_listeners_own_setting_is_shown_like_the_one_behind() -> None:
+def test_a_listener_config_is_described_like_its_base_config() -> None:
     place, secret = "listener.name.x.ssl.keystore.location", "listener.name.x.ssl.keystore.password"
     image = a_cluster(ConfigRecord(BROKER, "1", place, "/x"), ConfigRecord(BROKER, "1", secret, "hunter2"))
     assert told(image, BROKER, "1", place) == ("/x", 2, [(place, "/x", 2)])
     assert told(image, BROKER, "1", secret) == (None, 2, [(secret, None, 2)])
 
 
-def test_own_defaults_are_defaults() -> None:
+def test_defaults_of_minikafka_have_the_source_default_config() -> None:
     node = StaticSettings(1, {"node.id": "1"}, {"group.initial.rebalance.delay.ms": "0"})
     name = "group.initial.rebalance.delay.ms"
     assert told(a_cluster(), BROKER, "1", name, node) == ("0", 5, [(name, "0", 5)])
 
 
-def test_a_group_has_settings_whether_it_exists_or_not() -> None:
+def test_a_group_that_does_not_exist_has_configs() -> None:
     name = "consumer.session.timeout.ms"
     image = a_cluster(ConfigRecord(GROUP, "g", name, "50000"))
     behind = ("group.consumer.session.timeout.ms", "45000", 5)
@@ -160,13 +160,13 @@ def test_a_group_has_settings_whether_it_exists_or_not() -> None:
     assert told(image, GROUP, "g", isolation) == ("read_uncommitted", 5, [(isolation, "read_uncommitted", 5)])
 
 
-def test_a_subscription_has_defaults() -> None:
+def test_a_client_metrics_subscription_has_defaults() -> None:
     image = a_cluster(ConfigRecord(METRICS, "m", "interval.ms", "1000"))
     assert told(image, METRICS, "m", "interval.ms") == ("1000", 7, [("interval.ms", "1000", 7)])
     assert told(image, METRICS, "m", "metrics") == ("", 5, [])
 
 
-def test_loggers_have_levels() -> None:
+def test_loggers_are_described_with_their_levels() -> None:
     (result,) = ask(a_cluster(), (LOGGER, "1"))
     assert [(entry.name, entry.value, entry.config_source) for entry in result.configs] == [
         ("minikafka", "DEBUG", 6),
@@ -188,25 +188,25 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "name", "error"), REFUSED)
-def test_refused_alone(kind: int, name: str, error: str) -> None:
+def test_an_invalid_resource_is_rejected(kind: int, name: str, error: str) -> None:
     refused, answered = ask(a_cluster(), (kind, name), (TOPIC, "t"))
     assert (name_of(refused.error_code), refused.configs) == (error, [])
     assert (refused.resource_type, refused.resource_name) == (kind, name)
     assert (answered.error_code, len(answered.configs)) == (0, 33)
 
 
-def test_an_unknown_resource_type_spoils_all() -> None:
+def test_an_unknown_resource_type_rejects_all_resources() -> None:
     assert [name_of(one.error_code) for one in ask(a_cluster(), (TOPIC, "t"), (3, "x"))] == ["INVALID_REQUEST"] * 2
 
 
-def test_keys_choose_and_none_of_them_means_all() -> None:
+def test_configs_are_selected_by_key_and_no_keys_select_all() -> None:
     image = a_cluster()
     (some,) = ask(image, (TOPIC, "t"), keys=["segment.ms", "no.such"])
     assert [entry.name for entry in some.configs] == ["segment.ms"]
     assert all(len(ask(image, (TOPIC, "t"), keys=keys)[0].configs) == 33 for keys in ([], None))
 
 
-def test_documentation_comes_when_asked_for() -> None:
+def test_documentation_is_returned_on_request() -> None:
     (without,) = ask(a_cluster(), (TOPIC, "t"))
     (having,) = ask(a_cluster(), (TOPIC, "t"), include_documentation=True)
     assert all(entry.documentation is None for entry in without.configs)

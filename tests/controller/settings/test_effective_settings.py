@@ -1,4 +1,4 @@
-"""Settings in force: found once, and found again as soon as any of them changes."""
+"""Effective settings: cached, and resolved again as soon as a dynamic config changes."""
 
 from support.images import applied, cluster, static
 
@@ -8,7 +8,7 @@ from minikafka.controller.settings.effective_settings import ConfigSource, Effec
 TOPIC, BROKER = 2, 4
 
 
-def test_a_change_of_a_node_setting_is_in_force_at_once() -> None:
+def test_a_dynamic_broker_config_is_effective_at_once() -> None:
     image = cluster()
     settings = EffectiveSettings(static(), image)
     assert settings.topic("t")["segment.bytes"] == 1 << 30
@@ -24,7 +24,7 @@ def test_a_change_of_a_node_setting_is_in_force_at_once() -> None:
     assert settings.topic_sources()["segment.bytes"] == ConfigSource.DEFAULT
 
 
-def test_a_topics_own_setting_counts_first_and_for_no_other_topic() -> None:
+def test_a_topic_config_takes_precedence_and_affects_no_other_topic() -> None:
     image = cluster()
     settings = EffectiveSettings(static(), image)
     assert settings.topic("t")["retention.ms"] == settings.topic("u")["retention.ms"]
@@ -33,7 +33,7 @@ def test_a_topics_own_setting_counts_first_and_for_no_other_topic() -> None:
     assert settings.topic("u")["retention.ms"] == settings.topic_defaults()["retention.ms"] == 604_800_000
 
 
-def test_what_is_told_may_be_changed_without_harm() -> None:
+def test_callers_may_modify_the_returned_values() -> None:
     settings = EffectiveSettings(static(), cluster())
     settings.topic_defaults().clear()
     settings.topic("t").clear()
@@ -42,7 +42,7 @@ def test_what_is_told_may_be_changed_without_harm() -> None:
     assert settings.topic_sources() != {}
 
 
-def test_equal_whatever_was_asked_before() -> None:
+def test_equality_ignores_the_cache() -> None:
     image = cluster()
     one, other = EffectiveSettings(static(), image), EffectiveSettings(static(), image)
     one.topic("t")
