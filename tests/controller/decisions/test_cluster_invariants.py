@@ -25,8 +25,8 @@ STEPS = 250
 class Scenario:
     """A random scenario of faults and requests.
 
-    A record is committed when all members of an ISR of at least min.insync.replicas have it. The scenario assumes that a
-    record is committed whenever that is possible: then only the members of the ISR have all committed records.
+    A record is committed when all members of an ISR of at least min.insync.replicas have it. The scenario assumes that
+    a record is committed whenever that is possible: then only the members of the ISR have all committed records.
 
     Attributes:
         holders: the nodes that have every committed record, by topic and partition.
