@@ -1,31 +1,31 @@
-"""Bugs in Raft: each is one that somebody has shipped, or that the papers warn of."""
+"""Bugs in Raft that were published, or that the papers warn of."""
 
 from mutations import Mutation
 
 _TESTS = ("tests/controller/raft",)
-_ELECTING = "controller/raft/elections.py"
-_FOLLOWING = "controller/raft/raft_follower.py"
-_LEADING = "controller/raft/raft_leader.py"
+_ELECTIONS = "controller/raft/elections.py"
+_FOLLOWER = "controller/raft/raft_follower.py"
+_LEADER = "controller/raft/raft_leader.py"
 _MEMBER = "controller/raft/member.py"
 _RAFT = "controller/raft/raft.py"
 
 MUTATIONS = (
     Mutation(
-        "a vote is told before it is on disk",
+        "a vote is sent before it is on disk",
         _MEMBER,
         "self._persist(replace(self.election, voted_for=candidate))",
         "self.election = replace(self.election, voted_for=candidate)",
         _TESTS,
     ),
     Mutation(
-        "a higher epoch is not written down",
+        "a higher epoch is not persisted",
         _MEMBER,
         "self._persist(ElectionState(epoch))",
         "self.election = ElectionState(epoch)",
         _TESTS,
     ),
     Mutation(
-        "a candidate asks for votes before its own is on disk",
+        "a candidate requests votes before its own is on disk",
         _MEMBER,
         "self._persist(ElectionState(self.epoch + 1, voted_for=self.node_id))",
         "self.election = ElectionState(self.epoch + 1, voted_for=self.node_id)",
@@ -33,49 +33,49 @@ MUTATIONS = (
     ),
     Mutation(
         "two votes in an epoch",
-        _ELECTING,
+        _ELECTIONS,
         "member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)",
         "member.election.leader == NOBODY",
         _TESTS,
     ),
     Mutation(
-        "a vote for a log that lacks something",
-        _ELECTING,
+        "a vote for a candidate whose log is behind",
+        _ELECTIONS,
         "if (vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset):",
         "if vote.last_offset < 0:",
         _TESTS,
     ),
     Mutation(
         "the longer log wins, whatever its last epoch",
-        _ELECTING,
+        _ELECTIONS,
         "(vote.last_epoch, vote.last_offset) < (member.log.last_epoch, member.log.end_offset)",
         "vote.last_offset < member.log.end_offset",
         _TESTS,
     ),
     Mutation(
         "no pre-vote",
-        _ELECTING,
+        _ELECTIONS,
         "        _start_pre_vote(member, state)",
         "        start_election(member)",
         _TESTS,
     ),
     Mutation(
         "a pre-vote is granted although there is a leader",
-        _ELECTING,
+        _ELECTIONS,
         "return not _has_leader(member)",
         "return True",
         _TESTS,
     ),
     Mutation(
         "a pre-vote counts as a vote",
-        _ELECTING,
+        _ELECTIONS,
         "or state.ballot.request is not vote:",
         "or state.ballot.request.epoch < vote.epoch:",
         _TESTS,
     ),
     Mutation(
         "an observer votes",
-        _ELECTING,
+        _ELECTIONS,
         "or not member.is_voter or",
         "or",
         _TESTS,
@@ -89,13 +89,13 @@ MUTATIONS = (
     ),
     Mutation(
         "no check-quorum",
-        _LEADING,
+        _LEADER,
         "        member.become_resigned()\n        return",
         "        leader.resigns_at = member.now + 1.0",
         _TESTS,
     ),
     Mutation(
-        "a single voter resigns for want of followers",
+        "a single voter resigns for lack of followers",
         _MEMBER,
         "        if self.majority > 1:",
         "        if self.majority > 0:",
@@ -103,92 +103,92 @@ MUTATIONS = (
     ),
     Mutation(
         "records of earlier epochs are committed by counting",
-        _LEADING,
+        _LEADER,
         "if on_a_majority > max(leader.epoch_start, member.high_watermark):",
         "if on_a_majority > member.high_watermark:",
         _TESTS,
     ),
     Mutation(
         "the leader counts what it has not synced",
-        _LEADING,
+        _LEADER,
         "ends = sorted((leader.synced_end,",
         "ends = sorted((member.log.end_offset,",
         _TESTS,
     ),
     Mutation(
         "a follower acknowledges what it has not synced",
-        _FOLLOWING,
+        _FOLLOWER,
         "            return False\n        member.sync()",
         "            return False",
         _TESTS,
     ),
     Mutation(
-        "a follower that diverges counts as having what it asked behind",
-        _LEADING,
+        "a divergent fetch counts as an acknowledgement",
+        _LEADER,
         "    divergence = find_divergence(",
         "    progress.end_offset = fetch.fetch_offset\n    divergence = find_divergence(",
         _TESTS,
     ),
     Mutation(
         "truncate to the high watermark",
-        _FOLLOWING,
+        _FOLLOWER,
         "    if offset >= member.log.end_offset:",
         "    offset = member.high_watermark\n    if offset >= member.log.end_offset:",
         _TESTS,
     ),
     Mutation(
         "truncate to where the leader's epoch ends, though ours ended earlier",
-        _FOLLOWING,
+        _FOLLOWER,
         "    offset = min(ours.end_offset, theirs.end_offset) if ours.epoch == theirs.epoch else ours.end_offset",
         "    offset = theirs.end_offset",
         _TESTS,
     ),
     Mutation(
         "truncate below the high watermark",
-        _FOLLOWING,
+        _FOLLOWER,
         "    if offset < member.high_watermark:",
         "    if offset < 0:",
         _TESTS,
     ),
     Mutation(
-        "a high watermark is believed before the log is truncated",
-        _FOLLOWING,
+        "a high watermark is used before the log is truncated",
+        _FOLLOWER,
         "    if response.diverging is not None:\n",
         "    member.commit(min(response.high_watermark, member.log.end_offset))\n"
         "    if response.diverging is not None:\n",
         _TESTS,
     ),
     Mutation(
-        "the leader's high watermark is taken beyond the own log's end",
-        _FOLLOWING,
+        "the leader's high watermark is used beyond the own log end",
+        _FOLLOWER,
         "    member.commit(min(response.high_watermark, member.log.end_offset))",
         "    member.commit(response.high_watermark)",
         _TESTS,
     ),
     Mutation(
-        "divergence is not looked for",
-        _LEADING,
+        "divergence is not detected",
+        _LEADER,
         "    if end.epoch != last_fetched_epoch or end.end_offset < fetch_offset:",
         "    if end.end_offset < fetch_offset:",
         _TESTS,
     ),
     Mutation(
-        "a fetch from before the log's start is answered with what there is",
-        _LEADING,
+        "a fetch below the log start is served from the log",
+        _LEADER,
         "    if fetch_offset < start or last_fetched_epoch < start_epoch or parts_at_start:",
         "    if parts_at_start:",
         _TESTS,
     ),
     Mutation(
         "the rest of the log is kept when a snapshot is installed",
-        _FOLLOWING,
+        _FOLLOWER,
         "    member.log.start_at(snapshot, data)\n",
         "",
         _TESTS,
     ),
     Mutation(
         "an installed snapshot is not synced",
-        _FOLLOWING,
+        _FOLLOWER,
         "    member.high_watermark = snapshot.offset\n    member.sync()",
         "    member.high_watermark = snapshot.offset",
         _TESTS,
@@ -201,21 +201,21 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
-        "a late answer is taken for that to the latest request",
+        "a late response is taken for that to the latest request",
         _RAFT,
         "if isinstance(state, Follower) and state.in_flight is request:\n            raft_follower.handle_response",
         "if isinstance(state, Follower):\n            raft_follower.handle_response",
         _TESTS,
     ),
     Mutation(
-        "a leader that has restarted leads on in its old epoch",
+        "a restarted leader leads its old epoch",
         _MEMBER,
         "            return Resigned(self._first_deadline())",
         "            return Leader(self.log.end_offset, {one: ReplicaProgress(self.now) for one in self.others}, 0.0)",
         _TESTS,
     ),
     Mutation(
-        "a leader overlooks a higher epoch",
+        "a leader ignores a higher epoch",
         _RAFT,
         "            member.adopt(message.epoch)\n        if isinstance(message, Vote):",
         "            self.is_leader or member.adopt(message.epoch)\n        if isinstance(message, Vote):",

@@ -1,6 +1,6 @@
 """Golden scripts of one node: inputs with their times, and the effects that must follow.
 
-    A node that has voted does not vote for another.    <- a description; ends at the first empty line
+    A voter votes once in an epoch.                      <- a description; ends at the first empty line
 
     node 1 of 1 2 3, epoch 4, log 3 3 4                  <- node, voters, its disk: also `voted 2`, `leader 2`,
                                                             `snapshot OFFSET/EPOCH`; log: the epoch of each record
