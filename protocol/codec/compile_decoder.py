@@ -163,7 +163,7 @@ class _Decoder:
             self.source.line(f"{target} = {variable}")
 
     def sized(self, kind: Kind, target: str, where: str, nullable: bool, compact: bool) -> None:
-        """A string, bytes or records, behind their length."""
+        """Decode a length and a string, bytes or records."""
         size, end = self.source.variable("n"), "end"
         self.length(size, compact, "h" if kind is STRING else "i")
         with self.source.block(f"if {size} < 0:"):
@@ -172,7 +172,7 @@ class _Decoder:
             self.source.line(f"{end} = position + {size}")
             too_long = f" or {size} > {STRING_SIZE_MAX}" if kind is STRING and compact else ""
             with self.source.block(f"if {end} > limit{too_long}:"):
-                self.lie(where, size, "bytes")
+                self.reject_length(where, size, "bytes")
             slices = _SLICES_OF_VIEW if self.of_view else _SLICES
             self.source.line(f"{target} = {slices[kind.name]}")
             self.source.line(f"position = {end}")
@@ -184,7 +184,7 @@ class _Decoder:
             self.null(target, where, nullable)
         least = max(1, self.least_bytes(field))
         with self.source.block(f"elif {count} > (limit - position) // {least}:"):
-            self.lie(where, count, "elements")
+            self.reject_length(where, count, "elements")
         with self.source.block("else:"):
             self.elements(field, target, where, count, compact)
 
@@ -209,14 +209,14 @@ class _Decoder:
             line(f"{items}.append({item})")
 
     def numbers(self, kind: Kind, target: str, count: str) -> None:
-        """An array of numbers: one call reads them all; for the shortest, one that exists already."""
+        """Decode an array of numbers with one call; for short ones, with a `struct` created in advance."""
         readers = self.source.give_structs(kind.code or "", "unpack_from")
         reader = f"{readers}[{count}](data, position) if {count} < {ARRAYS_READY} else "
         self.source.line(f"{target} = list({reader}unpack_from(f'>{{{count}}}{kind.code}', data, position))")
         self.source.line(f"position += {count} * {kind.size_bytes}")
 
     def all_fixed(self, cls: Any) -> bool:
-        """Whether a struct has one size at this version as long as no tagged field follows it."""
+        """Whether a struct without tagged fields has a fixed size in this version."""
         plain = [
             field
             for field in fields_of(cls)
@@ -225,9 +225,9 @@ class _Decoder:
         return bool(plain) and all(not field.is_array and field.kind and field.kind.code for field in plain)
 
     def fixed_structs(self, cls: Any, items: str, count: str) -> None:
-        """Structs of one size, as long as they have no tagged fields: one iterator reads them all.
+        """Decode structs of fixed size with one iterator, while they have no tagged fields.
 
-        The first with tagged fields ends it; the loop that follows reads that one and the rest.
+        It stops at the first struct with tagged fields; the loop that follows decodes that one and the rest.
         """
         line, item = self.source.line, self.source.variable("o")
         present = [field for field in fields_of(cls) if self.version in field.versions]
@@ -258,8 +258,8 @@ class _Decoder:
         else:
             self.source.line(f"raise MalformedMessage('{where} is null')")
 
-    def lie(self, where: str, count: str, unit: str) -> None:
-        message = f"{where} claims {{{count}}} {unit}, {{limit - position}} bytes are left"
+    def reject_length(self, where: str, count: str, unit: str) -> None:
+        message = f"{where} claims {{{count}}} {unit}, but {{limit - position}} bytes are left"
         self.source.line(f"raise MalformedMessage(f'{message}')")
 
     # -- bytes --

@@ -1,7 +1,7 @@
-"""A record batch of format v2 (KIP-98) as a view over bytes: the unit that is sent, stored and replicated.
+"""`Batch`: a record batch of format v2 (KIP-98) as a view over bytes, the unit that is sent, stored and replicated.
 
-Only the 61 bytes of the header are ever read on the broker's hot path. All of it up to the checksum lies
-outside the checksum, so that a broker can set the base offset and the leader epoch in place::
+On its hot path the broker reads only the 61 bytes of the header. The checksum does not cover the fields up to itself,
+so the broker can set base offset and leader epoch in place::
 
     0 base offset: int64      21 attributes: int16         43 producer id: int64
     8 length: int32           23 last offset delta: int32  51 producer epoch: int16
@@ -9,8 +9,8 @@ outside the checksum, so that a broker can set the base offset and the leader ep
     16 magic: int8 = 2        35 max timestamp: int64      57 record count: int32
     17 crc: uint32 (CRC-32C of everything from byte 21)    61 records
 
-Attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 the base timestamp is a delete
-horizon (KIP-534).
+Attributes: bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 the base timestamp is the delete horizon
+(KIP-534).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minikafka.protocol.records.record import CorruptRecords, Record, decode_rec
 
 HEADER_SIZE = 61
 LENGTH_MIN = HEADER_SIZE - 12
-"""The smallest honest length field: it counts what stands behind itself."""
+"""The minimum of the length field, which counts the bytes after itself."""
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -37,14 +37,13 @@ _SEQUENCE_COUNT = 1 << 31
 
 
 class UnsupportedMagic(CorruptRecords):
-    """A batch in another format: magic 0 and 1 are those of Kafka 0.10 and older; Kafka 4 refuses them
-    too."""
+    """A batch with magic 0 or 1, from Kafka 0.10 or older; Kafka 4 does not support them either."""
 
 
 class Batch:
-    """A batch's header, read, and `data`, all its bytes. Attributes are as the header has them.
+    """The fields of a batch's header, and `data`, all its bytes.
 
-    Changing an attribute changes this view only; `assign` and `stamp_log_append_time` change the bytes.
+    Setting an attribute changes only this object; `assign` and `stamp_log_append_time` change the bytes.
     """
 
     __slots__ = (
@@ -67,20 +66,20 @@ class Batch:
 
     @property
     def size_bytes(self) -> int:
-        """Header and records together."""
+        """The size of header and records."""
         return len(self.data)
 
     @property
     def codec(self) -> Codec:
-        """How the records are compressed. Raises CorruptRecords for a number that stands for no codec."""
+        """The compression codec. Raises CorruptRecords if it is unknown."""
         codec = _CODECS.get(self.attributes & _CODEC_MASK)
         if codec is None:
-            raise CorruptRecords(f"a batch with unknown compression {self.attributes & _CODEC_MASK}")
+            raise CorruptRecords(f"batch has the unknown compression codec {self.attributes & _CODEC_MASK}")
         return codec
 
     @property
     def timestamp_type(self) -> int:
-        """0: records have times of their own (CreateTime); 1: `max_timestamp` is theirs (LogAppendTime)."""
+        """0: each record has its own timestamp (CreateTime); 1: all have `max_timestamp` (LogAppendTime)."""
         return (self.attributes & _LOG_APPEND_TIME) >> 3
 
     @property
@@ -93,7 +92,7 @@ class Batch:
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is the time from which tombstones in here may be dropped (KIP-534)."""
+        """Whether `base_timestamp` is the time from which tombstones of this batch may be removed (KIP-534)."""
         return bool(self.attributes & _DELETE_HORIZON)
 
     @property
@@ -106,29 +105,29 @@ class Batch:
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number, which follows 2^31-1 with 0; -1 without a producer id."""
+        """The sequence number of the last record, which wraps from 2^31-1 to 0; -1 without a producer id."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_COUNT
 
     @property
     def payload(self) -> memoryview:
-        """The records, as compressed as they are."""
+        """The records, possibly compressed."""
         return self.data[HEADER_SIZE:]
 
     def check_crc(self) -> None:
-        """Raise CorruptRecords where the checksum in the header is not that of the bytes."""
+        """Raise CorruptRecords if the checksum does not match."""
         computed = crc32c(self.data[21:])
         if computed != self.crc:
             raise CorruptRecords(
-                f"the batch at offset {self.base_offset} has CRC {self.crc:#010x}, its bytes {computed:#010x}"
+                f"batch at offset {self.base_offset} has CRC {self.crc:#010x}, computed {computed:#010x}"
             )
 
     def records(self, *, max_size_bytes: int = MAX_SIZE_BYTES) -> list[Record]:
-        """Decompress and decode. The checksum is not looked at: that is `check_crc`.
+        """Decompress and decode. The checksum is not verified; see `check_crc`.
 
-        Raises CorruptRecords for any lie: lengths, counts, offsets, unknown or broken compression, records
-        that come to more than `max_size_bytes`.
+        Raises CorruptRecords for inconsistent lengths, counts or offsets, unknown or invalid compression, and
+        TooMuchContent for records that decompress to more than `max_size_bytes`.
         """
         return decode_records(
             bytes(decompress(self.codec, self.payload, max_size_bytes)),
@@ -148,16 +147,15 @@ class Batch:
 
 
 def parse_header(data: Buffer, position: int = 0) -> Batch:
-    """The batch that begins at `position`.
+    """The batch at `position`.
 
-    Raises CorruptRecords where fewer bytes are left than a header or than its length claims, or the length is
-    impossible, and UnsupportedMagic for another format than v2.
+    Raises CorruptRecords if the batch is truncated or its length invalid, UnsupportedMagic if it is not of format v2.
     """
     left = len(data) - position
     if left < HEADER_SIZE:
         if left > 16 and data[position + 16] != MAGIC:
             raise UnsupportedMagic(_magic_text(data[position + 16]))
-        raise CorruptRecords(f"{left} bytes are too few for a record batch, whose header takes {HEADER_SIZE}")
+        raise CorruptRecords(f"record batch truncated at {left} bytes; its header has {HEADER_SIZE}")
     batch = Batch()
     (
         batch.base_offset, length, batch.leader_epoch, batch.magic, batch.crc, batch.attributes,
@@ -168,16 +166,16 @@ def parse_header(data: Buffer, position: int = 0) -> Batch:
         raise UnsupportedMagic(_magic_text(batch.magic))
     if not LENGTH_MIN <= length <= left - 12:
         raise CorruptRecords(
-            f"a batch claims a length of {length} bytes; it can be {LENGTH_MIN} to {left - 12}"
+            f"batch length {length}; it must be {LENGTH_MIN} to {left - 12}"
         )
     batch.data = memoryview(data)[position : position + 12 + length]
     return batch
 
 
 def batches(data: Buffer, position: int = 0) -> Iterator[Batch]:
-    """Every whole batch of `data`; one cut off at the end (fetch answers may be cut) ends the iteration.
+    """Every complete batch of `data`; a truncated one at the end, as in fetch responses, is ignored.
 
-    Raises CorruptRecords for an impossible length and UnsupportedMagic for another format than v2.
+    Raises CorruptRecords for an invalid length, UnsupportedMagic for batches that are not of format v2.
     """
     view = memoryview(data)
     size = len(view)
@@ -190,7 +188,7 @@ def batches(data: Buffer, position: int = 0) -> Iterator[Batch]:
 
 
 def _magic_text(magic: int) -> str:
-    return f"records in format v{magic}: only v{MAGIC} (Kafka 0.11 and newer) is understood"
+    return f"unsupported record format v{magic}; only v{MAGIC} (Kafka 0.11 and later) is supported"
 
 
 def encode_batch(
@@ -212,17 +210,16 @@ def encode_batch(
     max_timestamp: int | None = None,
     delete_horizon: bool = False,
 ) -> bytes:
-    """Pack records into a batch.
+    """Encode records as a batch.
 
     Args:
-        deltas: the records' offset deltas; by default their distance from the first record's offset, or
-            0, 1, 2, … where that is negative.
-        last_offset_delta: by default the last record's; a compacted batch keeps the one it had, and a batch
-            without records must be given one.
-        base_timestamp, max_timestamp: by default the first record's time, and the greatest.
-        delete_horizon: `base_timestamp` is one.
+        deltas: the offset deltas; by default relative to the first record's offset, or 0, 1, 2, … if that is negative.
+        last_offset_delta: by default that of the last record; a compacted batch keeps its own, and a batch without
+            records requires it.
+        base_timestamp, max_timestamp: by default the first and the greatest timestamp of the records.
+        delete_horizon: whether `base_timestamp` is the delete horizon.
 
-    Raises ValueError for offsets that do not grow and for numbers that the format has no room for.
+    Raises ValueError for offsets that are not increasing and for numbers out of the format's range.
     """
     deltas = _deltas(records) if deltas is None else deltas
     if base_timestamp is None:
@@ -257,7 +254,7 @@ def assemble(
     base_sequence: int,
     count: int,
 ) -> bytes:
-    """Compress encoded records and set the header before them. Raises ValueError for what fits no field."""
+    """Compress encoded records and prepend the header. Raises ValueError for numbers out of range."""
     body = payload if codec is Codec.NONE else compress(codec, payload, level)
     try:
         checked = _CHECKED.pack(
@@ -267,30 +264,30 @@ def assemble(
         crc = crc32c(body, crc32c(checked))
         head = _UNCHECKED.pack(base_offset, LENGTH_MIN + len(body), leader_epoch, MAGIC, crc)
     except struct.error as error:
-        raise ValueError(f"a record batch has no room for these numbers: {error}") from None
+        raise ValueError(f"number out of the range of the record batch format: {error}") from None
     return b"".join((head, checked, body))
 
 
 def _deltas(records: Sequence[Record]) -> Sequence[int]:
     if not records:
-        raise ValueError("a batch without records must be given its last_offset_delta and deltas=()")
+        raise ValueError("a batch without records requires last_offset_delta and deltas=()")
     first = records[0].offset
     if first < 0:
         return range(len(records))
     deltas = [record.offset - first for record in records]
     if any(after <= before for before, after in pairwise(deltas)):
-        raise ValueError("the offsets of a batch's records must grow")
+        raise ValueError("the offsets of a batch's records must increase")
     return deltas
 
 
 def assign(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Set base offset and leader epoch of the batch at `position`, in place; its checksum stays true."""
+    """Set base offset and leader epoch of the batch at `position`, in place; the checksum does not cover them."""
     struct.pack_into(">q", buffer, position, base_offset)
     struct.pack_into(">i", buffer, position + 12, leader_epoch)
 
 
 def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
-    """Give the batch at `position` the time of its append (ms) for all its records, and a true checksum."""
+    """Set LogAppendTime `timestamp` (ms) for the batch at `position`, in place, and update its checksum."""
     view = memoryview(buffer)
     (length,) = struct.unpack_from(">i", view, position + 8)
     (attributes,) = struct.unpack_from(">h", view, position + 21)

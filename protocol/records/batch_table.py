@@ -1,11 +1,11 @@
-"""The batches of a whole fetch answer, with numpy: their headers as columns, and where every record in them lies.
+"""The batches of a fetch response, with numpy: their headers as columns, and the positions of their records.
 
-A batch as an object costs some microseconds, which is nothing beside its thousand records and everything beside its
-one. Here a batch costs a look at its length and its checksum; all else is done for all batches together.
+Creating a `Batch` takes microseconds, which is significant if it has only one record. Here only the length and the
+checksum are read batch by batch; everything else is done for all batches at once.
 
-Records can only be found one after the other, as each one's length says where the next begins. Three ways lead along
-that chain: records of one size follow each other in strides; of many small batches the first records are found
-together, then the second ones, and so on; and what is left is walked over step by step.
+Records can only be located one after the other, as the length of each determines where the next begins. There are
+three methods: records of the same size are at a constant stride; of many small batches the first records are located
+together, then the second ones, and so on; the remaining ones are located in a plain loop.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _HEADER = np.dtype([
 _LENGTH_TO_MAGIC = struct.Struct(">iib")
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
-"""What the first byte of a length of two bytes adds to the distance to the next record."""
+"""The contribution of the first byte of a two-byte length to the distance to the next record."""
 _STRIDE_COUNT_MIN = 64
 _STRIDE_RUN_MIN = 16
 _TOGETHER_MIN = 24
-"""For fewer batches a step of numpy costs more than one of the plain loop for each."""
+"""Below this number of batches, a step of numpy costs more than the plain loop."""
 
 
 class BatchTable:
-    """Batches that lie in one buffer, in order; row for row what `Batch` is one by one.
+    """Batches in one buffer, in order; each row corresponds to a `Batch`.
 
     Attributes:
         data: the buffer.
-        starts, ends: where in `data` each batch begins and ends, int64.
-        heads: the headers, structured, with the names of `Batch`'s attributes.
+        starts, ends: the positions of the batches in `data`, int64.
+        heads: the headers, a structured array with the field names of `Batch`.
     """
 
     __slots__ = ("data", "ends", "heads", "starts")
@@ -58,11 +58,11 @@ class BatchTable:
         return len(self.starts)
 
     def __getitem__(self, rows: slice | Array) -> BatchTable:
-        """Some of the batches: a slice of them, or those that an array of bool or of row numbers names."""
+        """A subset of the batches: a slice, or selected by an array of bool or of row numbers."""
         return BatchTable(self.data, self.starts[rows], self.ends[rows], self.heads[rows])
 
     def batch(self, row: int) -> Batch:
-        """One of them as an object."""
+        """A row as a `Batch`."""
         return parse_header(self.data, int(self.starts[row]))
 
     def column(self, name: str) -> Array:
@@ -103,7 +103,7 @@ class BatchTable:
         return (self.heads["attributes"] & _TRANSACTIONAL) != 0
 
     def check_crcs(self) -> None:
-        """Raise CorruptRecords where a checksum is not that of its bytes."""
+        """Raise CorruptRecords if a checksum does not match."""
         view, crcs = memoryview(self.data), self.heads["crc"].tolist()
         bounds = zip((self.starts + 21).tolist(), self.ends.tolist(), strict=True)
         for row, (start, end) in enumerate(bounds):
@@ -112,9 +112,9 @@ class BatchTable:
 
 
 def read_table(data: Buffer) -> BatchTable:
-    """Every whole batch of `data`; one cut off at the end is left out, as `batch.batches` does.
+    """Every complete batch of `data`; a truncated one at the end is ignored.
 
-    Raises CorruptRecords and UnsupportedMagic as that does.
+    Raises CorruptRecords and UnsupportedMagic as `batch.batches` does.
     """
     size, position, starts = len(data), 0, []
     view, unpack = memoryview(data), _LENGTH_TO_MAGIC.unpack_from
@@ -135,12 +135,12 @@ def read_table(data: Buffer) -> BatchTable:
 
 
 def table_of(batches: Sequence[Batch]) -> BatchTable:
-    """Batches that lie anywhere, in one buffer."""
+    """A table of batches from any buffers; they are copied into one."""
     return read_table(b"".join([batch.data for batch in batches]))
 
 
 class Sections(NamedTuple):
-    """The records of batches, decompressed: those of batch number i lie in `data` from starts[i] up to ends[i]."""
+    """The decompressed records of batches: those of batch i are data[starts[i]:ends[i]]."""
 
     data: Buffer
     starts: Array
@@ -149,10 +149,10 @@ class Sections(NamedTuple):
 
 
 def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
-    """Where nothing is compressed nothing is copied.
+    """Decompress the records of a table; uncompressed tables are not copied.
 
-    Raises CorruptRecords for broken or unknown compression and a count that cannot be, TooMuchContent for records
-    that come to more than `max_size_bytes` together where any is compressed.
+    Raises CorruptRecords for invalid or unknown compression and impossible counts, TooMuchContent if any batch is
+    compressed and the records exceed `max_size_bytes` together.
     """
     sections = Sections(table.data, table.starts + HEADER_SIZE, table.ends, table.counts)
     if table.is_compressed.any():
@@ -169,12 +169,12 @@ def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
     if impossible.any():
         row = int(impossible.argmax())
         size = sections.ends[row] - sections.starts[row]
-        raise CorruptRecords(f"a batch claims {sections.counts[row]} records in {size} bytes")
+        raise CorruptRecords(f"batch claims {sections.counts[row]} records in {size} bytes")
     return sections
 
 
 def record_bounds(sections: Sections) -> tuple[Array, Array]:
-    """Where each record starts, at its length, and where it ends. Raises CorruptRecords where a batch is not filled."""
+    """The start of each record, at its length, and its end. Raises CorruptRecords if they do not fill their batch."""
     chain = _Chain(sections)
     chain.stride()
     chain.step_together()
@@ -183,10 +183,10 @@ def record_bounds(sections: Sections) -> tuple[Array, Array]:
 
 
 class _Chain:
-    """How far the records of each batch are found.
+    """Locates the records of each batch.
 
     Attributes:
-        starts: of all records; those of batch number i begin at index firsts[i].
+        starts: of all records; those of batch i begin at index firsts[i].
     """
 
     def __init__(self, sections: Sections) -> None:
@@ -199,7 +199,7 @@ class _Chain:
         self.starts = np.empty(int(self._counts.sum()), np.int64)
 
     def stride(self) -> None:
-        """Large batches of records that are alike."""
+        """Locate the records of large batches with records of the same size."""
         for row in np.flatnonzero(self._counts >= _STRIDE_COUNT_MIN).tolist():
             end, count = int(self._sections.ends[row]), int(self._counts[row])
             places = _strides(self._buffer, int(self._position[row]), end, count)
@@ -209,7 +209,7 @@ class _Chain:
                 self._position[row], self._found[row] = end, count
 
     def step_together(self) -> None:
-        """The first records of all batches, then the second ones, while there are many batches that have one."""
+        """Locate the first records of all batches, then the second ones, while many batches have more."""
         rows = np.flatnonzero((self._found == 0) & (self._counts > 0))
         number = 0
         while len(rows) >= _TOGETHER_MIN:
@@ -218,14 +218,14 @@ class _Chain:
             lengths, position = read_varints(self._buffer, position)
             position += lengths
             if lengths.min() < 0 or (position > self._sections.ends[rows]).any():
-                raise CorruptRecords("a record goes past the end of its batch, or is shorter than nothing")
+                raise CorruptRecords("record extends past the end of its batch, or its length is negative")
             self._position[rows] = position
             number += 1
             self._found[rows] = number
             rows = rows[self._counts[rows] > number]
 
     def walk(self) -> None:
-        """What is left, step by step."""
+        """Locate the remaining records in a plain loop."""
         for row in np.flatnonzero(self._found < self._counts).tolist():
             begun, count = int(self._position[row]), int(self._counts[row] - self._found[row])
             end = int(self._sections.ends[row])
@@ -236,9 +236,9 @@ class _Chain:
             self._position[row] = end
 
     def ends(self) -> Array:
-        """Each record ends where the next one of its batch begins."""
+        """The end of each record: the start of the next one, or the end of the batch."""
         if not np.array_equal(self._position, self._sections.ends):
-            raise CorruptRecords("the records of a batch do not fill it to the end")
+            raise CorruptRecords("the records do not fill their batch")
         ends = np.empty_like(self.starts)
         ends[:-1] = self.starts[1:]
         full = self._counts > 0
@@ -247,9 +247,9 @@ class _Chain:
 
 
 def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None:
-    """Starts of records that come in runs of one size, as records of one kind do; None where runs are short.
+    """The starts of records that come in runs of the same size; None if the runs are short.
 
-    A record's size is looked at where it would have to stand if it were as long as the one before it.
+    The length of each record is compared at the position that it has if all records before it have the same size.
     """
     runs: list[Array] = []
     while count and end - position > 2:
@@ -270,7 +270,7 @@ def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None
 
 
 def _walk(data: bytes, count: int) -> list[int]:
-    """Where `count` records start that fill `data`. Whether a length is negative is left to whoever reads it."""
+    """The starts of `count` records that fill `data`. Negative lengths are detected by the caller."""
     starts: list[int] = []
     append, low_half, position = starts.append, _LOW_HALF, 0
     try:
@@ -287,6 +287,6 @@ def _walk(data: bytes, count: int) -> list[int]:
     except IndexError:
         position = -1
     if position != len(data):
-        raise CorruptRecords(f"the {count} last records of a batch do not fill it to the end")
+        raise CorruptRecords(f"the last {count} records do not fill their batch")
     return starts
 

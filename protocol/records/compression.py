@@ -1,11 +1,10 @@
-"""The four codecs of record batches, by cramjam, and never a byte more than the caller allows.
+"""Compression codecs of record batches: gzip, snappy, lz4 and zstd, by cramjam, with bounded output.
 
-The framing is what Kafka's Java client reads and writes: gzip members, snappy in the blocks of snappy-java
-("xerial": a 16-byte header, then blocks with a length before each; a bare snappy block is read as well, as
-Kafka does), lz4 frames of independent 64 KiB blocks, zstd frames.
+The framing is that of Kafka's Java client: gzip members; snappy in the format of snappy-java ("xerial": a 16-byte
+header, then length-prefixed blocks; a bare snappy block is read as well, as in Kafka); lz4 frames of independent
+64 KiB blocks; zstd frames.
 
-What a frame says about the size of its content is a claim of the sender, so it decides nothing: output
-goes into a buffer of ours that grows step by step up to `max_size_bytes`.
+The content size in a frame header is not trusted: output is written to a buffer that grows up to `max_size_bytes`.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ import cramjam
 from minikafka.protocol.records.record import CorruptRecords
 
 MAX_SIZE_BYTES = 256 << 20
-"""What the records of one batch may come to by default when decompressed."""
+"""The default limit on the decompressed records of a batch."""
 TOGETHER_SIZE_BYTES = 32 << 20
-"""What those of several batches come to at most that are decompressed together by the client and for Spark."""
+"""The limit on records of several batches that the client and the Spark connector decompress together."""
 _FIRST_BUFFER_BYTES = 16 << 10
 _GROWTH = 8
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(">8sii")
 _XERIAL_BLOCK_BYTES = 32 << 10
 _SNAPPY_RATIO_MAX = 64
-"""A snappy element takes at least two bytes and makes 64 at most; what claims more is refused unread."""
+"""A snappy element has at least two bytes and expands to at most 64; blocks that claim more are rejected."""
 
 Buffer = bytes | bytearray | memoryview
 
 
 class TooMuchContent(CorruptRecords):
-    """Records decompress to more than the caller allows. Of several batches fewer may be decoded at once."""
+    """Records decompress to more than the caller's limit. Decoding fewer batches at once may succeed."""
 
 
 class Codec(IntEnum):
-    """How a batch's records are compressed: the low three bits of its attributes."""
+    """The compression of a batch's records: the low three bits of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -48,7 +47,7 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; `level` as gzip (1-9), lz4 (1-17), zstd (up to 22) know it, None: their default."""
+    """Compress `data`; the range of `level` is that of `compression.<codec>.level`, None is the codec's default."""
     match codec:
         case Codec.NONE:
             return bytes(data)
@@ -65,9 +64,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, max_size_bytes: int = MAX_SIZE_BYTES) -> Buffer:
-    """Decompress `data` (returned as it is for `Codec.NONE`).
+    """Decompress `data`, which is returned unchanged for `Codec.NONE`.
 
-    Raises CorruptRecords for garbage and TooMuchContent for content above `max_size_bytes`.
+    Raises CorruptRecords for invalid data, TooMuchContent for content above `max_size_bytes`.
     """
     if codec is Codec.NONE:
         return data
@@ -76,7 +75,7 @@ def decompress(codec: Codec, data: Buffer, max_size_bytes: int = MAX_SIZE_BYTES)
             return _decompress_snappy(memoryview(data), max_size_bytes)
         return _decompress_into(_DECOMPRESSORS[codec], data, max_size_bytes)
     except cramjam.DecompressionError as error:
-        raise CorruptRecords(f"records that are not {codec.name.lower()}: {error}") from None
+        raise CorruptRecords(f"invalid {codec.name.lower()} data: {error}") from None
 
 
 _DECOMPRESSORS: dict[Codec, Callable[[Buffer, bytearray], int]] = {
@@ -117,7 +116,7 @@ def _decompress_snappy(data: memoryview, max_size_bytes: int) -> Buffer:
         length = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if length > len(data) - position:
-            raise CorruptRecords(f"a snappy block of {length} bytes goes past the end of its batch")
+            raise CorruptRecords(f"snappy block of {length} bytes extends past the end of its batch")
         parts.append(_decompress_block(data[position : position + length], max_size_bytes))
         left -= len(parts[-1])
         if left < 0:
@@ -131,11 +130,11 @@ def _decompress_block(block: memoryview, max_size_bytes: int) -> Buffer:
     if size > max_size_bytes:
         raise too_much(max_size_bytes)
     if size > len(block) * _SNAPPY_RATIO_MAX:
-        raise CorruptRecords(f"a snappy block of {len(block)} bytes claims {size} bytes of content")
+        raise CorruptRecords(f"snappy block of {len(block)} bytes claims {size} bytes of content")
     buffer = bytearray(size)
     return memoryview(buffer)[: cramjam.snappy.decompress_raw_into(block, buffer)]
 
 
 def too_much(max_size_bytes: int) -> TooMuchContent:
-    """What to raise for content above `max_size_bytes`."""
-    return TooMuchContent(f"records that decompress to more than {max_size_bytes} bytes")
+    """The exception for content above `max_size_bytes`."""
+    return TooMuchContent(f"records decompress to more than {max_size_bytes} bytes")

@@ -1,7 +1,7 @@
-"""Control batches: records that Kafka writes for itself and that never reach a user (KIP-98).
+"""Control batches: internal records that consumers do not return (KIP-98).
 
-A control record's key is `version: int16, type: int16`. That of a transaction's end, a marker, has the value
-`version: int16, coordinator epoch: int32`; the batch around it bears the producer id and epoch that it ends.
+The key of a control record is `version: int16, type: int16`. The value of a transaction marker is `version: int16,
+coordinator epoch: int32`; its batch has the producer id and epoch of the transaction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MARKER = struct.Struct(">hi")
 
 
 class ControlType(IntEnum):
-    """What a control record says (Kafka's `ControlRecordType`). Types of the future read as UNKNOWN."""
+    """The type of a control record (Kafka's `ControlRecordType`); later types are UNKNOWN."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -35,41 +35,41 @@ class ControlType(IntEnum):
 
 
 class EndTxnMarker(NamedTuple):
-    """The end of a transaction in one partition: ABORT or COMMIT, and the coordinator that said so."""
+    """The end of a transaction in a partition: ABORT or COMMIT, and the coordinator epoch."""
 
     type: ControlType
     coordinator_epoch: int
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What the control record with this key says. Raises CorruptRecords for a key that is none."""
+    """The type of the control record with this key. Raises CorruptRecords if the key is invalid."""
     if key is None or len(key) < _KEY.size:
-        raise CorruptRecords(f"a control record's key takes {_KEY.size} bytes; this one is {key!r}")
+        raise CorruptRecords(f"control record key {key!r} is shorter than {_KEY.size} bytes")
     version, kind = _KEY.unpack_from(key)
     if version < 0:
-        raise CorruptRecords(f"a control record's key has the impossible version {version}")
+        raise CorruptRecords(f"control record key has the invalid version {version}")
     return ControlType(kind)
 
 
 def control_key(kind: ControlType) -> bytes:
-    """The key of a control record, in version 0."""
+    """The key of a control record, version 0."""
     return _KEY.pack(0, kind)
 
 
 def parse_end_transaction(batch: Batch) -> EndTxnMarker | None:
-    """The marker in a control batch, or None where the batch says something else. Raises CorruptRecords."""
+    """The transaction marker in a control batch; None if it has none. Raises CorruptRecords."""
     records = batch.records()
     if not records:
-        return None  # The cleaner empties a batch and keeps its header.
+        return None  # The cleaner may remove all records of a batch and keep its header.
     kind = control_type(records[0].key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         return None
     value = records[0].value
     if value is None or len(value) < _MARKER.size:
-        raise CorruptRecords(f"a marker's value takes {_MARKER.size} bytes; this one is {value!r}")
+        raise CorruptRecords(f"transaction marker {value!r} is shorter than {_MARKER.size} bytes")
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
-        raise CorruptRecords(f"a marker with the impossible version {version}")
+        raise CorruptRecords(f"transaction marker has the invalid version {version}")
     return EndTxnMarker(kind, coordinator_epoch)
 
 
@@ -82,7 +82,7 @@ def encode_end_transaction(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends the open transaction of this producer id and epoch; `timestamp` in ms."""
+    """The control batch that ends the open transaction of a producer id and epoch; `timestamp` in ms."""
     return encode_control(
         marker.type,
         _MARKER.pack(0, marker.coordinator_epoch),

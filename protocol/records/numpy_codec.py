@@ -71,7 +71,7 @@ def decode(batches: Sequence[Batch], max_size_bytes: int) -> Columns:
     header_counts, after = read_varints(buffer, position)
     headers = _headers(data, header_counts, position, after)
     if not np.array_equal(after, found.ends):
-        raise CorruptRecords("a record does not end where its length says")
+        raise CorruptRecords("record does not end where its length says")
     types = table.timestamp_types
     return Columns(
         found.offsets.tolist(),

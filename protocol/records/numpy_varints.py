@@ -1,7 +1,7 @@
-"""Many varints at once, with numpy: one at each of many positions of a buffer.
+"""Reads varints at many positions of a buffer at once, with numpy.
 
-The first bytes of all are read together, then further bytes of those that go on. A position may lie anywhere: reads
-beyond the end are clipped to the last byte, and it is for the caller to find out that what was read there does not fit.
+The first bytes of all varints are read together, then the further bytes of longer ones. Positions need not be valid:
+reads past the end are clipped to the last byte, and the caller must detect them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from minikafka.protocol.records.record import CorruptRecords
 
 Array = np.ndarray[Any, Any]
 _SIGNED = np.array([(byte >> 1) ^ -(byte & 1) for byte in range(256)], np.int64)
-"""The values of varints of one byte."""
+"""The values of one-byte varints."""
 
 
 def read_varints(buffer: Array, position: Array, size_bytes_max: int = 5) -> tuple[Array, Array]:
-    """The signed values (int64) of the varints at `position` (int64), and the positions behind them.
+    """The signed values (int64) of the varints at `position` (int64), and the positions after them.
 
-    Nearly all take one byte or two, which whole arrays do quicker than the general way through indexes.
+    Varints of one or two bytes, which are the most frequent, are read without index arrays, which is faster.
 
-    Raises CorruptRecords where one goes on for more than `size_bytes_max`: 5 for a varint, 10 for a varlong.
+    Raises CorruptRecords if one exceeds `size_bytes_max`: 5 for a varint, 10 for a varlong.
     """
     first = buffer.take(position, mode="clip")
     longer = first >= 0x80
@@ -49,19 +49,19 @@ def _read_long(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Arr
         position[going_on] += 1
         going_on = going_on[byte >= 0x80]
     if going_on.size:
-        raise CorruptRecords(f"a varint is longer than {size_bytes_max} bytes")
+        raise CorruptRecords(f"varint exceeds {size_bytes_max} bytes")
     if size_bytes_max <= 5:
         number &= np.uint64(0xFFFFFFFF)
     return (number >> np.uint64(1)).astype(np.int64) ^ -(number & np.uint64(1)).astype(np.int64), position
 
 
 def read_blobs(buffer: Array, position: Array, what: str) -> tuple[Array, Array, Array]:
-    """(Starts, ends, positions behind) of what has its length in front; of null the end lies before the start.
+    """(Starts, ends, positions after) of length-prefixed bytes; for null the end is before the start.
 
     Raises CorruptRecords for a length below -1.
     """
     sizes, starts = read_varints(buffer, position)
     if sizes.min(initial=0) < -1:
-        raise CorruptRecords(f"a {what} of {sizes.min()} bytes")
+        raise CorruptRecords(f"{what} length {sizes.min()} is negative")
     ends = starts + sizes
     return starts, ends, np.maximum(starts, ends)

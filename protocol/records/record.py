@@ -1,12 +1,12 @@
-"""One record as people see it, and the plain loops that pack many of them and take them apart.
+"""`Record`, and the plain loops that encode and decode records.
 
 The layout is that of a record in a batch of format v2 (KIP-98, Kafka's `DefaultRecord`)::
 
     length: varint  attributes: int8 = 0  timestamp delta: varlong  offset delta: varint
     key length: varint  key  value length: varint  value  header count: varint  headers…
 
-where a length of -1 stands for null. `columns.py` does the same for hundreds of records at once with numpy;
-these loops are the definition that it is held against.
+where a length of -1 is null. `numpy_codec.py` does the same for many records at once with numpy; it is tested against
+these loops.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
 RECORD_SIZE_MIN = 7
-"""Bytes of the smallest record there is: seven fields of one byte each."""
+"""The minimum size of a record: seven fields of one byte."""
 _TABLE_SIZE = 1 << 13
 _WIDE_TIMESTAMP = 1 << 62
 
 
 class CorruptRecords(ValueError):
-    """The bytes do not hold what they claim to hold (the sender's or the disk's fault, never ours)."""
+    """The bytes are not valid record batches (an error of the sender or of the disk)."""
 
 
 class Record(NamedTuple):
-    """A record: its offset, its time in milliseconds since 1970 (-1: none), key, value and headers.
+    """A record; `timestamp` is in milliseconds since the epoch, -1 if there is none.
 
-    `encode_batch` counts a negative offset as "the next one"; other offsets are taken relative to the first.
+    For `encode_batch` a negative offset means the next one; other offsets are relative to the first.
     """
 
     offset: int
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """The zigzag varint of a signed number of 64 bits; what is wider wraps around as Java's does."""
+    """The zigzag varint of a signed 64-bit number; larger numbers overflow as in Java."""
     number = (value << 1) ^ (value >> 63)
     if number < 0x80:
         return _BYTES[number]
@@ -54,7 +54,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, position: int, size_bytes_max: int = 5) -> tuple[int, int]:
-    """(Value, position after it); 5 bytes at most, 10 for a varlong. IndexError at the end of `data`."""
+    """(Value, position after it); at most 5 bytes, 10 for a varlong. Raises IndexError at the end of `data`."""
     first = data[position]
     if first < 0x80:
         return (first >> 1) ^ -(first & 1), position + 1
@@ -74,7 +74,7 @@ def _read_long_varint(data: bytes, position: int, size_bytes_max: int) -> tuple[
             number &= 0xFFFFFFFFFFFFFFFF if size_bytes_max > 5 else 0xFFFFFFFF
             return (number >> 1) ^ -(number & 1), index + 1
         shift += 7
-    raise CorruptRecords(f"a varint at byte {position} is longer than {size_bytes_max} bytes")
+    raise CorruptRecords(f"varint at byte {position} exceeds {size_bytes_max} bytes")
 
 
 _BYTES = [bytes((number,)) for number in range(256)]
@@ -83,7 +83,7 @@ _ZIGZAG = [(number >> 1) ^ -(number & 1) for number in range(128)]
 
 
 def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timestamp: int) -> bytes:
-    """The records one behind another, as in an uncompressed batch; `deltas` are their offset deltas."""
+    """The concatenated records of an uncompressed batch; `deltas` are their offset deltas."""
     parts: list[bytes] = []
     extend = parts.extend
     table, table_size = _VARINTS, _TABLE_SIZE
@@ -115,7 +115,7 @@ def encode_records(records: Sequence[Record], deltas: Sequence[int], base_timest
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """A record's headers with their count in front."""
+    """The count and the headers of a record."""
     parts = [varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()
@@ -133,24 +133,24 @@ def decode_records(
     last_offset_delta: int,
     log_append_time: int | None = None,
 ) -> list[Record]:
-    """Take an uncompressed batch's records apart.
+    """Decode the records of an uncompressed batch.
 
-    `log_append_time`, where given, is the time of every record (`message.timestamp.type=LogAppendTime`).
-    Raises CorruptRecords where a length, a count or an offset does not fit the data, or bytes are left over.
+    `log_append_time`, if given, is the timestamp of every record (`message.timestamp.type=LogAppendTime`).
+    Raises CorruptRecords if a length, count or offset is inconsistent, or bytes are left over.
     """
     if not 0 <= count <= len(data) // RECORD_SIZE_MIN:
-        raise CorruptRecords(f"a batch claims {count} records in {len(data)} bytes")
+        raise CorruptRecords(f"batch claims {count} records in {len(data)} bytes")
     try:
         records = _decode(data, count, base_offset, base_timestamp, last_offset_delta)
     except IndexError:
-        raise CorruptRecords(f"a batch of {count} records ends in the middle of a record") from None
+        raise CorruptRecords(f"batch of {count} records ends within a record") from None
     if log_append_time is not None:
         return [record._replace(timestamp=log_append_time) for record in records]
     return records
 
 
 def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last_delta: int) -> list[Record]:
-    """The loop itself: a varint of one byte, which most are, costs no call."""
+    """The loop; varints of one byte, which are the most frequent, are decoded without a call."""
     records: list[Record] = []
     append, new, zigzag, position, size, before = records.append, tuple.__new__, _ZIGZAG, 0, len(data), -1
     wide = not -_WIDE_TIMESTAMP < base_timestamp < _WIDE_TIMESTAMP
@@ -161,7 +161,7 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
         length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
         end = position + length
         if end > size:
-            raise CorruptRecords(f"a record of {length} bytes goes past the end of its batch")
+            raise CorruptRecords(f"record of {length} bytes extends past the end of its batch")
         byte = data[position + 1]
         if byte < 0x80:
             late, position = zigzag[byte], position + 2
@@ -171,7 +171,7 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
         byte = data[position]
         delta, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
         if not before < delta <= last_delta:
-            raise CorruptRecords(f"an offset delta of {delta}, which must be {before + 1} to {last_delta}")
+            raise CorruptRecords(f"offset delta {delta}; it must be {before + 1} to {last_delta}")
         before, byte = delta, data[position]
         length, position = (zigzag[byte], position + 1) if byte < 0x80 else read_varint(data, position)
         after = position + length
@@ -191,38 +191,38 @@ def _decode(data: bytes, count: int, base_offset: int, base_timestamp: int, last
         else:
             headers, position = (), position + 1
         if position != end:
-            raise CorruptRecords(f"a record claims to end at byte {end} but ends at {position}")
+            raise CorruptRecords(f"record ends at byte {position}, but by its length at {end}")
         append(new(Record, (base_offset + delta, base_timestamp + late, key, value, headers)))
     if position != size:
-        raise CorruptRecords(f"{size - position} bytes are left over behind the {count} records of a batch")
+        raise CorruptRecords(f"{size - position} bytes are left over after the {count} records of a batch")
     return [_wrapped(record) for record in records] if wide else records
 
 
 def _null(length: int, what: str) -> bytes | None:
     if length == -1:
         return None
-    raise CorruptRecords(f"a {what} of {length} bytes")
+    raise CorruptRecords(f"{what} length {length} is negative")
 
 
 def _wrapped(record: Record) -> Record:
-    """Kafka's times are 64 bits wide and wrap around; so do sums that only a forger makes."""
+    """Timestamps are 64-bit numbers, and the sum of base and delta overflows as in Java."""
     return record._replace(timestamp=((record.timestamp + (1 << 63)) & 0xFFFFFFFFFFFFFFFF) - (1 << 63))
 
 
 def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
-    """A record's headers and the position behind them. IndexError at the end of `data`."""
+    """The headers of a record and the position after them. Raises IndexError at the end of `data`."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (len(data) - position) // 2:
-        raise CorruptRecords(f"a record claims {count} headers in {len(data) - position} bytes")
+        raise CorruptRecords(f"record claims {count} headers in {len(data) - position} bytes")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, position = read_varint(data, position)
         if length < 0:
-            raise CorruptRecords("a header without a name")
+            raise CorruptRecords("header key is null")
         name = data[position : position + length]
         length, position = read_varint(data, position + length)
         if length < -1:
-            raise CorruptRecords(f"a header's value of {length} bytes")
+            raise CorruptRecords(f"header value length {length} is negative")
         value = None if length < 0 else data[position : position + length]
         position += max(length, 0)
         headers.append((name.decode(errors="replace"), value))

@@ -1,4 +1,4 @@
-"""Apache Kafka understands every request that we can send it, and we every answer, to the last byte."""
+"""Apache Kafka accepts every request that we encode, and we decode every response to the last byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from minikafka.protocol.names import check_topic_name
 pytestmark = [pytest.mark.oracle, needs_oracle, pytest.mark.timeout(300)]
 
 NEVER_ANSWERED = {"AddPartitionsToTxn", "AlterConfigs", "WriteTxnMarkers"}
-"""Kafka 4.3.1 says nothing to some odd requests: no transactions, a resource twice, a marker for no partition."""
+"""Kafka 4.3.1 does not respond to these if transactions or partitions are empty, or a resource is named twice."""
 
 
 class Connection:
@@ -40,7 +40,7 @@ class Connection:
         data = b""
         while len(data) < size:
             part = self.socket.recv(size - len(data))
-            assert part, "hung up"
+            assert part, "connection closed"
             data += part
         return data
 
@@ -55,7 +55,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 
 def requests(api: Api, version: int, seeded: random.Random) -> Iterator[Any]:
-    """One of defaults and one of random values, such that Kafka answers at once and does no harm to itself."""
+    """A request of defaults and one of random values, chosen such that Kafka responds at once and is not harmed."""
     for request in (fresh(api.request), random_message(api.request, version, seeded)):
         if api.name == "Produce":
             request.acks = 1
@@ -73,7 +73,7 @@ def offered(connection: Connection) -> dict[int, tuple[int, int]]:
     return {key.api_key: (key.min_version, key.max_version) for key in response.api_keys}
 
 
-def test_every_api_at_every_version_is_understood_to_the_last_byte(connection: Connection) -> None:
+def test_every_version_of_every_api_is_compatible(connection: Connection) -> None:
     seeded = random.Random("against Kafka")
     asked = 0
     for key, (first, last) in offered(connection).items():
@@ -94,7 +94,7 @@ def test_every_api_at_every_version_is_understood_to_the_last_byte(connection: C
     assert asked > 350
 
 
-def test_names_of_topics_are_refused_in_the_same_words(connection: Connection) -> None:
+def test_invalid_topic_names_have_the_same_error_message(connection: Connection) -> None:
     names = ["", ".", "..", "x" * 250, "a b", "é", "a/b"]
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     request = CreateTopicsRequest(topics=topics, validate_only=True)

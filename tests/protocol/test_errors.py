@@ -26,7 +26,7 @@ def test_every_code_has_an_exception_named_after_it(code: ErrorCode) -> None:
     assert str(error) == error.message == code.text
 
 
-def test_a_message_of_its_own() -> None:
+def test_a_message_replaces_the_name_of_the_code() -> None:
     error = error_for(6, "partition flights-3 moved to node 2")
     assert isinstance(error, NotLeaderOrFollowerError)
     assert str(error) == "partition flights-3 moved to node 2"
@@ -34,14 +34,14 @@ def test_a_message_of_its_own() -> None:
     assert not RecordListTooLargeError().retriable
 
 
-def test_a_code_of_the_future_is_told_as_it_is() -> None:
+def test_an_unknown_code_is_named_in_the_message() -> None:
     error = error_for(4711)
     assert type(error) is UnknownServerError
     assert "4711" in str(error)
     assert error_for(-1).code == -1
 
 
-def test_success_is_no_error() -> None:
+def test_code_0_is_not_an_error() -> None:
     with pytest.raises(ValueError, match="success"):
         error_for(0)
     assert KafkaError("odd").code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""Frames are cut the same however their bytes arrive, and nothing is believed before it is there."""
+"""Frames are the same however their bytes arrive, and nothing is allocated before bytes arrive."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ def framed(bodies: list[bytes]) -> bytes:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.data())
-def test_any_way_of_arriving_gives_the_same_frames(bodies: list[bytes], data: st.DataObject) -> None:
+def test_any_split_of_the_stream_gives_the_same_frames(bodies: list[bytes], data: st.DataObject) -> None:
     stream = framed(bodies)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=8)))
     reader, frames = FrameReader(1000), []
@@ -23,12 +23,12 @@ def test_any_way_of_arriving_gives_the_same_frames(bodies: list[bytes], data: st
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 101, 2**31 - 1, 0x47455420])
-def test_a_size_that_cannot_be_is_refused_at_once(size: int) -> None:
+def test_an_invalid_size_is_rejected_at_once(size: int) -> None:
     with pytest.raises(OversizedFrame, match=str(size)):
         FrameReader(100).feed(memoryview(size.to_bytes(4, "big", signed=True)))
 
 
-def test_a_large_frame_is_received_directly_and_costs_memory_only_as_it_comes() -> None:
+def test_a_large_frame_is_received_directly_and_its_buffer_grows_as_bytes_arrive() -> None:
     size = 5 * GROWTH_SIZE_BYTES + 17
     reader = FrameReader(size)
     assert reader.feed(memoryview(size.to_bytes(4, "big") + b"ab")) == []
@@ -36,7 +36,7 @@ def test_a_large_frame_is_received_directly_and_costs_memory_only_as_it_comes() 
     frame = None
     while frame is None:
         with reader.target as target:  # type: ignore[union-attr]
-            assert len(target) + received <= max(2 * received, GROWTH_SIZE_BYTES), "room for what may never come"
+            assert len(target) + received <= max(2 * received, GROWTH_SIZE_BYTES), "buffer too large"
             count = min(len(target), 700_001)
             target[:count] = b"x" * count
         received += count

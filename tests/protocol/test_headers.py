@@ -1,4 +1,4 @@
-"""Frames and headers: what stands in front of messages."""
+"""Request and response headers."""
 
 from __future__ import annotations
 
@@ -77,18 +77,18 @@ class TestRequests:
             b"\x00\x0c\x00\x04\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff\xff",
         ],
     )
-    def test_a_header_that_is_none(self, frame: bytes) -> None:
+    def test_malformed_request_headers(self, frame: bytes) -> None:
         with pytest.raises(MalformedMessage):
             parse_request_header(frame)
 
 
 class TestResponses:
-    def test_the_first_part_holds_the_size_of_all(self) -> None:
+    def test_the_first_part_contains_the_total_size(self) -> None:
         parts = response_parts(fetch_response(b"x" * 10), 12, 5)
         assert len(parts) == 1
         assert parts[0][:9] == (len(parts[0]) - 4).to_bytes(4, "big") + b"\x00\x00\x00\x05\x00"
 
-    def test_slices_of_files_count(self) -> None:
+    def test_the_total_size_includes_slices_of_files(self) -> None:
         parts = response_parts(fetch_response(range(1000)), 12, 5)
         assert [type(part) for part in parts] == [bytes, range, bytes]
         assert int.from_bytes(parts[0][:4], "big") == sum(map(len, parts)) - 4
@@ -106,7 +106,7 @@ class TestResponses:
         assert decode_response(ApiVersionsResponse, 4, memoryview(frame)[4:]) == (6, response)
 
     @pytest.mark.parametrize("frame", [b"", b"\x00\x00\x00", b"\x00\x00\x00\x01", b"\x00\x00\x00\x01\x01\x00\x09"])
-    def test_a_response_that_is_none(self, frame: bytes) -> None:
+    def test_malformed_responses(self, frame: bytes) -> None:
         with pytest.raises(MalformedMessage):
             decode_response(HeartbeatResponse, 4, frame)
 
@@ -117,7 +117,7 @@ def fetch_response(records: Any) -> FetchResponse:
 
 
 @pytest.mark.parametrize(("cls", "version"), every_version(REQUESTS_AND_RESPONSES), ids=name_of)
-def test_every_message_travels_in_a_frame(cls: Any, version: int) -> None:
+def test_every_message_round_trips_in_a_frame(cls: Any, version: int) -> None:
     original = fresh(cls)
     if cls is api_of(cls).request:
         frame = encode_request(original, version, 9, "c")[4:]

@@ -1,4 +1,4 @@
-"""Bad bytes never do more than raise `MalformedMessage`, and never make us allocate what they merely claim."""
+"""Malformed bytes raise `MalformedMessage` and nothing else, and allocate no memory for claimed lengths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cut(frame: bytearray, seeded: random.Random) -> None:
 
 
 def claim(frame: bytearray, seeded: random.Random) -> None:
-    """Somewhere, perhaps where a length stands, stands a number that is odd for one."""
+    """Overwrite a random position, possibly a length, with an unusual number."""
     number, at = seeded.choice(ODD_NUMBERS), seeded.randrange(len(frame))
     frame[at : at + len(number)] = number
 
@@ -58,13 +58,13 @@ MUTATIONS: tuple[Mutation, ...] = (flip, replace, cut, claim, claim, insert, rem
 
 
 def serve(frame: bytes | bytearray) -> None:
-    """What a node does with a frame before it knows that it is sound."""
+    """Decode a frame as a node does."""
     header, position = parse_request_header(frame)
     decode(APIS[header.api_key].request, header.api_version, frame, position)
 
 
 def sound_requests(seeded: random.Random) -> list[bytes]:
-    """A request of every API at every version, random but well-formed."""
+    """A random well-formed request of every version of every API."""
     return [
         encode_request(random_message(api.request, version, seeded), version, 1, "client")[4:]
         for api in APIS.values()
@@ -73,7 +73,7 @@ def sound_requests(seeded: random.Random) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_only_malformed_message_is_raised_whatever_comes() -> None:
+def test_mutated_requests_raise_malformed_message_only() -> None:
     seeded = random.Random("hostile requests")
     refused = 0
     frames = sound_requests(seeded)
@@ -89,7 +89,7 @@ def test_only_malformed_message_is_raised_whatever_comes() -> None:
     assert FRAMES // 4 < refused < FRAMES
 
 
-def test_responses_are_as_safe_for_a_client() -> None:
+def test_mutated_responses_raise_malformed_message_only() -> None:
     seeded = random.Random("hostile responses")
     for api in APIS.values():
         for version in versions_of_message(api.response):
@@ -103,7 +103,7 @@ def test_responses_are_as_safe_for_a_client() -> None:
                     continue
 
 
-def test_garbage_is_refused_too() -> None:
+def test_garbage_raises_malformed_message_only() -> None:
     seeded = random.Random("garbage")
     for _ in range(5_000):
         with pytest.raises(MalformedMessage):
@@ -111,11 +111,11 @@ def test_garbage_is_refused_too() -> None:
 
 
 def test_a_claim_costs_no_memory() -> None:
-    """Every length and count of every request, one after the other, replaced by two billion."""
+    """Replaces each length and count of every request in turn by two billion."""
     seeded = random.Random("claims")
     frames = [frame for frame in sound_requests(seeded) if len(frame) < 400]
     for frame in frames:
-        _try(frame)  # compiles its decoder, which is not what is measured
+        _try(frame)  # compiles the decoder, which is not measured
     tracemalloc.start()
     try:
         for frame in frames:

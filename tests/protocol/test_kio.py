@@ -1,4 +1,4 @@
-"""Our codec held against `kio`, which is generated from Kafka's own message definitions by other people."""
+"""Our codec against `kio`, an independent codec generated from Kafka's message definitions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kio_class(cls: Any, version: int) -> Any:
 
 
 def special(field: Field) -> st.SearchStrategy[Any] | None:
-    """kio turns error codes into an enum, and times into timedelta and datetime: values have to be such."""
+    """Values for fields that kio decodes as enum, timedelta or datetime."""
     if field.kind is None or not field.kind.name.startswith("int"):
         return None
     if field.name.endswith("error_code"):
@@ -41,7 +41,7 @@ def special(field: Field) -> st.SearchStrategy[Any] | None:
 
 
 def as_ours(value: Any) -> Any:
-    """A value of kio's as the number, text or list that it stands for."""
+    """A value of kio's as a number, string or list."""
     if dataclasses.is_dataclass(value):
         return [as_ours(getattr(value, item.name)) for item in dataclasses.fields(value)]
     if isinstance(value, tuple):
@@ -56,7 +56,7 @@ def as_ours(value: Any) -> Any:
 
 
 def plain(value: Any, version: int) -> Any:
-    """A message of ours as nested lists, in the order of its fields."""
+    """A message of ours as nested lists, in field order."""
     if isinstance(value, list):
         return [plain(item, version) for item in value]
     if hasattr(value, "__declaration__"):
@@ -66,7 +66,7 @@ def plain(value: Any, version: int) -> Any:
 
 
 def without_nil(value: Any) -> Any:
-    """kio reads the nil id as None."""
+    """kio decodes the null uuid as None."""
     if isinstance(value, list):
         return [without_nil(item) for item in value]
     return None if value == bytes(16) else value

@@ -1,4 +1,4 @@
-"""What the compiler makes, held against a plain interpreter of the same declarations, at every version."""
+"""The compiled codec agrees with a plain interpreter of the same declarations, for every version."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestClasses:
         with pytest.raises(TypeError):
             FetchRequest(max_wait=5)  # type: ignore[call-arg]
 
-    def test_lists_and_structs_of_two_messages_are_not_the_same(self) -> None:
+    def test_default_lists_and_structs_are_not_shared(self) -> None:
         first, second = FetchRequest(), FetchRequest()
         first.topics.append(None)  # type: ignore[arg-type]
         first.replica_state.replica_id = 7
@@ -89,11 +89,11 @@ class TestClasses:
         assert MetadataRequest(topics=None) != MetadataRequest(topics=[])
         assert MetadataRequest(topics=None) != CreateTopicsRequest()
 
-    def test_shows_what_is_not_a_default(self) -> None:
+    def test_repr_shows_fields_that_differ_from_defaults(self) -> None:
         request = MetadataRequest(topics=[MetadataRequestTopic(name="flights")])
         assert repr(request) == "MetadataRequest(topics=[MetadataRequestTopic(name='flights')])"
 
-    def test_refuses_annotations_that_are_none_of_its_types(self) -> None:
+    def test_rejects_annotations_that_are_not_protocol_types(self) -> None:
         @message(versions="0", flexible="none")
         class Odd:
             when: dict[str, str] = FRESH
@@ -103,13 +103,13 @@ class TestClasses:
 
 
 class TestEncoding:
-    def test_refuses_a_value_that_the_version_cannot_carry(self) -> None:
+    def test_rejects_a_value_that_the_version_lacks(self) -> None:
         request = FetchRequest(replica_id=3)
         assert encode(request, 14) != encode(FetchRequest(), 14)
         with pytest.raises(UnsupportedField, match="FetchRequest v15 has no replica_id, which is 3"):
             encode(request, 15)
 
-    def test_drops_an_ignorable_value_that_the_version_cannot_carry(self) -> None:
+    def test_drops_an_ignorable_value_that_the_version_lacks(self) -> None:
         assert encode(FetchRequest(rack_id="north"), 10) == encode(FetchRequest(), 10)
 
     @pytest.mark.parametrize(
@@ -124,23 +124,23 @@ class TestEncoding:
         ],
         ids=["too big", "null", "text", "surrogate", "null string", "long string"],
     )
-    def test_refuses_what_does_not_fit(self, request_: Any) -> None:
+    def test_rejects_values_out_of_range(self, request_: Any) -> None:
         for version in (4, 7) if isinstance(request_, CreateTopicsRequest) else (11, 12):
             with pytest.raises(UnencodableMessage):
                 encode(request_, version)
 
-    def test_refuses_null_where_the_version_has_none(self) -> None:
+    def test_rejects_null_if_the_version_does_not_allow_it(self) -> None:
         with pytest.raises(UnencodableMessage):
             encode(MetadataRequest(topics=None), 0)
 
-    def test_refuses_a_version_that_the_message_does_not_have(self) -> None:
+    def test_rejects_unknown_versions(self) -> None:
         with pytest.raises(UnsupportedVersion, match="FetchRequest has versions 4-18, not 3"):
             encode(FetchRequest(), 3)
         with pytest.raises(UnsupportedVersion, match="not 19"):
             decode(FetchRequest, 19, b"")
 
     @pytest.mark.parametrize("version", [11, 12])
-    def test_keeps_slices_of_files_apart_in_their_order(self, version: int) -> None:
+    def test_keeps_slices_of_files_as_separate_parts_in_order(self, version: int) -> None:
         response = FetchResponse(
             responses=[
                 FetchableTopicResponse(
@@ -171,7 +171,7 @@ class Slice:
 
 
 class TestDecoding:
-    def test_records_are_a_view_of_the_frame_that_can_be_written_through(self) -> None:
+    def test_records_are_a_writable_view_of_the_frame(self) -> None:
         frame = bytearray(b"\xff\xff\x00\x01\x00\x00\x00\x05\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01")
         frame += b"\x00\x00\x00\x07\x00\x00\x00\x04abcd"
         request = decode(ProduceRequest, 3, frame)
@@ -197,7 +197,7 @@ class TestDecoding:
             (b"", "truncated"),
         ],
     )
-    def test_says_what_is_wrong(self, data: bytes, why: str) -> None:
+    def test_error_messages(self, data: bytes, why: str) -> None:
         with pytest.raises(MalformedMessage, match=why):
             decode(Names, 0, data)
 
@@ -213,7 +213,7 @@ class TestDecoding:
             (b"\x02\x81\x80\x02" + b"x" * 40000, "32768 bytes"),
         ],
     )
-    def test_says_what_is_wrong_in_flexible_versions(self, data: bytes, why: str) -> None:
+    def test_error_messages_in_flexible_versions(self, data: bytes, why: str) -> None:
         with pytest.raises(MalformedMessage, match=why):
             decode(Names, 1, data)
 

@@ -1,4 +1,4 @@
-"""Names of topics, and ids as text."""
+"""Validation of topic names, and uuids as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minikafka.protocol.names import TopicPartition, check_topic_name, uuid_from
 
 
 @pytest.mark.parametrize("name", ["a", "flights", "a.b_c-D9", "...", "x" * 249, "__consumer_offsets"])
-def test_names_that_kafka_allows(name: str) -> None:
+def test_valid_names(name: str) -> None:
     check_topic_name(name)
 
 
@@ -24,18 +24,18 @@ def test_names_that_kafka_allows(name: str) -> None:
         ("a\n", "'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
     ],
 )
-def test_names_that_kafka_refuses_and_its_words_for_it(name: str, why: str) -> None:
+def test_invalid_names_have_kafkas_error_message(name: str, why: str) -> None:
     with pytest.raises(InvalidTopicError) as error:
         check_topic_name(name)
     assert error.value.message == f"Topic name is invalid: {why}"
 
 
-def test_a_partition_reads_like_its_folder() -> None:
+def test_a_partition_as_text_is_its_directory_name() -> None:
     assert str(TopicPartition("flights", 7)) == "flights-7"
     assert sorted([TopicPartition("b", 0), TopicPartition("a", 2)])[0].topic == "a"
 
 
-def test_ids_as_text() -> None:
+def test_uuids_as_text() -> None:
     for identifier in (bytes(16), bytes(range(16)), b"\xff" * 16, b"\xfb" * 16):
         text = uuid_text(identifier)
         assert len(text) == 22
@@ -45,6 +45,6 @@ def test_ids_as_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 23, "+" * 22, "é" * 22, "A" * 20 + "=="])
-def test_text_that_is_no_id(text: str) -> None:
+def test_text_that_is_not_a_uuid(text: str) -> None:
     with pytest.raises(ValueError, match="id"):
         uuid_from_text(text)

@@ -1,4 +1,4 @@
-"""Every declared field of every message, held against the tables of Kafka 4.3."""
+"""Every declared field of every message equals Kafka 4.3's schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minikafka.protocol.codec.schema import IMPLIED, NEVER, Field, declaration_o
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.types import NIL_UUID
 
-pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the tables are not beside the checkout")
+pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="no ../shared/kafka-protocol beside the checkout")
 
 
 @cache
@@ -53,7 +53,7 @@ def compare_field(field: Field, fact: TableField, path: str) -> None:
 
 
 def plain(type_name: str) -> str:
-    """Where two structs of one module have one name, ours carry a prefix."""
+    """The name without the prefix of structs whose name is not unique in their module."""
     return re.sub(r"^\[\](Request|Response|Subscription|Assignment)(?=[A-Z])", "[]", type_name)
 
 

@@ -1,4 +1,4 @@
-"""Reads the tables of Kafka's protocol that lie beside the checkout: facts to hold our declarations against."""
+"""Reads the tables of Kafka's protocol beside the checkout, to compare our declarations with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRIMITIVES = {
 
 @dataclass
 class TableField:
-    """One line of a table; `fields` are those of its struct, if it has one."""
+    """A row of a table; `fields` are those of its struct, if it is one."""
 
     name: str
     type_name: str
@@ -35,7 +35,7 @@ class TableField:
 
 @dataclass
 class TableMessage:
-    """One message of a table; `structs` are those that several of its fields share."""
+    """A message of a table; `structs` are those that several of its fields share."""
 
     name: str
     key: int | None
@@ -51,7 +51,7 @@ def snake(name: str) -> str:
 
 
 def read_table(path: Path) -> dict[str, TableMessage]:
-    """Every message of a table by its name."""
+    """The messages of a table by name."""
     messages: dict[str, TableMessage] = {}
     key: int | None = None
     open_lists: list[tuple[int, list[TableField]]] = []
@@ -100,7 +100,7 @@ def _field(words: list[str]) -> TableField:
 
 
 def _share(message: TableMessage) -> None:
-    """Give every field of a struct type that struct's fields, wherever the table spells them out."""
+    """Set the fields of every field of a struct type, which the table lists only once."""
 
     def walk(fields: list[TableField]) -> None:
         for item in fields:

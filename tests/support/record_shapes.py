@@ -17,7 +17,7 @@ timestamps = st.one_of(
 
 
 def records(min_size: int = 1, max_size: int = 12) -> st.SearchStrategy[list[Record]]:
-    """Lists of records without offsets of their own."""
+    """Lists of records without offsets."""
     one = st.builds(
         Record, offset=st.just(-1), timestamp=timestamps, key=blobs, value=blobs, headers=headers.map(tuple)
     )
@@ -25,7 +25,7 @@ def records(min_size: int = 1, max_size: int = 12) -> st.SearchStrategy[list[Rec
 
 
 def gaps(count: int) -> st.SearchStrategy[list[int]]:
-    """Growing offset deltas, as compaction leaves them."""
+    """Increasing offset deltas with gaps, as after compaction."""
     step = st.one_of(st.just(1), st.integers(1, 100000))
     return st.lists(step, min_size=count, max_size=count).map(_sums)
 

@@ -1,7 +1,7 @@
-"""A plain, slow interpreter of message declarations: the oracle for the compiler.
+"""A plain, slow interpreter of message declarations: the oracle for the compiled codec.
 
-It walks the fields of a class for every message, asks of each whether the version has it, and writes or reads it. It
-shares the declarations with the compiler (those are held against Kafka's tables) and nothing else.
+For every message it iterates over the fields of the class, checks whether the version has each, and encodes or decodes
+it. It shares only the declarations with the compiler, which are compared with Kafka's tables.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from minikafka.protocol.codec.schema import Field, declaration_of, default_of, f
 
 
 def interpret_encode(message: Any, version: int) -> bytes:
-    """What `minikafka.protocol.message.encode` must give."""
+    """The expected result of `minikafka.protocol.message.encode`."""
     return write_struct(message, version, version in declaration_of(type(message)).flexible)
 
 
 def interpret_decode(cls: Any, version: int, data: bytes) -> Any:
-    """What `minikafka.protocol.message.decode` must give for well-formed data."""
+    """The expected result of `minikafka.protocol.message.decode` for well-formed data."""
     return Reader(data, version, version in declaration_of(cls).flexible).struct(cls)
 
 

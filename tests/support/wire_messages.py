@@ -1,4 +1,4 @@
-"""Every message class that minikafka has, and messages of any shape for property tests."""
+"""Every message class, and random messages for property tests."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ def versions_of_message(cls: Any) -> range:
 
 
 def every_version(classes: list[Any]) -> list[Any]:
-    """(class, version) for each version of each class, to parametrize with."""
+    """(class, version) for each version of each class, for parametrized tests."""
     return [(cls, version) for cls in classes for version in versions_of_message(cls)]
 
 
 def name_of(value: Any) -> str:
-    """How a parameter is shown in a test's name."""
+    """The name of a parameter in test ids."""
     return getattr(value, "__name__", str(value))
 
 
 def integers(kind: Kind) -> st.SearchStrategy[int]:
-    """All numbers of a type, its ends and small ones more often."""
+    """All numbers of a type; its limits and small ones are more frequent."""
     assert kind.code is not None
     size = 8 * struct.calcsize(">" + kind.code)
     low, high = (0, 2**size - 1) if kind.code.isupper() else (-(2 ** (size - 1)), 2 ** (size - 1) - 1)
@@ -75,7 +75,7 @@ FieldStrategy = Callable[[Field], "st.SearchStrategy[Any] | None"]
 
 
 def messages(cls: Any, version: int, special: FieldStrategy = lambda field: None) -> st.SearchStrategy[Any]:
-    """Messages (or structs) with any value that the version can carry; `special` may decide for single fields."""
+    """Messages (or structs) with any value that the version can encode; `special` may override single fields."""
     present = [field for field in fields_of(cls) if version in field.versions]
     absent = [field for field in fields_of(cls) if version not in field.versions]
     values = {field.name: _value(field, version, special) for field in present}
@@ -96,7 +96,7 @@ def _primitive(kind: Kind | None) -> st.SearchStrategy[Any]:
 
 
 def random_message(cls: Any, version: int, seeded: random.Random) -> Any:
-    """A message of random values, made fast: for tests that need tens of thousands."""
+    """A message of random values; fast, for tests that need tens of thousands."""
     return cls(**{field.name: _random_value(field, version, seeded) for field in fields_of(cls)})
 
 

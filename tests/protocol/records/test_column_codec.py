@@ -1,4 +1,4 @@
-"""Whole batches at once agree with the plain loops, byte for byte and record for record, also on lies."""
+"""The column codec agrees with the plain loops, byte for byte and record for record, also on corrupt batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MUTATIONS = 5_000
 
 @pytest.fixture(autouse=True, params=["numpy", "plain"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test runs with numpy from the first record on, and as if numpy were not installed."""
+    """Runs each test with numpy for any number of records, and without numpy."""
     if request.param == "numpy":
         pytest.importorskip("numpy")
         monkeypatch.setattr(column_codec, "ENCODE_COUNT_MIN", 1)
@@ -81,7 +81,7 @@ def test_decoding_many_batches_agrees(
     assert (decode_columns(whole).timestamp_types or [0] * len(types)) == types
 
 
-def test_columns_are_there_one_by_one() -> None:
+def test_columns_are_available_separately() -> None:
     records = [Record(5 + n, 70 + n, b"k%d" % n if n % 2 else None, b"v" * n) for n in range(9)]
     found = decode_columns([parse_header(encode_batch(records, base_offset=5))])
     assert (len(found), found.headers) == (9, None)
@@ -91,7 +91,7 @@ def test_columns_are_there_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_damaged_batches_are_the_same_to_both(codec: Codec) -> None:
+def test_both_agree_on_damaged_batches(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"columns/{codec}")
     for number in range(MUTATIONS):
         data = with_true_checksum(mutated(original, random))
@@ -103,7 +103,7 @@ def test_damaged_batches_are_the_same_to_both(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("numbers", [{"base_timestamp": (1 << 63) - 1}, {"base_timestamp": -(1 << 63)}])
-def test_times_wrap_around_the_same(numbers: dict[str, int]) -> None:
+def test_timestamps_overflow_the_same_way(numbers: dict[str, int]) -> None:
     data = encode_batch([Record(0, 5, None, None), Record(1, 9, b"", b"")], max_timestamp=3, base_timestamp=0)
     forged = bytearray(data)
     forged[27:35] = numbers["base_timestamp"].to_bytes(8, "big", signed=True)
@@ -111,7 +111,7 @@ def test_times_wrap_around_the_same(numbers: dict[str, int]) -> None:
     assert column_records(whole) == loop_records(whole)
 
 
-def test_distances_between_times_wrap_around_the_same() -> None:
+def test_timestamp_deltas_overflow_the_same_way() -> None:
     times = [-1, (1 << 63) - 1, -(1 << 63), 0]
     records = [Record(-1, time, None, b"") for time in times]
     data = encode_batch(records)
@@ -119,7 +119,7 @@ def test_distances_between_times_wrap_around_the_same() -> None:
     assert [one.timestamp for one in parse_header(data).records()] == times
 
 
-def test_a_bomb_does_not_go_off() -> None:
+def test_a_decompression_bomb_is_rejected() -> None:
     data = encode_batch([Record(-1, 0, None, bytes(1 << 20))], codec=Codec.ZSTD)
     with pytest.raises(CorruptRecords, match="more than"):
         decode_columns([parse_header(data)] * 8, max_size_bytes=100_000)

@@ -1,4 +1,4 @@
-"""Codecs: round trips, the framings that Kafka reads and writes, and bombs that do not go off."""
+"""Codecs: round trips, Kafka's framing, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_round_trip(data: bytes, codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @pytest.mark.parametrize("size", [0, 1, 32768, 32769, 700_000])
-def test_sizes_around_the_blocks(codec: Codec, size: int) -> None:
+def test_sizes_around_the_block_size(codec: Codec, size: int) -> None:
     data = bytes(n % 251 for n in range(size))
     assert bytes(decompress(codec, compress(codec, data))) == data
 
@@ -35,7 +35,7 @@ def test_levels(codec: Codec, level: int) -> None:
     assert bytes(decompress(codec, compress(codec, data, level))) == data
 
 
-def test_snappy_is_framed_as_javas_and_read_bare() -> None:
+def test_snappy_is_written_in_javas_framing_and_read_with_or_without() -> None:
     data = b"some text " * 10_000
     framed = compress(Codec.SNAPPY, data)
     assert framed[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -43,12 +43,12 @@ def test_snappy_is_framed_as_javas_and_read_bare() -> None:
     assert bytes(decompress(Codec.SNAPPY, bare)) == data
 
 
-def test_lz4_blocks_are_independent_as_java_demands() -> None:
+def test_lz4_blocks_are_independent_as_java_requires() -> None:
     assert compress(Codec.LZ4, b"x" * 200_000)[4] & 0x20
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_bombs_do_not_go_off(codec: Codec) -> None:
+def test_decompression_bombs_are_rejected(codec: Codec) -> None:
     bomb = compress(codec, bytes(64 << 20))
     tracemalloc.start()
     with pytest.raises(CorruptRecords, match="more than 1000000 bytes"):
@@ -58,28 +58,28 @@ def test_bombs_do_not_go_off(codec: Codec) -> None:
     assert peak < 8_000_000
 
 
-def test_a_size_claimed_by_snappy_is_not_believed() -> None:
-    claim = b"\xff\xff\xff\x7f" + b"\x00" * 8  # 268,435,455 bytes of content in eight
+def test_the_size_in_a_snappy_block_is_not_trusted() -> None:
+    claim = b"\xff\xff\xff\x7f" + b"\x00" * 8  # 268,435,455 bytes of content claimed in eight bytes
     with pytest.raises(CorruptRecords, match="claims"):
         decompress(Codec.SNAPPY, claim, 1 << 30)
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @pytest.mark.parametrize("garbage", [b"\x00", b"garbage", bytes(100), b"\x82SNAPPY\x00" + bytes(21)])
-def test_garbage_is_corrupt(codec: Codec, garbage: bytes) -> None:
+def test_garbage_is_rejected_as_corrupt(codec: Codec, garbage: bytes) -> None:
     try:
         content = decompress(codec, garbage)
     except CorruptRecords:
         return
-    assert len(content) <= 64 * len(garbage)  # snappy takes a zero byte for an empty block
+    assert len(content) <= 64 * len(garbage)  # snappy decodes a zero byte as an empty block
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_cut_off_is_corrupt(codec: Codec) -> None:
+def test_truncated_data_is_rejected_as_corrupt(codec: Codec) -> None:
     whole = compress(codec, bytes(range(256)) * 40)
     with pytest.raises(CorruptRecords):
         decompress(codec, whole[:-3])
 
 
-def test_gzip_of_several_members_is_read_on() -> None:
+def test_gzip_with_several_members_is_read_completely() -> None:
     assert bytes(decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two"))) == b"onetwo"

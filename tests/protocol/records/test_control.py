@@ -1,4 +1,4 @@
-"""Control batches: markers round trip, and Kafka's own bytes for one are ours."""
+"""Control batches: transaction markers round trip and equal Kafka's bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_markers_round_trip(
     assert (batch.producer_id, batch.producer_epoch, batch.base_offset) == (producer_id, producer_epoch, 3)
 
 
-def test_other_words_are_no_markers() -> None:
+def test_other_control_records_are_not_markers() -> None:
     batch = parse_header(encode_control(ControlType.LEADER_CHANGE, b"\x00\x00", timestamp=1))
     assert parse_end_transaction(batch) is None
     assert control_type(b"\x00\x00\x00\x63") is ControlType.UNKNOWN
@@ -47,13 +47,13 @@ def test_other_words_are_no_markers() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x00"])
-def test_bad_keys_are_corrupt(key: bytes | None) -> None:
+def test_invalid_keys_are_rejected(key: bytes | None) -> None:
     with pytest.raises(CorruptRecords, match="key"):
         control_type(key)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x00\x00\x00\x00\x00", b"\xff\xff\x00\x00\x00\x00"])
-def test_bad_marker_values_are_corrupt(value: bytes | None) -> None:
+def test_invalid_marker_values_are_rejected(value: bytes | None) -> None:
     batch = encode_batch([Record(-1, 0, control_key(ControlType.ABORT), value)], control=True)
     with pytest.raises(CorruptRecords, match="marker"):
         parse_end_transaction(parse_header(batch))

@@ -1,4 +1,4 @@
-"""Logs written by Apache Kafka decode to what its own consumer read, and encode to the same bytes."""
+"""Logs written by Apache Kafka decode to the records that its consumer read, and encode to the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not MANIFEST, reason="no ../shared/kafka-logs be
 
 
 def stored_batches(topic: str) -> list[Batch]:
-    """Every batch of partition 0 as the files have them; a preallocated or cut tail is no batch."""
+    """Every batch in the files of partition 0, without preallocated or truncated tails."""
     files = sorted((LOGS / "clean" / f"{topic}-0").glob("*.log"))
     return [batch for file in files for batch in batches(file.read_bytes())]
 
@@ -46,7 +46,7 @@ def is_wanted(record: Record, timestamp_type: int, wanted: list[Any]) -> bool:
 
 
 @pytest.mark.parametrize("topic", MANIFEST)
-def test_every_record_is_the_manifests(topic: str) -> None:
+def test_every_record_equals_the_manifest(topic: str) -> None:
     found = [
         (record, batch.timestamp_type)
         for batch in stored_batches(topic)
@@ -61,7 +61,7 @@ def test_every_record_is_the_manifests(topic: str) -> None:
 
 
 @pytest.mark.parametrize("topic", MANIFEST)
-def test_headers_tell_the_truth(topic: str) -> None:
+def test_batch_headers_match_their_records(topic: str) -> None:
     for batch in stored_batches(topic):
         batch.check_crc()
         records = batch.records()
@@ -73,12 +73,12 @@ def test_headers_tell_the_truth(topic: str) -> None:
 @pytest.mark.parametrize("topic", MANIFEST)
 def test_uncompressed_batches_encode_to_the_same_bytes(topic: str) -> None:
     for batch in stored_batches(topic):
-        if batch.codec is Codec.NONE and not batch.timestamp_type:  # the producer's times are lost otherwise
+        if batch.codec is Codec.NONE and not batch.timestamp_type:  # LogAppendTime overwrites the producer's timestamps
             assert encode_again(batch, Codec.NONE) == bytes(batch.data)
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_recompressed_batches_hold_the_same_records(codec: Codec) -> None:
+def test_recompressed_batches_contain_the_same_records(codec: Codec) -> None:
     for batch in stored_batches("mixed-codecs"):
         again = next(batches(encode_again(batch, codec)))
         again.check_crc()
@@ -112,7 +112,7 @@ def test_markers_end_transactions() -> None:
     assert {marker.type for marker in markers if marker} == {ControlType.ABORT, ControlType.COMMIT}
 
 
-def test_a_cut_log_ends_with_its_last_whole_batch() -> None:
+def test_a_truncated_log_ends_with_its_last_complete_batch() -> None:
     data = next((LOGS / "clean" / "codec-none-0").glob("*.log")).read_bytes()
     ends: list[int] = []
     for batch in batches(data):

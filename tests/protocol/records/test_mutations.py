@@ -1,4 +1,4 @@
-"""Tens of thousands of damaged batches: refused as CorruptRecords, never anything else, never much memory."""
+"""Tens of thousands of damaged batches raise CorruptRecords and nothing else, and allocate little memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MUTATIONS = 6_000
 
 
 def originals() -> list[bytes]:
-    """A batch of each codec, each with nulls, headers and long values."""
+    """A batch per codec, each with nulls, headers and long values."""
     records = [
         Record(
             -1,
@@ -47,7 +47,7 @@ def mutated(original: bytes, random: Random) -> bytes:
 
 
 def with_true_checksum(data: bytes) -> bytes:
-    """As a forger would send it: everything up to the records consistent with itself."""
+    """The batch with length and checksum corrected, as an attacker would send it."""
     if len(data) < 61:
         return data
     buffer = bytearray(data)
@@ -58,7 +58,7 @@ def with_true_checksum(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_damage_is_found_by_the_checksum(codec: Codec) -> None:
+def test_the_checksum_detects_damage(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"damage/{codec}")
     wanted = next(batches(original)).records()
     for _ in range(MUTATIONS):
@@ -71,7 +71,7 @@ def test_damage_is_found_by_the_checksum(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_forgeries_with_a_true_checksum_harm_nobody(codec: Codec) -> None:
+def test_damaged_batches_with_a_valid_checksum_are_safe(codec: Codec) -> None:
     original, random = originals()[codec], Random(f"forgery/{codec}")
     tracemalloc.start()
     for _ in range(MUTATIONS // 3):

@@ -1,4 +1,4 @@
-"""The declared settings against Kafka's own tables, and the reading of values against Kafka's ConfigDef."""
+"""The declared settings equal Kafka's tables, and values are parsed as by Kafka's ConfigDef."""
 
 import re
 from pathlib import Path
@@ -30,14 +30,14 @@ KINDS = {
 
 
 def rows(file: str) -> dict[str, list[str]]:
-    """The lines of one of Kafka's tables by name: name, type, default, valid, importance, mode or synonym."""
+    """The rows of one of Kafka's tables by name: name, type, default, valid, importance, mode or synonym."""
     text = (TABLES / file).read_text()
     lines = [line.split("\t") for line in text.splitlines() if not line.startswith("#")]
     return {cells[0]: [*cells, "", ""][:6] for cells in lines}
 
 
 def spelled_default(setting: Setting) -> str:
-    """A default as the tables spell it."""
+    """A default in the notation of the tables."""
     if setting.default is REQUIRED:
         return "required"
     if setting.default is None:
@@ -49,11 +49,11 @@ def spelled_default(setting: Setting) -> str:
     return '""' if text == "" else f"{prefix}{text}"
 
 
-@pytest.mark.skipif(not TABLES.is_dir(), reason="Kafka's tables are not beside this checkout")
+@pytest.mark.skipif(not TABLES.is_dir(), reason="no ../shared/kafka-configs beside the checkout")
 @pytest.mark.parametrize("file", KINDS)
 def test_every_setting_is_declared_as_in_kafkas_table(file: str) -> None:
-    declared, told = KINDS[file], rows(file)
-    assert list(declared) == sorted(told)
+    declared, table = KINDS[file], rows(file)
+    assert list(declared) == sorted(table)
     for name, setting in declared.items():
         last = setting.update_mode if declared is NODE_SETTINGS else setting.synonym or ""
         ours = [
@@ -64,11 +64,11 @@ def test_every_setting_is_declared_as_in_kafkas_table(file: str) -> None:
             setting.importance,
             last,
         ]
-        assert ours == told[name]
+        assert ours == table[name]
 
 
 @pytest.mark.parametrize("declared", KINDS.values(), ids=KINDS)
-def test_every_setting_says_in_a_sentence_what_it_does(declared: dict[str, Setting]) -> None:
+def test_every_setting_is_described_in_one_sentence(declared: dict[str, Setting]) -> None:
     for setting in declared.values():
         assert re.fullmatch(r"[A-Z].{10,110}\.", setting.doc), setting.name
 
@@ -107,7 +107,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("name", "text", "value"), READ)
-def test_a_value_is_read_as_kafka_reads_it(name: str, text: str, value: object) -> None:
+def test_a_value_is_parsed_as_by_kafka(name: str, text: str, value: object) -> None:
     assert TOPIC_SETTINGS[name].parse(text) == value
 
 
@@ -134,14 +134,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "text", "reason"), REFUSED)
-def test_a_wrong_value_is_refused_in_kafkas_words(name: str, text: str | None, reason: str) -> None:
+def test_an_invalid_value_has_kafkas_error_message(name: str, text: str | None, reason: str) -> None:
     with pytest.raises(InvalidSetting) as caught:
         TOPIC_SETTINGS[name].parse(text)
     assert (caught.value.name, caught.value.value) == (name, text)
     assert caught.value.reason.startswith(reason)
 
 
-def test_the_error_names_value_and_setting_and_what_is_allowed() -> None:
+def test_the_error_names_value_setting_and_bound() -> None:
     with pytest.raises(InvalidSetting) as caught:
         TOPIC_SETTINGS["retention.ms"].parse("soon")
     assert str(caught.value) == (
@@ -151,14 +151,14 @@ def test_the_error_names_value_and_setting_and_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("text", ["latest", "earliest", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])
-def test_a_share_group_may_start_at(text: str) -> None:
+def test_valid_offset_resets_of_share_groups(text: str) -> None:
     assert GROUP_SETTINGS["share.auto.offset.reset"].parse(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["never", "by_duration:xx", "by_duration:P", "by_duration:PT", "by_duration:", "by_duration:-PT1H"]
 )
-def test_a_share_group_may_not_start_at(text: str) -> None:
+def test_invalid_offset_resets_of_share_groups(text: str) -> None:
     with pytest.raises(InvalidSetting):
         GROUP_SETTINGS["share.auto.offset.reset"].parse(text)
 
@@ -169,18 +169,18 @@ def test_voters_are_ids_at_addresses(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["localhost:9093", "1@localhost", "x@localhost:1", "1@a:1,,2@b:2"])
-def test_voters_of_another_form_are_refused(text: str) -> None:
+def test_malformed_voters_are_rejected(text: str) -> None:
     with pytest.raises(InvalidSetting):
         NODE_SETTINGS["controller.quorum.voters"].parse(text)
 
 
-def test_a_case_insensitive_word_is_taken_in_any_case() -> None:
+def test_a_case_insensitive_setting_accepts_any_case() -> None:
     assert NODE_SETTINGS["group.consumer.migration.policy"].parse("Upgrade") == "Upgrade"
     with pytest.raises(InvalidSetting):
         NODE_SETTINGS["group.consumer.migration.policy"].parse("sideways")
 
 
-def test_a_secret_is_not_shown_in_an_error() -> None:
+def test_a_password_is_not_shown_in_an_error() -> None:
     setting = NODE_SETTINGS["ssl.key.password"]
     assert setting.sensitive
     assert "hunter2" not in str(setting.invalid("hunter2", "some reason"))
@@ -200,18 +200,18 @@ SHOWN = [
 
 
 @pytest.mark.parametrize(("value", "text"), SHOWN)
-def test_a_double_is_shown_as_java_shows_it(value: float, text: str) -> None:
+def test_a_double_is_rendered_as_in_java(value: float, text: str) -> None:
     assert TOPIC_SETTINGS["min.cleanable.dirty.ratio"].render(value) == text
 
 
 @given(st.floats(allow_nan=False))
-def test_a_double_reads_back_from_javas_spelling(value: float) -> None:
+def test_a_double_round_trips(value: float) -> None:
     ratio = NODE_SETTINGS["log.cleaner.io.buffer.load.factor"]
     assert ratio.parse(ratio.render(value)) == value
 
 
 @given(st.sampled_from([*NODE_SETTINGS.values(), *TOPIC_SETTINGS.values()]), st.text())
-def test_any_text_is_read_or_refused(setting: Setting, text: str) -> None:
+def test_any_text_is_parsed_or_rejected(setting: Setting, text: str) -> None:
     try:
         value = setting.parse(text)
     except InvalidSetting as problem:
@@ -221,7 +221,7 @@ def test_any_text_is_read_or_refused(setting: Setting, text: str) -> None:
     assert refused in (None, setting.name)
 
 
-def test_retention_has_three_names_of_different_weight() -> None:
+def test_synonyms_are_in_order_of_precedence() -> None:
     names = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
     assert all(node_synonyms(name) == names for name in names)
     assert node_synonyms("log.flush.interval.ms") == (
@@ -231,6 +231,6 @@ def test_retention_has_three_names_of_different_weight() -> None:
     assert node_synonyms("node.id") == ("node.id",)
 
 
-def test_a_listeners_own_setting_is_known_by_its_end() -> None:
+def test_the_base_name_of_a_listener_setting() -> None:
     assert listener_base_name("listener.name.internal.ssl.keystore.location") == "ssl.keystore.location"
     assert listener_base_name("listeners") is None
