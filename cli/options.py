@@ -92,7 +92,7 @@ def option_arguments(kind: type[ClientOptions], pairs: Iterable[tuple[str, str]]
     arguments: dict[str, Any] = {}
     for name, text in pairs:
         name = name.replace(".", "_").replace("-", "_")
-        if "Callable" in types.get(name, ""):
+        if name in kind.functions():
             raise click.UsageError(f"--option {name}: a function cannot be given on the command line")
         arguments[name] = _value(types.get(name, "str"), text)
     return arguments

@@ -179,6 +179,11 @@ class ClientOptions:
         """The default of every option."""
         return {item.name: item.default for item in fields(cls) if item.default is not MISSING}
 
+    @classmethod
+    def functions(cls) -> frozenset[str]:
+        """The names of the options that take a function, such as a serializer."""
+        return frozenset(item.name for item in fields(cls) if item.metadata["check"] is _FUNCTION)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdminOptions(ClientOptions):

@@ -98,7 +98,8 @@ class Consumer(ClusterClient):
         The group's members share the partitions; without group_id this consumer reads all of them. `listener` is
         notified of assigned and revoked partitions.
 
-        Raises re.error for an invalid pattern, TypeError if `topics` is a single string.
+        Raises ValueError without topics and pattern, re.error for an invalid pattern, TypeError if `topics` is a
+        single string.
         """
         if isinstance(topics, str):
             raise TypeError(f"subscribe({topics!r}): topics must be a list, as in [{topics!r}]")
