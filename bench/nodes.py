@@ -1,4 +1,4 @@
-"""The nodes that are measured: minikafka, and Apache Kafka where it lies beside the checkout and Java is found."""
+"""The measured nodes: minikafka, and Apache Kafka if it is beside the checkout and Java is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_TIMEOUT_S = 120
 
 
 class Node:
-    """A server process of its own, with a folder of its own; `settings` are Kafka's names."""
+    """A server process with its own folder; `settings` have Kafka's names."""
 
     name = "minikafka"
 
@@ -47,7 +47,7 @@ class Node:
         return [*server, "--port", str(self.port), "--data-dir", str(self.folder / "data")]
 
     def start(self) -> float:
-        """Seconds from the call to the line `ready`."""
+        """Start the process. Returns the seconds until its line `ready`."""
         began = time.perf_counter()
         self.folder.mkdir(parents=True, exist_ok=True)
         overrides = [word for name, value in self.settings.items() for word in ("--set", f"{name}={value}")]
@@ -61,13 +61,13 @@ class Node:
         return time.perf_counter() - began
 
     def stop(self) -> None:
-        """A clean end."""
+        """Send SIGTERM and wait."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(START_TIMEOUT_S)
 
     def kill(self) -> None:
-        """SIGKILL, if it runs."""
+        """Send SIGKILL, if the process runs."""
         if self._process is not None and self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -86,7 +86,7 @@ class Node:
 
 
 class KafkaNode(Node):
-    """Apache Kafka; a first start formats the folder."""
+    """Apache Kafka; its first start formats the folder."""
 
     name = "Apache Kafka"
 
@@ -95,23 +95,23 @@ class KafkaNode(Node):
         return int((self.folder / "kafka" / "node-1" / "pid").read_text())
 
     def command(self) -> list[str]:
-        place = ["--port", str(self.port), "--data-dir", str(self.folder / "kafka"), "--heap", "1g"]
-        return [sys.executable, str(KAFKA), "cluster", *place]
+        options = ["--port", str(self.port), "--data-dir", str(self.folder / "kafka"), "--heap", "1g"]
+        return [sys.executable, str(KAFKA), "cluster", *options]
 
 
 def environment() -> dict[str, str]:
-    """This process's, with bytecode: without it each start would compile all sources again."""
+    """The environment of this process, with bytecode files enabled: otherwise each start compiles all sources."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def kinds() -> list[type[Node]]:
-    """What can be measured here."""
+    """The kinds of nodes available on this machine."""
     java = shutil.which(str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java")
     return [Node, KafkaNode] if KAFKA.exists() and java else [Node]
 
 
 def free_port() -> int:
-    """A port such that the one 100 above, which Kafka's controller takes, is free as well."""
+    """A free port P such that P + 100, the port of Kafka's controller, is free as well."""
     for _ in range(100):
         with contextlib.suppress(OSError), socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
-"""How long it takes to decode and encode a message, in µs; beside it kafka-python's codec and kio's, where installed.
+"""Measures decoding and encoding of messages in µs, beside kafka-python and kio if they are installed.
 
     python bench/protocol.py
 
-Each figure is the best of many short runs: what the code costs when nothing else is in the way.
+Each value is the best of many short runs, that is the cost without interference by other processes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SECONDS_IN_ALL = 0.5
 
 
 class Subject(NamedTuple):
-    """A message to measure with."""
+    """A message to measure."""
 
     title: str
     message: Any
@@ -53,14 +53,14 @@ class Subject(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """µs a call; None where a library does not know the message."""
+    """µs per call; None if a library does not support the message."""
 
     decode: float | None
     encode: float | None
 
 
 def subjects() -> list[Subject]:
-    """What a broker and its clients see most."""
+    """The most frequent messages between brokers and clients."""
     batch = bytes(1000)
     return [
         Subject("Fetch request, 1 partition", fetch_request(1), 12),
@@ -74,7 +74,7 @@ def subjects() -> list[Subject]:
 
 
 def fetch_request(partitions: int) -> FetchRequest:
-    """As a consumer sends it."""
+    """A request as a consumer sends it."""
     wanted = [
         FetchPartition(partition=index, fetch_offset=1000 * index, partition_max_bytes=1 << 20)
         for index in range(partitions)
@@ -83,7 +83,7 @@ def fetch_request(partitions: int) -> FetchRequest:
 
 
 def fetch_response(partitions: int, batch: bytes) -> FetchResponse:
-    """Every partition has one batch."""
+    """A response with one batch per partition."""
     data = [
         PartitionData(
             partition_index=index,
@@ -99,20 +99,20 @@ def fetch_response(partitions: int, batch: bytes) -> FetchResponse:
 
 
 def produce_request(partitions: int, batch: bytes) -> ProduceRequest:
-    """One batch for every partition."""
+    """A request with one batch per partition."""
     data = [PartitionProduceData(index=index, records=batch) for index in range(partitions)]
     topics = [TopicProduceData(name="flights", partition_data=data)]
     return ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics)
 
 
 def produce_response(partitions: int) -> ProduceResponse:
-    """No errors."""
+    """A response without errors."""
     data = [PartitionProduceResponse(index=index, base_offset=5, log_start_offset=0) for index in range(partitions)]
     return ProduceResponse(responses=[TopicProduceResponse(name="flights", partition_responses=data)])
 
 
 def metadata_response(topics: int) -> MetadataResponse:
-    """Three nodes; three partitions a topic."""
+    """A response with three nodes, and three partitions per topic."""
     partitions = [
         MetadataResponsePartition(
             partition_index=index, leader_id=index, leader_epoch=3, replica_nodes=[0, 1, 2], isr_nodes=[0, 1, 2]
@@ -128,7 +128,7 @@ def metadata_response(topics: int) -> MetadataResponse:
 
 
 def microseconds(call: Call) -> float:
-    """The cost of one call in the best of many short runs."""
+    """The cost of one call, in the best of many short runs."""
     begin = time.perf_counter()
     call()
     calls = max(1, round(RUN_SECONDS / (time.perf_counter() - begin)))
@@ -143,7 +143,7 @@ def microseconds(call: Call) -> float:
 
 
 def costs_of_ours(subject: Subject) -> Costs:
-    """The frame is a bytearray, as the server has it."""
+    """Costs of minikafka's codec; the frame is a bytearray, as in the server."""
     cls, version = type(subject.message), subject.version
     frame = bytearray(encode(subject.message, version))
     return Costs(
@@ -153,7 +153,7 @@ def costs_of_ours(subject: Subject) -> Costs:
 
 
 def costs_of_kafka_python(subject: Subject) -> Costs:
-    """kafka-python has classes of the same names; its `encode` needs them decoded first."""
+    """Costs of kafka-python's codec, whose classes have the same names; `encode` needs a decoded message."""
     name = type(subject.message).__name__
     homes = ("consumer", "producer", "metadata")
     try:
@@ -161,7 +161,7 @@ def costs_of_kafka_python(subject: Subject) -> Costs:
         theirs = next(getattr(module, name) for module in modules if hasattr(module, name))
         data = encode(subject.message, subject.version)
         message = theirs.decode(data, version=subject.version)
-        message._header = None  # which its decoder forgets and its encoder asks for
+        message._header = None  # which its decoder does not set and its encoder needs
     except (ImportError, StopIteration):
         return Costs(None, None)
     return Costs(
@@ -171,7 +171,7 @@ def costs_of_kafka_python(subject: Subject) -> Costs:
 
 
 def costs_of_kio(subject: Subject) -> Costs:
-    """kio decodes in Rust and encodes in Python."""
+    """Costs of kio's codec, which decodes in Rust and encodes in Python."""
     try:
         index, serial = import_module("kio.index"), import_module("kio.serial")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Requests over a bare socket, so that nothing but the node is measured."""
+"""Measures requests over a bare socket, without the cost of a client."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from minikafka.protocol.messages.produce import PartitionProduceData, ProduceReq
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
 
-NOT_YET = {3, 5, 6}
+NOT_READY = {3, 5, 6}
 LATEST = -1
 PIPELINED = 200
 CONNECTIONS = 4
 
 
 class Connection:
-    """One connection; requests are encoded beforehand."""
+    """A connection that sends encoded requests."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.socket = socket.create_connection(address, timeout=30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def exchange(self, request: bytes) -> bytes:
-        """Sends a request and returns its answer, without the size prefix."""
+        """Send a request and return the response, without the size prefix."""
         self.socket.sendall(request)
         [size] = struct.unpack(">i", self.receive(4))
         return self.receive(size)
@@ -48,7 +48,7 @@ class Connection:
         while len(received) < count:
             more = self.socket.recv(count - len(received))
             if not more:
-                raise ConnectionError("hung up")
+                raise ConnectionError("connection closed by the node")
             received += more
         return received
 
@@ -57,14 +57,14 @@ class Connection:
 
 
 def create_topic(address: tuple[str, int], topic: str, configs: dict[str, str] | None = None) -> None:
-    """Creates a topic of one partition and waits until it takes records."""
+    """Create a topic with one partition and wait until it accepts records."""
     settings = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
     wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, configs=settings)
     connection = Connection(address)
     created = connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=30_000), 5).topics[0]
     if created.error_code:
         raise SystemExit(f"topic {topic} was not created: error {created.error_code}")
-    while connection.ask(list_offsets(topic, LATEST), 5).topics[0].partitions[0].error_code in NOT_YET:
+    while connection.ask(list_offsets(topic, LATEST), 5).topics[0].partitions[0].error_code in NOT_READY:
         time.sleep(0.05)
     connection.close()
 
@@ -75,35 +75,35 @@ def list_offsets(topic: str, timestamp: int) -> ListOffsetsRequest:
 
 
 def measure_requests(node: Node, quick: bool) -> Iterator[Figure]:
-    """Small requests, hundreds under way on each of a few connections."""
+    """Small requests, with hundreds in flight on each of a few connections."""
     create_topic(node.address, "requests")
     connections = [Connection(node.address) for _ in range(CONNECTIONS)]
     request = encode_request(list_offsets("requests", LATEST), 5, 1, "bench")
-    answer_bytes = 4 + len(connections[0].exchange(request))
-    many = request * PIPELINED
+    response_bytes = 4 + len(connections[0].exchange(request))
+    requests = request * PIPELINED
     rounds = 20 if quick else 150
-    pipelined_rounds(connections, many, answer_bytes, 10)
+    pipelined_rounds(connections, requests, response_bytes, 10)
     began = time.perf_counter()
-    pipelined_rounds(connections, many, answer_bytes, rounds)
+    pipelined_rounds(connections, requests, response_bytes, rounds)
     rate = rounds * PIPELINED * CONNECTIONS / (time.perf_counter() - began)
     yield Figure("small requests, pipelined (ListOffsets)", "requests/s", None, {node.name: rate})
     for connection in connections:
         connection.close()
 
 
-def pipelined_rounds(connections: list[Connection], many: bytes, answer_bytes: int, rounds: int) -> None:
-    """All connections stay full: the next requests leave before the last answers are read."""
+def pipelined_rounds(connections: list[Connection], requests: bytes, response_bytes: int, rounds: int) -> None:
+    """Send the next requests before reading the last responses, so that all connections stay busy."""
     for connection in connections:
-        connection.socket.sendall(many)
+        connection.socket.sendall(requests)
     for number in range(rounds):
         for connection in connections:
             if number < rounds - 1:
-                connection.socket.sendall(many)
-            connection.receive(answer_bytes * PIPELINED)
+                connection.socket.sendall(requests)
+            connection.receive(response_bytes * PIPELINED)
 
 
 def measure_latency(node: Node, quick: bool) -> Iterator[Figure]:
-    """One record at a time, the next when the last is acknowledged: acks=1, 100 bytes."""
+    """One record at a time, each after the acknowledgement of the previous one: acks=1, 100 bytes."""
     create_topic(node.address, "latency")
     batch = encode_batch([Record(0, 1_700_000_000_000, None, bytes(100), ())])
     data = TopicProduceData(name="latency", partition_data=[PartitionProduceData(index=0, records=batch)])
@@ -121,7 +121,7 @@ def measure_latency(node: Node, quick: bool) -> Iterator[Figure]:
 
 
 def timed(connection: Connection, requests: list[bytes]) -> list[float]:
-    """Seconds for each exchange."""
+    """The duration of each exchange in seconds."""
     times: list[float] = []
     for request in requests:
         began = time.perf_counter()
@@ -131,11 +131,11 @@ def timed(connection: Connection, requests: list[bytes]) -> list[float]:
 
 
 def lookup_ms(node: Node, topic: str, first_time_ms: int, count: int, lookups: int) -> float:
-    """The median time to find the offset of a random timestamp."""
-    dice = random.Random(count)
+    """The median time of a ListOffsets request for a random timestamp, in ms."""
+    generator = random.Random(count)
     connection = Connection(node.address)
     requests = [
-        encode_request(list_offsets(topic, first_time_ms + dice.randrange(count)), 5, 1, "bench")
+        encode_request(list_offsets(topic, first_time_ms + generator.randrange(count)), 5, 1, "bench")
         for _ in range(lookups)
     ]
     times = timed(connection, requests)

@@ -1,4 +1,4 @@
-"""Figures and the table that they make."""
+"""Measured values and their table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka", "trio", "numpy")
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be reached; `reference` is what Apache Kafka 4.3.1, or the client to beat, had on two such cores."""
+    """A target value; `reference` is the value of Apache Kafka 4.3.1, or of another client, on two such cores."""
 
     value: float
     at_most: bool = False
@@ -30,7 +30,7 @@ class Goal:
 
 @dataclass
 class Figure:
-    """One row: what was measured, in which unit, with which node."""
+    """A row of the table: the subject, its unit, and a value for each kind of node."""
 
     subject: str
     unit: str
@@ -38,7 +38,7 @@ class Figure:
     values: dict[str, float] = field(default_factory=dict)
 
     def row(self, columns: Sequence[str]) -> list[str]:
-        """The cells; ours is marked where it misses the goal."""
+        """The cells; minikafka's value is marked if it misses the goal."""
         cells = [shown(self.values[column]) if column in self.values else "" for column in columns]
         ours = self.values.get(columns[0])
         if self.goal is not None and ours is not None and not self.goal.reached(ours):
@@ -47,14 +47,14 @@ class Figure:
 
 
 def shown(value: float) -> str:
-    """Three or four digits that count."""
+    """A value with three or four significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def table(figures: Sequence[Figure], columns: Sequence[str]) -> str:
-    """A Markdown table that is readable as text."""
+    """A Markdown table with aligned columns."""
     head = ["measured", "unit", *columns, "goal", "reference"]
     rows = [head, *[figure.row(columns) for figure in figures]]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
@@ -71,7 +71,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """The machine and the versions of packages."""
     model = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (

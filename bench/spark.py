@@ -1,7 +1,7 @@
-"""What PySpark gets: rows per second of a batch read, latency of micro-batches, requests while nothing happens.
+"""Measures the PySpark source: rows per second of batch reads, latency of micro-batches, requests of an idle stream.
 
-Beside our source, Spark's own, where it lies beside the checkout. `local[2]` like everything else here shares the cores
-with the node. Spark starts once and stays for all nodes.
+Spark's own Kafka source is measured as well if its jars are beside the checkout. Spark (`local[2]`) shares the cores
+with the node; it starts once for all nodes.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ TOPICS = 2
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 READS = 2
 MICRO_BATCHES = 30
-SENT_TOGETHER = 50
+PIPELINED_REQUESTS = 50
 
 
 class Shape(NamedTuple):
-    """Records that are read."""
+    """A kind of records to read."""
 
     name: str
     value_bytes: int = 100
@@ -68,7 +68,7 @@ SHAPES = [
 
 
 def measure_spark(node: Node, quick: bool) -> Iterator[Figure]:
-    """All rows for one node; none without Java."""
+    """All figures for one node; none without Java."""
     if not shutil.which("java"):
         return
     spark = session()
@@ -79,20 +79,20 @@ def measure_spark(node: Node, quick: bool) -> Iterator[Figure]:
         if shape.headers:
             options["includeHeaders"] = "true"
         yield from figures(node, f"one core, no Spark: {shape.name}", count, shape, lambda o=options: decode(o))
-        yield from beside_its_own(spark, node, shape, count, options)
-    for way in ways():
-        name = f"micro-batch, {'ours' if way == 'minikafka' else 'its own source'}"
-        median = micro_batches(spark, node, way, 10 if quick else MICRO_BATCHES)
+        yield from both_sources(spark, node, shape, count, options)
+    for source in formats():
+        name = f"micro-batch, {'ours' if source == 'minikafka' else 'its own source'}"
+        median = micro_batches(spark, node, source, 10 if quick else MICRO_BATCHES)
         yield Figure(name, "ms, median", Goal(250, at_most=True), {node.name: median})
     yield Figure("idle stream", "requests/s", Goal(8, at_most=True), {node.name: idle_requests(node)})
 
 
-def beside_its_own(spark: Any, node: Node, shape: Shape, count: int, options: dict[str, str]) -> Iterator[Figure]:
-    """A batch read by our source and by Spark's own, and how many times as fast ours is."""
+def both_sources(spark: Any, node: Node, shape: Shape, count: int, options: dict[str, str]) -> Iterator[Figure]:
+    """A batch read with minikafka's source and with Spark's own, and the ratio of their rates."""
     reached: list[float] = []
-    for way in ways():
-        name = f"Spark batch, {'ours' if way == 'minikafka' else 'its own source'}: {shape.name}"
-        measured = list(figures(node, name, count, shape, lambda w=way: scan(spark, w, options)))
+    for source in formats():
+        name = f"Spark batch, {'ours' if source == 'minikafka' else 'its own source'}: {shape.name}"
+        measured = list(figures(node, name, count, shape, lambda f=source: scan(spark, f, options)))
         reached.append(measured[0].values[node.name])
         yield from measured
     if len(reached) > 1:
@@ -115,7 +115,7 @@ def timed(once: Any) -> float:
     return time.perf_counter() - began
 
 
-def ways() -> list[str]:
+def formats() -> list[str]:
     return ["minikafka", "kafka"] if JARS.exists() else ["minikafka"]
 
 
@@ -141,7 +141,7 @@ def session() -> Any:
 
 
 def fill(node: Node, shape: Shape, count: int) -> str:
-    """Two topics of one partition each, half of the records in either."""
+    """Create two topics with one partition each, and write half of the records to each."""
     value = os.urandom(shape.value_bytes // 2).hex().encode()
     records = [Record(-1, 1_700_000_000_000 + n, b"%08d" % n, value, shape.headers) for n in range(shape.batch_records)]
     batch = encode_batch(records, codec=shape.codec)
@@ -153,13 +153,13 @@ def fill(node: Node, shape: Shape, count: int) -> str:
 
 
 def append(node: Node, topic: str, batch: bytes, count: int) -> None:
-    """The same batch so many times; a request may hold one only."""
+    """Append a batch `count` times; a request may hold one batch only."""
     connection = Connection(node.address)
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     message = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[data])
     request = encode_request(message, PRODUCE_VERSION, 1, "bench")
     while count > 0:
-        together = min(count, SENT_TOGETHER if len(batch) < 10_000 else 1)
+        together = min(count, PIPELINED_REQUESTS if len(batch) < 10_000 else 1)
         count -= together
         connection.socket.sendall(request * together)
         for _ in range(together):
@@ -179,21 +179,21 @@ def decode(given: dict[str, str]) -> None:
             pass
 
 
-def scan(spark: Any, way: str, given: dict[str, str]) -> None:
-    spark.read.format(way).options(**given).load().write.format("noop").mode("overwrite").save()
+def scan(spark: Any, source: str, given: dict[str, str]) -> None:
+    spark.read.format(source).options(**given).load().write.format("noop").mode("overwrite").save()
 
 
-def micro_batches(spark: Any, node: Node, way: str, count: int) -> float:
-    """Milliseconds from trigger to commit, with a hundred records at a time.
+def micro_batches(spark: Any, node: Node, source: str, count: int) -> float:
+    """The median time from trigger to commit in ms, with a hundred records per batch.
 
-    Nobody asks Spark for its progress meanwhile: that would cost more than a micro-batch does.
+    Progress is read only at the end, as this takes longer than a micro-batch.
     """
-    topic = f"micro-{way}"
+    topic = f"micro-{source}"
     create_topic(node.address, topic)
     batch = encode_batch([Record(-1, 1_700_000_000_000, None, b"x" * 100)] * 100)
     options = {"kafka.bootstrap.servers": node.bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
     with tempfile.TemporaryDirectory(prefix="minikafka-bench-") as folder:
-        writer = spark.readStream.format(way).options(**options).load().writeStream.format("noop")
+        writer = spark.readStream.format(source).options(**options).load().writeStream.format("noop")
         query = writer.option("checkpointLocation", str(Path(folder) / "checkpoint")).start()
         for _ in range(count):
             append(node, topic, batch, 1)
@@ -204,7 +204,7 @@ def micro_batches(spark: Any, node: Node, way: str, count: int) -> float:
 
 
 def idle_requests(node: Node, seconds: float = 5.0) -> float:
-    """What a stream without news asks, called as often as Spark calls it."""
+    """Requests per second of a stream without new records, polled as often as Spark does."""
     create_topic(node.address, "idle")
     options = parse({"kafka.bootstrap.servers": node.bootstrap, "subscribe": "idle"})
     position, reader = StreamPosition(options), offset_reader_for(options.kafka)

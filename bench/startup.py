@@ -1,4 +1,4 @@
-"""How long a node takes to start, what it weighs, and how both depend on the size of its logs."""
+"""Measures start-up time and memory of a node, and how they depend on the size of its logs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bench.throughput import work
 
 MIB = 1 << 20
 RECORD_BYTES = 1000
-RECORDS_A_SEGMENT = 1030
+RECORDS_PER_SEGMENT = 1030
 SEGMENTS = (1, 10, 100, 1000)
 SETTLE_S = 3
 
 
 def measure_start(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
-    """Cold start in a new folder, and memory when nothing happens."""
+    """Cold start in a new folder, and memory when idle."""
     times: list[float] = []
     memory = 0
     for number in range(2 if quick else 5):
@@ -38,7 +38,7 @@ def measure_start(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figur
 
 
 def measure_log_sizes(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
-    """Logs of 1 to 1,000 segments of 1 MiB: the median look-up of a time, and starting again."""
+    """Logs of 1 to 1,000 segments of 1 MiB: median look-up by timestamp, and restart."""
     for segments in SEGMENTS[: 2 if quick else None]:
         with closing(kind(folder / f"segments-{segments}")) as node:
             yield from measure_log_size(node, segments, 200 if quick else 2000)
@@ -47,7 +47,7 @@ def measure_log_sizes(kind: type[Node], folder: Path, quick: bool) -> Iterator[F
 def measure_log_size(node: Node, segments: int, lookups: int) -> Iterator[Figure]:
     node.start()
     create_topic(node.address, "sized", {"segment.bytes": str(MIB)})
-    count = segments * RECORDS_A_SEGMENT
+    count = segments * RECORDS_PER_SEGMENT
     first_time_ms = time.time_ns() // 1_000_000 - count
     where: dict[str, object] = {"bootstrap": node.bootstrap, "topic": "sized", "count": count}
     work("produce_timed", **where, size=RECORD_BYTES, first_time_ms=first_time_ms)
@@ -65,7 +65,7 @@ def measure_log_size(node: Node, segments: int, lookups: int) -> Iterator[Figure
 
 @contextmanager
 def closing(node: Node) -> Iterator[Node]:
-    """Leaves no process behind, whatever happens."""
+    """Kill the node at the end of the block."""
     try:
         yield node
     finally:

@@ -1,4 +1,4 @@
-"""Three nodes at once: how fast they are ready, take records that all must have, get over the loss of one, and grow."""
+"""Measures clusters of three nodes: start-up, replicated writes, failover, catching up, many partitions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from bench.throughput import work
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
 
-PARTITIONS_OF_A_TOPIC = 500
-CLOCK_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-PATIENCE_S = 120
+PARTITIONS_PER_TOPIC = 500
+CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+TIMEOUT_S = 120
 IDLE_S = 10
 SETTLE_S = 15
-"""Until what a start, or thousands of new logs, leave to be done is done."""
+"""How long background work after a start, or after the creation of thousands of logs, may take."""
 NUMBERS = itertools.count()
 SAFE: dict[str, object] = {"min.insync.replicas": 2, "default.replication.factor": 3}
 
 
 class KafkaCluster(LocalCluster):
-    """Apache Kafka with its own defaults for who counts as gone, and when."""
+    """Apache Kafka, with its default timeouts (KAFKA_TIMEOUTS)."""
 
     READY = re.compile(rb"Kafka Server started")
 
@@ -40,7 +40,7 @@ class KafkaCluster(LocalCluster):
         return [sys.executable, str(KAFKA), "server", "--config", str(self.config(node_id)), "--heap", "400m"]
 
 
-KAFKAS_TIMES: dict[str, object] = {
+KAFKA_TIMEOUTS: dict[str, object] = {
     "broker.heartbeat.interval.ms": 2000,
     "broker.session.timeout.ms": 9000,
     "controller.quorum.election.timeout.ms": 1000,
@@ -50,15 +50,15 @@ KAFKAS_TIMES: dict[str, object] = {
 
 
 def cluster_of(kind: type[Node], folder: Path, brokers: int = 3) -> LocalCluster:
-    """Not started yet."""
+    """A cluster, not started."""
     if kind is KafkaNode:
-        return KafkaCluster(folder, brokers=brokers, settings={**KAFKAS_TIMES, **SAFE})
+        return KafkaCluster(folder, brokers=brokers, settings={**KAFKA_TIMEOUTS, **SAFE})
     return LocalCluster(folder, brokers=brokers, settings=SAFE)
 
 
 def measure_cluster(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
-    """All rows for one kind of node; of Apache Kafka, which takes its time, fewer rounds and partitions."""
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each node would compile all the sources again
+    """All figures for one kind of node; fewer rounds and partitions for Apache Kafka, which takes longer."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each node compiles all sources
     yield from starting(kind, folder, 1 if quick or kind is KafkaNode else 3)
     with running(cluster_of(kind, folder / "three")) as cluster:
         time.sleep(SETTLE_S)
@@ -74,22 +74,22 @@ def measure_cluster(kind: type[Node], folder: Path, quick: bool) -> Iterator[Fig
 
 @contextmanager
 def running(cluster: LocalCluster) -> Iterator[LocalCluster]:
-    """Started; every process is ended in the end."""
+    """Start a cluster, and kill its processes at the end of the block."""
     try:
-        yield cluster.start(timeout_s=PATIENCE_S)
+        yield cluster.start(timeout_s=TIMEOUT_S)
     finally:
         cluster.kill()
 
 
-def seconds(what: Callable[[], object]) -> float:
-    """How long a call takes."""
+def seconds(call: Callable[[], object]) -> float:
+    """The duration of a call in seconds."""
     began = time.perf_counter()
-    what()
+    call()
     return time.perf_counter() - began
 
 
 def starting(kind: type[Node], folder: Path, times: int) -> Iterator[Figure]:
-    """From the processes' start in new folders until all serve."""
+    """Time from the start of the processes, in new folders, until all are ready."""
     for brokers in (1, 3):
         spent: list[float] = []
         for number in range(times):
@@ -104,8 +104,10 @@ def starting(kind: type[Node], folder: Path, times: int) -> Iterator[Figure]:
 
 
 def producing(name: str, cluster: LocalCluster, quick: bool) -> Iterator[Figure]:
-    """confluent-kafka with acks=all into one partition of three replicas: one record at a time, while there is nothing
-    yet for the kernel to write back to the disk; then as fast as it can."""
+    """confluent-kafka with acks=all and one partition with three replicas: one record at a time, then at full rate.
+
+    One record at a time comes first, while the kernel has no dirty pages to write back.
+    """
     rounds = [one_at_a_time(cluster, 500 if quick else 3000) for _ in range(1 if quick else 3)]
     rate = statistics.median(len(times) / sum(times) for times in rounds)
     p50_ms = statistics.median(statistics.median(times) for times in rounds) * 1000
@@ -123,28 +125,28 @@ def producing(name: str, cluster: LocalCluster, quick: bool) -> Iterator[Figure]
 
 
 def produced(cluster: LocalCluster, count: int, size: int) -> float:
-    """Records a second."""
+    """Records per second."""
     topic = new_topic(cluster)
     return work("produce_confluent", bootstrap=cluster.bootstrap, topic=topic, count=count, size=size, acks="all").rate
 
 
 def new_topic(cluster: LocalCluster, partitions: int = 1) -> str:
-    """A topic with three replicas, all in sync."""
+    """Create a topic with three replicas and wait until all are in sync."""
     name = f"bench-{next(NUMBERS)}"
     with Admin(cluster.bootstrap) as admin:
         admin.create_topic(name, partitions=partitions, replication_factor=3)
-    cluster.wait_in_sync(PATIENCE_S)
+    cluster.wait_in_sync(TIMEOUT_S)
     return name
 
 
 def leader_of(cluster: LocalCluster, topic: str) -> int:
-    """The node that leads a topic's first partition."""
+    """The leader of a topic's first partition."""
     with Admin(cluster.bootstrap) as admin:
         return admin.describe_topic(topic).partitions[0].leader
 
 
 class Stream:
-    """A producer that sends the next record when the last is acknowledged, and notes when that was."""
+    """A producer that sends each record after the acknowledgement of the previous one, and records the times."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acknowledged: list[float] = []
@@ -173,18 +175,18 @@ class Stream:
         self._stopped.set()
         self._thread.join()
 
-    def until_acknowledged(self, moment: float) -> None:
-        """Wait for an acknowledgement that came after a moment of the performance counter."""
-        deadline = time.perf_counter() + PATIENCE_S
-        while not self.acknowledged or self.acknowledged[-1] <= moment:
+    def until_acknowledged(self, since: float) -> None:
+        """Wait for an acknowledgement after a given time of the performance counter."""
+        deadline = time.perf_counter() + TIMEOUT_S
+        while not self.acknowledged or self.acknowledged[-1] <= since:
             if time.perf_counter() > deadline:
-                raise SystemExit(f"nothing was acknowledged for {PATIENCE_S} s")
+                raise SystemExit(f"no acknowledgement within {TIMEOUT_S} s")
             time.sleep(0.005)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             self._producer.produce(self._topic, bytes(100), on_delivery=self._delivered)
-            self._producer.flush(PATIENCE_S)
+            self._producer.flush(TIMEOUT_S)
 
     def _delivered(self, error: object, _: object) -> None:
         if error is None:
@@ -192,7 +194,7 @@ class Stream:
 
 
 def one_at_a_time(cluster: LocalCluster, count: int) -> list[float]:
-    """Seconds between one acknowledgement and the next."""
+    """Seconds between consecutive acknowledgements."""
     with Stream(cluster.bootstrap, new_topic(cluster)) as stream:
         while len(stream.acknowledged) < count:
             time.sleep(0.05)
@@ -201,7 +203,7 @@ def one_at_a_time(cluster: LocalCluster, count: int) -> list[float]:
 
 
 def losing_leaders(name: str, cluster: LocalCluster, rounds: int) -> Iterator[Figure]:
-    """The longest time without an acknowledgement when the leader's process is killed, over and over."""
+    """The longest time without an acknowledgement after the leader is killed, in several rounds."""
     topic = new_topic(cluster)
     gaps: list[float] = []
     for _ in range(rounds):
@@ -211,8 +213,8 @@ def losing_leaders(name: str, cluster: LocalCluster, rounds: int) -> Iterator[Fi
             cluster.kill(leader)
             stream.until_acknowledged(time.perf_counter() + 0.2)
         gaps.append(max(after - before for before, after in itertools.pairwise(stream.acknowledged)))
-        cluster.start(leader, timeout_s=PATIENCE_S)
-        cluster.wait_in_sync(PATIENCE_S)
+        cluster.start(leader, timeout_s=TIMEOUT_S)
+        cluster.wait_in_sync(TIMEOUT_S)
     median, worst = Goal(1.5, at_most=True, reference="Kafka 12"), Goal(3, at_most=True)
     yield Figure("kill -9 of a leader, gap between acknowledgements, median", "s", median, {
         name: statistics.median(gaps)
@@ -221,50 +223,50 @@ def losing_leaders(name: str, cluster: LocalCluster, rounds: int) -> Iterator[Fi
 
 
 def catching_up(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
-    """A follower comes back and fetches what it has missed, 1,000 bytes a record."""
+    """A restarted follower fetches missed records of 1,000 bytes."""
     topic, size = new_topic(cluster), 1000
     leader = leader_of(cluster, topic)
     follower = next(node_id for node_id in cluster.broker_ids if node_id != leader)
     cluster.stop(follower)
     work("produce_confluent", bootstrap=cluster.bootstrap, topic=topic, count=count, size=size, acks="all")
-    cluster.start(follower, timeout_s=PATIENCE_S)
-    spent = seconds(lambda: cluster.wait_in_sync(PATIENCE_S))
+    cluster.start(follower, timeout_s=TIMEOUT_S)
+    spent = seconds(lambda: cluster.wait_in_sync(TIMEOUT_S))
     yield Figure("a follower catches up", "MB/s", None, {name: count * size / 1e6 / spent})
 
 
 def many_partitions(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
-    """What a cluster with many partitions of three replicas costs."""
+    """A cluster with many partitions of three replicas: creation, idle load, failover, restart."""
     goal = Goal(10, at_most=True) if count == 5000 else None
     yield Figure(f"{count:,} partitions created", "s", goal, {name: seconds(lambda: fill(cluster, count))})
     time.sleep(SETTLE_S)
     idle = Goal(5, at_most=True) if count == 1000 else None
     yield Figure(f"{count:,} partitions, idle, all three nodes", "% of a core", idle, {name: idle_percent(cluster)})
     cluster.kill(cluster.broker_ids[-1])
-    spent = seconds(lambda: until_all_are_led(cluster))
+    spent = seconds(lambda: wait_for_leaders(cluster))
     yield Figure(f"{count:,} partitions, all led again after kill -9", "s", None, {name: spent})
 
-    def come_back() -> None:
-        cluster.start(cluster.broker_ids[-1], timeout_s=PATIENCE_S)
-        cluster.wait_in_sync(PATIENCE_S)
+    def restart() -> None:
+        cluster.start(cluster.broker_ids[-1], timeout_s=TIMEOUT_S)
+        cluster.wait_in_sync(TIMEOUT_S)
 
-    yield Figure(f"{count:,} partitions, back and in sync", "s", None, {name: seconds(come_back)})
+    yield Figure(f"{count:,} partitions, back and in sync", "s", None, {name: seconds(restart)})
 
 
 def fill(cluster: LocalCluster, count: int) -> None:
-    """Topics of some hundreds of partitions each, until all have a leader."""
-    with Admin(cluster.bootstrap, request_timeout_ms=PATIENCE_S * 1000) as admin:
-        for _ in range(count // PARTITIONS_OF_A_TOPIC):
+    """Create topics with PARTITIONS_PER_TOPIC partitions, and wait until all have a leader."""
+    with Admin(cluster.bootstrap, request_timeout_ms=TIMEOUT_S * 1000) as admin:
+        for _ in range(count // PARTITIONS_PER_TOPIC):
             admin.create_topic(
-                f"bench-{next(NUMBERS)}", partitions=PARTITIONS_OF_A_TOPIC, replication_factor=3
+                f"bench-{next(NUMBERS)}", partitions=PARTITIONS_PER_TOPIC, replication_factor=3
             )
-    until_all_are_led(cluster)
+    wait_for_leaders(cluster)
 
 
-def until_all_are_led(cluster: LocalCluster) -> None:
-    """By a node whose process runs."""
+def wait_for_leaders(cluster: LocalCluster) -> None:
+    """Wait until the leader of every partition is a running node."""
     alive = {node_id for node_id in cluster.broker_ids if cluster.running(node_id)}
     addresses = ",".join(map(cluster.address, sorted(alive)))
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     with Admin(addresses) as admin:
         while any(
             partition.leader not in alive
@@ -272,21 +274,21 @@ def until_all_are_led(cluster: LocalCluster) -> None:
             for partition in getattr(topic, "partitions", ())
         ):
             if time.monotonic() > deadline:
-                raise SystemExit(f"partitions are without a leader after {PATIENCE_S} s")
+                raise SystemExit(f"partitions without a leader after {TIMEOUT_S} s")
             time.sleep(0.05)
 
 
 def idle_percent(cluster: LocalCluster) -> float:
-    """CPU time of all nodes while nothing happens."""
+    """CPU usage of all idle nodes, in % of a core."""
     before, began = cpu_seconds(cluster), time.perf_counter()
     time.sleep(IDLE_S)
     return 100 * (cpu_seconds(cluster) - before) / (time.perf_counter() - began)
 
 
 def cpu_seconds(cluster: LocalCluster) -> float:
-    """User and system time of all nodes so far."""
+    """Total user and system time of all nodes."""
     ticks = 0
     for node_id in cluster.node_ids:
         fields = Path(f"/proc/{cluster.pid(node_id)}/stat").read_text().rsplit(")", 1)[1].split()
         ticks += int(fields[11]) + int(fields[12])
-    return ticks / CLOCK_TICKS_A_SECOND
+    return ticks / CLOCK_TICKS_PER_SECOND

@@ -1,4 +1,4 @@
-"""Records per second, in and out: confluent-kafka at its ceiling, then our client beside the three others."""
+"""Measures records per second, in and out: confluent-kafka, and minikafka's client beside three others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTS = {"minikafka": 1_000_000, "aiokafka": 500_000, "kafka_python": 200_000, 
 
 
 def work(worker: str, **arguments: object) -> Run:
-    """Runs one of `bench.workers` in a process of its own."""
+    """Run one of `bench.workers` in a process of its own."""
     command = [sys.executable, "-m", "bench.workers", worker, json.dumps(arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WORK_TIMEOUT_S)
     if done.returncode:
@@ -42,7 +42,7 @@ def fresh_topic(node: Node) -> str:
 
 
 def warm_up(node: Node) -> None:
-    """The first seconds of a JVM are slow, and our codecs are compiled on first use."""
+    """Warm up the JVM, and minikafka's codecs, which are compiled on first use."""
     topic = fresh_topic(node)
     work("produce_confluent", bootstrap=node.bootstrap, topic=topic, count=WARM_UP, size=100)
     work("consume_confluent", bootstrap=node.bootstrap, topic=topic, count=WARM_UP)
@@ -70,7 +70,7 @@ def _goal(size: int, value: float, reference: str) -> Goal | None:
 
 
 def in_and_out(node: Node, size: int, count: int, times: int) -> tuple[float, float]:
-    """Medians of the rates."""
+    """The median rates."""
     made: list[float] = []
     read: list[float] = []
     for _ in range(times):
@@ -81,7 +81,7 @@ def in_and_out(node: Node, size: int, count: int, times: int) -> tuple[float, fl
 
 
 def measure_clients(node: Node, quick: bool) -> Iterator[Figure]:
-    """100-byte records with each client, acks 1, linger 5 ms, batches of 256 KiB; the clients take turns."""
+    """100-byte records with each client, acks 1, linger 5 ms, batches of 256 KiB; clients alternate."""
     rounds = [client_rates(node, quick) for _ in range(1 if quick else 3)]
     rates = {title: median(rates[title] for rates in rounds) for title in rounds[0]}
     for title, rate in rates.items():
@@ -91,7 +91,7 @@ def measure_clients(node: Node, quick: bool) -> Iterator[Figure]:
 
 
 def client_rates(node: Node, quick: bool) -> dict[str, float]:
-    """Each client once: its rates in and out."""
+    """The rates of each client, in and out, in one round."""
     rates: dict[str, float] = {}
     for client, title in CLIENTS.items():
         count = COUNTS[client] // (10 if quick else 1)

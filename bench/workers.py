@@ -1,8 +1,8 @@
-"""What runs in a process of its own, so that client and node do not share an interpreter: one client, one task.
+"""Workers of the benchmark: one client and one task each, in a process of its own.
 
     python -m bench.workers consume_confluent '{"bootstrap": "127.0.0.1:9092", "topic": "t", "count": 1000}'
 
-prints how many records went through and how long that took, from the first to the last, start-up left out.
+prints the number of records and the time from the first to the last, without start-up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUEUED_MAX = 2_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """What a worker did."""
+    """The result of a worker."""
 
     count: int
     seconds: float
@@ -36,7 +36,7 @@ class Run:
 
 
 def produce_confluent(bootstrap: str, topic: str, count: int, size: int, acks: str = "1") -> Run:
-    """librdkafka at its ceiling: a queue for everything, batches as large as it makes them."""
+    """confluent-kafka at its highest rate: a large queue and large batches."""
     producer, value, chunk = confluent_producer(bootstrap, topic, acks=acks), bytes(size), 10_000
     chunks = [[{"value": value}] * min(chunk, count - start) for start in range(0, count, chunk)]
     began = time.perf_counter()
@@ -50,7 +50,7 @@ def produce_confluent(bootstrap: str, topic: str, count: int, size: int, acks: s
 
 
 def produce_timed(bootstrap: str, topic: str, count: int, size: int, first_time_ms: int) -> Run:
-    """Records that are a millisecond apart, in batches of usual size."""
+    """Records with timestamps one millisecond apart, in batches of the default size."""
     producer, value = confluent_producer(bootstrap, topic, batch_bytes=16 << 10), bytes(size)
     began = time.perf_counter()
     for number in range(count):
@@ -115,9 +115,9 @@ def consume_kafka_python(bootstrap: str, topic: str, count: int) -> Run:
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=bootstrap, max_poll_records=50_000, max_partition_fetch_bytes=FETCH_BYTES
     )
-    place = kafka.TopicPartition(topic, 0)
-    consumer.assign([place])
-    consumer.seek(place, consumer.beginning_offsets([place])[place])
+    partition = kafka.TopicPartition(topic, 0)
+    consumer.assign([partition])
+    consumer.seek(partition, consumer.beginning_offsets([partition])[partition])
     done, began = 0, time.perf_counter()
     while done < count:
         for records in consumer.poll(1000).values():
@@ -153,9 +153,9 @@ def consume_aiokafka(bootstrap: str, topic: str, count: int) -> Run:
             bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=FETCH_BYTES
         )
         async with consumer:
-            place = aiokafka.TopicPartition(topic, 0)
-            consumer.assign([place])
-            consumer.seek(place, (await consumer.beginning_offsets([place]))[place])
+            partition = aiokafka.TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, (await consumer.beginning_offsets([partition]))[partition])
             done, began = 0, time.perf_counter()
             while done < count:
                 for records in (await consumer.getmany(timeout_ms=1000, max_records=50_000)).values():
@@ -166,7 +166,7 @@ def consume_aiokafka(bootstrap: str, topic: str, count: int) -> Run:
 
 
 def produce_minikafka(bootstrap: str, topic: str, count: int, size: int, many: bool = False) -> Run:
-    """Our client, record by record as the others, or with `send_many`."""
+    """minikafka's client, record by record as the others, or with `send_many`."""
     client = import_module("minikafka.client")
 
     async def produce() -> Run:
@@ -206,7 +206,7 @@ def consume_minikafka(bootstrap: str, topic: str, count: int) -> Run:
 
 
 def touched(records: Iterable[Any]) -> int:
-    """How many records there are; each one's value is looked at, as whoever consumes them would."""
+    """The number of records; each value is accessed, as a consuming application would."""
     return sum(1 for record in records if record.value is not None)
 
 

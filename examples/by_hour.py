@@ -1,9 +1,10 @@
-"""The end of the demo: PySpark reads in one batch what `flights.py` has put into its topic: the delays by hour.
+"""The last part of the demo: PySpark reads the topic of `flights.py` in one batch and computes delays by hour.
 
     python examples/flights.py --then 'python examples/by_hour.py'            (or `make demo`)
 
-No jar and no connector on the JVM's side: `format("minikafka")` is Python. It needs Java 17 or newer and says so where
-there is none. It ends with a status other than 0 when a figure differs from the one computed from the data frame.
+`format("minikafka")` is pure Python, without a jar or a connector in the JVM. Spark needs Java 17 or newer; without
+Java this step is skipped with a message. The exit code is not 0 if a value differs from the one computed from the data
+frame.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pandas as pd
 from flights import TOPIC, load_frame
 from hourly_picture import draw
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (everybody calls it F)
+from pyspark.sql import functions as F  # noqa: N812 (the usual name)
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +29,7 @@ from minikafka.spark_connector import register
 
 FLIGHT = "origin string, time_hour timestamp, dep_delay double, hour int"
 NO_JAVA = (
-    "Without Java the batch read by Spark is left out. Install Java 17 or newer (apt install openjdk-17-jre-headless,"
+    "No Java: the batch read with Spark is skipped. Install Java 17 or newer (apt install openjdk-17-jre-headless,"
     " dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net) and run this again."
 )
 ByHour = list[tuple[int, float]]
@@ -37,14 +38,14 @@ ByHour = list[tuple[int, float]]
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", default=os.environ.get("MINIKAFKA_BOOTSTRAP_SERVER", "localhost:9092"))
-    parser.add_argument("--limit", type=int, help="the topic holds only that many flights")
-    parser.add_argument("--picture", type=Path, help="write the delays by hour there, as SVG")
+    parser.add_argument("--limit", type=int, help="number of flights in the topic")
+    parser.add_argument("--picture", type=Path, help="write the delays by hour to this file, as SVG")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     if not has_java():
         console.print(NO_JAVA)
         return 0
-    console.print('Spark reads the topic: spark.read.format("minikafka") …')
+    console.print('Reading the topic with Spark: spark.read.format("minikafka") …')
     spark = start_spark("flights")
     try:
         by_hour = delays_by_hour(spark, options.bootstrap)
@@ -54,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.picture:
         options.picture.write_text(draw(by_hour))
     agrees = same(by_hour, load_frame().head(options.limit))
-    verdict = "[bold green]These agree" if agrees else "[bold red]WRONG[/] These do not agree"
-    console.print(f"{verdict} with the figures of the data frame.")
+    verdict = "[bold green]These values agree" if agrees else "[bold red]WRONG[/] These values do not agree"
+    console.print(f"{verdict} with those of the data frame.")
     return 0 if agrees else 1
 
 
@@ -65,7 +66,7 @@ def has_java() -> bool:
 
 
 def start_spark(name: str) -> SparkSession:
-    """A small Spark in this process, quiet, with our format."""
+    """A small local Spark session with the data source registered."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.ui.enabled": "false",
@@ -77,13 +78,13 @@ def start_spark(name: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
     }
     spark = SparkSession.builder.master("local[2]").appName(name).config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("FATAL")  # a batch that is stopped half-way is no error here
+    spark.sparkContext.setLogLevel("FATAL")  # stopping a query in the middle of a batch logs errors
     register(spark)
     return spark
 
 
 def flights(records: DataFrame) -> DataFrame:
-    """The JSON of the records' values, as columns."""
+    """The JSON values of records, as columns."""
     return records.select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("flight")).select("flight.*")
 
 
@@ -96,11 +97,11 @@ def delays_by_hour(spark: SparkSession, bootstrap: str) -> ByHour:
 
 
 def same(by_hour: ByHour, frame: pd.DataFrame) -> bool:
-    """Whether these are the data frame's figures, too."""
-    wanted = frame.groupby("hour")["dep_delay"].mean().dropna()
+    """Whether the data frame has the same values."""
+    expected = frame.groupby("hour")["dep_delay"].mean().dropna()
     known = dict(by_hour)
-    return known.keys() == set(wanted.index) and all(
-        math.isclose(known[hour], delay, rel_tol=1e-9) for hour, delay in wanted.items()
+    return known.keys() == set(expected.index) and all(
+        math.isclose(known[hour], delay, rel_tol=1e-9) for hour, delay in expected.items()
     )
 
 

@@ -1,13 +1,13 @@
-"""A streaming job: the delays of New York's departures per airport and hour, with the weather of that hour.
+"""A streaming job: departure delays per airport and hour, joined with the weather of that hour.
 
     python examples/delays.py            (needs `pip install 'minikafka[demo]'` and Java 17 or newer)
 
-It starts a minikafka node and replays the flights of 2013 into a topic. A PySpark job reads it with
-`format("minikafka")`, gathers departures into windows of an hour of event time behind a watermark, and joins them with
-the weather. Half-way the job is stopped; later it goes on from its checkpoint. At the end each of its figures is
-compared with the one computed in one go from the files.
+It starts a minikafka node and replays the flights of 2013 into a topic. A PySpark job reads the topic with
+`format("minikafka")`, aggregates departures in one-hour windows of event time with a watermark, and joins them with
+the weather. The job is stopped half-way and later restarted from its checkpoint. At the end all results are compared
+with those of a batch computation from the files.
 
-It ends with a status other than 0 when any figure differs.
+The exit code is not 0 if any value differs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pandas as pd
 from by_hour import flights, start_spark
 from flights import load_frame, package_data
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 (everybody calls it F)
+from pyspark.sql import functions as F  # noqa: N812 (the usual name)
 from rich.console import Console
 
 from minikafka.cli.local_cluster import LocalCluster
@@ -38,12 +38,12 @@ WATERMARK = "2 days"
 OFFSETS_PER_TRIGGER = 20_000
 STOP_AFTER_S = 300
 LATER = "2014-06-01T00:00:00Z"
-"""Behind all flights: a record of that time tells the watermark that the year is over."""
+"""After all flights: a record with this timestamp advances the watermark past the last window."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, help="take only that many flights")
+    parser.add_argument("--limit", type=int, help="number of flights to use")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     frame = load_frame().sort_values("time_hour", kind="stable").head(options.limit)
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def stream(spark: SparkSession, bootstrap: str, frame: pd.DataFrame, folder: Path, console: Console) -> DataFrame:
-    """Run the job, stop it in the middle, run it again; what it has written in all."""
+    """Run the job, stop it in the middle and restart it. Returns everything it wrote."""
     lines = frame[["origin", "time_hour", "dep_delay", "hour"]].to_json(orient="records", lines=True).splitlines()
     half = len(lines) // 2
     replay(bootstrap, lines[:half], create=True)
@@ -70,32 +70,32 @@ def stream(spark: SparkSession, bootstrap: str, frame: pd.DataFrame, folder: Pat
         time.sleep(0.1)
     query.stop()
     if query.exception() is not None:
-        raise SystemExit(f"the query has failed: {query.exception()}")
-    console.print(f"Stopped after {processed(query):,} of {len(lines):,} flights; the rest arrives meanwhile")
+        raise SystemExit(f"the query failed: {query.exception()}")
+    console.print(f"Stopped after {processed(query):,} of {len(lines):,} flights; producing the rest")
     last = json.dumps({"origin": "END", "time_hour": LATER, "dep_delay": None, "hour": 0})
     replay(bootstrap, [*lines[half:], *[last] * PARTITIONS])
     query = start(spark, bootstrap, folder, {"availableNow": True})
     query.awaitTermination()
     last_batch = query.lastProgress["batchId"]
-    console.print(f"Gone on from its checkpoint: {processed(query):,} more records, up to batch {last_batch}")
+    console.print(f"Restarted from the checkpoint: {processed(query):,} more records, up to batch {last_batch}")
     return spark.read.parquet(str(folder / "delays"))
 
 
 def replay(bootstrap: str, lines: Sequence[str], *, create: bool = False) -> None:
-    """Produce lines in order, to one partition after the other."""
+    """Produce lines in order, round-robin over the partitions."""
     if create:
         with Admin(bootstrap) as admin:
             admin.create_topic(TOPIC, partitions=PARTITIONS)
     with Producer(bootstrap, compression_type="zstd") as producer:
-        sent = [
+        deliveries = [
             producer.send(TOPIC, line.encode(), partition=number % PARTITIONS) for number, line in enumerate(lines)
         ]
-        for one in sent:
+        for one in deliveries:
             one.result()
 
 
 def start(spark: SparkSession, bootstrap: str, folder: Path, trigger: dict[str, Any]) -> Any:
-    """The job: windows of an hour behind a watermark, and the weather of each window."""
+    """Start the job: one-hour windows with a watermark, joined with the weather."""
     source = spark.readStream.format("minikafka").options(
         **{"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC},
         startingOffsets="earliest",
@@ -124,7 +124,7 @@ def processed(query: Any) -> int:
 
 
 def expected(frame: pd.DataFrame) -> dict[tuple[str, str], tuple[int, float, float]]:
-    """(origin, hour) → flights, mean delay, temperature, computed in one go."""
+    """(origin, hour) → flights, mean delay and temperature, computed in one batch."""
     grouped = frame.groupby(["origin", "time_hour"])["dep_delay"].agg(["size", "mean"]).reset_index()
     hours = pd.read_csv(package_data() / "weather.csv").drop_duplicates(["origin", "time_hour"])
     joined = grouped.merge(hours[["origin", "time_hour", "temp"]], how="left", on=["origin", "time_hour"])
@@ -139,7 +139,7 @@ def number(value: Any) -> float:
 
 
 def compare(found: Sequence[Any], wanted: dict[tuple[str, str], tuple[int, float, float]], console: Console) -> bool:
-    """Whether the job has written exactly these figures, each once."""
+    """Whether the job wrote exactly these values, each once."""
     rows = [row for row in found if row.origin != "END"]
     got = {
         (row.origin, row.time_hour.strftime("%Y-%m-%dT%H:%M:%SZ")): (row.flights, number(row.delay), number(row.temp))
@@ -152,7 +152,7 @@ def compare(found: Sequence[Any], wanted: dict[tuple[str, str], tuple[int, float
         console.print(f"[bold red]WRONG[/] {len(rows) - len(got)} windows were written twice")
     if wrong or len(rows) != len(got):
         return False
-    console.print(f"[bold green]All {len(got):,} windows agree with the figures computed in one go.[/]")
+    console.print(f"[bold green]All {len(got):,} windows agree with the batch computation.[/]")
     return True
 
 

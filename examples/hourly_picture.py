@@ -1,4 +1,4 @@
-"""Bars by the hour of the day as SVG, written by hand: a picture is no reason for a plotting library."""
+"""Draws a bar chart by hour of the day as SVG, without a plotting library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOURS = 24
 
 
 def draw(delays: Sequence[tuple[int, float]]) -> str:
-    """The picture of (hour, mean delay in minutes)."""
+    """The SVG of (hour, mean delay in minutes) pairs."""
     greatest = max([delay for _, delay in delays], default=1.0)
     step = 5 if greatest <= 30 else 10
     scale = (HEIGHT - TOP - BOTTOM) / (step * -(-greatest // step))

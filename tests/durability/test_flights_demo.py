@@ -61,5 +61,5 @@ def test_the_demo_succeeds(demo: ModuleType, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "SIGKILL after 10,000 flights" in done.stdout
-    assert "All 20,000 flights came back" in done.stdout
+    assert " after 10,000 flights, " in done.stdout
+    assert "All 20,000 flights were consumed" in done.stdout
