@@ -1,6 +1,6 @@
-"""The data source `format("minikafka")`, where Spark looks for it: in top-level modules named `pyspark_…`.
+"""The data source `format("minikafka")` for Spark's discovery, which searches top-level modules named `pyspark_…`.
 
-Nothing has to be registered. `register(spark)` does the same where Spark cannot find the module.
+No registration is needed. `register(spark)` does the same if Spark cannot find the module.
 """
 
 from minikafka.spark_connector.data_source import MinikafkaDataSource, register
@@ -9,4 +9,4 @@ __all__ = ["DefaultSource", "register"]
 
 
 class DefaultSource(MinikafkaDataSource):
-    """The class that Spark looks up in the module."""
+    """The class that Spark searches for in the module."""

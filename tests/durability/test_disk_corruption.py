@@ -1,4 +1,4 @@
-"""A segment that rots on the disk: who asks for what lies there is told, and everything else goes on."""
+"""A segment that becomes corrupt on a running node: fetches of its records fail, all others succeed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def produce(node: ServerProcess, topic: str, value: bytes) -> None:
 
 
 def break_length(segment: Path, number: int) -> None:
-    """Let a batch claim to be shorter than any."""
+    """Sets the length of a batch to an invalid value."""
     data, at = bytearray(segment.read_bytes()), 0
     for _ in range(number):
         at += 12 + struct.unpack_from(">i", data, at + 8)[0]

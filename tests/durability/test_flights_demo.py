@@ -1,4 +1,4 @@
-"""The demo's own check must notice what it is there to notice, and the demo must run."""
+"""The demo succeeds, and its check detects differences."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`kill -9` under load, again and again: nothing acknowledged is lost, nothing is doubled, order stays.
+"""Repeated `kill -9` under load: no acknowledged record is lost, none is duplicated, order is preserved.
 
-A producer writes numbered records and notes what was acknowledged, and at which offset, while the node is killed at
-moments that a seed chooses and started again. What a reader finds afterwards is held against these notes.
+A producer writes numbered records and notes which were acknowledged at which offset, while the node is killed at seeded
+times and restarted. The records read afterwards are compared with these notes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Value = bytes
 
 @dataclass
 class Ledger:
-    """What was handed to the producer, and what it was told."""
+    """The records passed to the producer, and the results."""
 
     sent: dict[int, list[Value]] = field(default_factory=lambda: {n: [] for n in range(PARTITIONS)})
     acknowledged: dict[int, dict[Offset, Value]] = field(
@@ -51,23 +51,23 @@ class Ledger:
         return sum(map(len, self.sent.values())) - sum(map(len, self.acknowledged.values()))
 
 
-def wrongs(ledger: Ledger, found: dict[int, list[Value]]) -> list[str]:
-    """Sentences about every difference between the notes and the partitions as they are read from offset 0."""
-    said = [f"the producer was refused: {why}" for why in ledger.refused[:5]]
+def differences(ledger: Ledger, found: dict[int, list[Value]]) -> list[str]:
+    """Returns a sentence for each difference between the notes and the partitions read from offset 0."""
+    said = [f"produce failed: {error}" for error in ledger.refused[:5]]
     for partition, values in found.items():
         for offset, value in ledger.acknowledged[partition].items():
             if offset >= len(values) or values[offset] != value:
-                said.append(f"{value!r} was acknowledged at {partition}:{offset} and is not there")
+                said.append(f"{value!r} was acknowledged at {partition}:{offset} but is missing")
         doubled = len(values) - len(set(values))
         if doubled:
-            said.append(f"{doubled} records of partition {partition} are there twice")
+            said.append(f"partition {partition} has {doubled} duplicates")
         elif values != ledger.sent[partition][: len(values)]:
-            said.append(f"partition {partition} is not what was sent, in the order in which it was sent")
+            said.append(f"partition {partition} differs from the sent records or their order")
     return said
 
 
 class LedgerLoad(Load):
-    """A producer that puts its records into the partitions by turns."""
+    """A producer that writes to the partitions round-robin."""
 
     records_a_tick = 40
 
@@ -135,7 +135,7 @@ class KafkaPythonLoad(LedgerLoad):
 
 
 def kill_again_and_again(node: ServerProcess, times: int, seed: int) -> None:
-    """Lets the node live for up to a second each time; sometimes for hardly longer than it took to start."""
+    """Kills the node repeatedly, each time up to a second after its start."""
     moments = random.Random(seed)
     for _ in range(times):
         time.sleep(moments.randrange(UP_MS_MAX) / 1000)
@@ -144,7 +144,7 @@ def kill_again_and_again(node: ServerProcess, times: int, seed: int) -> None:
 
 
 def read_back(bootstrap: str) -> dict[int, list[Value]]:
-    """The values of each partition from offset 0, which must come without a gap."""
+    """Returns the values of each partition from offset 0, which must have no gaps."""
     found: dict[int, list[Value]] = {}
     with connect("confluent-kafka", bootstrap) as client:
         for partition in range(PARTITIONS):
@@ -158,20 +158,20 @@ def read_back(bootstrap: str) -> dict[int, list[Value]]:
 
 
 def survive(node: ServerProcess, load: Callable[[str], LedgerLoad], *, kills: int, seed: int) -> dict[int, list[Value]]:
-    """Returns what is in the topic after all that."""
+    """Runs a history of kills, checks it, and returns the records of the topic."""
     with connect("confluent-kafka", node.bootstrap) as client:
         client.create_topic(TOPIC, partitions=PARTITIONS, settings={"segment.bytes": str(SEGMENT_BYTES)})
     with load(node.bootstrap) as ledger:
         kill_again_and_again(node, kills, seed)
     found = read_back(node.bootstrap)
-    assert wrongs(ledger, found) == [], f"seed {seed}"
+    assert differences(ledger, found) == [], f"seed {seed}"
     assert ledger.unanswered() == 0
-    assert all(len(values) > kills for values in ledger.sent.values()), "there was no load"
+    assert all(len(values) > kills for values in ledger.sent.values()), "too few records were sent"
     return found
 
 
 def check_recovery(directory: Path, partition: int, count: int) -> None:
-    """The log opens as after a crash, and the indexes, rebuilt from nothing too, agree with a full scan."""
+    """The log recovers as after a crash; its indexes, also rebuilt ones, agree with a full scan."""
     for path in [*directory.glob("*.index"), *directory.glob("*.timeindex")][::2]:
         path.unlink()
     log = Log.open(
@@ -224,19 +224,19 @@ def history() -> tuple[Ledger, dict[int, list[Value]]]:
 
 
 def test_the_check_accepts_a_correct_history() -> None:
-    assert wrongs(*history()) == []
+    assert differences(*history()) == []
 
 
 @pytest.mark.parametrize(
     ("kept", "expected"),
     [
-        ([0, 1, 2, 3], "was acknowledged at 1:4 and is not there"),
-        ([0, 1, 3, 4], "is not what was sent"),
-        ([0, 1, 2, 3, 4, 4], "1 records of partition 1 are there twice"),
+        ([0, 1, 2, 3], "was acknowledged at 1:4 but is missing"),
+        ([0, 1, 3, 4], "differs from the sent records"),
+        ([0, 1, 2, 3, 4, 4], "partition 1 has 1 duplicates"),
         ([0, 2, 1, 3, 4], "in the order in which it was sent"),
     ],
 )
 def test_the_check_detects_loss_gaps_duplicates_and_disorder(kept: Sequence[int], expected: str) -> None:
     ledger, found = history()
     found[1] = [b"%d" % number for number in kept]
-    assert any(expected in sentence for sentence in wrongs(ledger, found))
+    assert any(expected in sentence for sentence in differences(ledger, found))

@@ -1,4 +1,4 @@
-"""One Spark for all tests, and brokers beside it."""
+"""Fixtures of the Spark tests: one Spark session, and brokers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Spark in this process's JVM, two cores, small; with the JVM's own Kafka connector where it lies beside us.
+    """A small Spark session with two cores; with Spark's own Kafka connector if it was found.
 
-    The folder on PYTHONPATH stands for an installed package: Spark searches it for `pyspark_…` modules.
+    The folder on PYTHONPATH represents an installed package: Spark searches it for `pyspark_…` modules.
     """
     pytest.importorskip("pyspark")
     if java() is None:
@@ -49,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def configuration(folder: Path) -> dict[str, str]:
-    """What keeps Spark small, quick and quiet."""
+    """The configuration that reduces Spark's memory, startup time and output."""
     jars = sorted((CHECKOUT.parent / "shared" / "apache-kafka" / "spark-jars").glob("*.jar"))
     return {
         "spark.ui.enabled": "false",
@@ -74,7 +74,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture(scope="session")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """minikafka, and Apache Kafka where it is found, with the same contents, which no test changes."""
+    """minikafka and, if found, Apache Kafka with the same topics, which tests must not change."""
     folder = tmp_path_factory.mktemp("brokers")
     if why_absent():
         with filled_node(folder) as node:

@@ -1,4 +1,4 @@
-"""Arrow columns agree with the plain loops: on batches of every shape, and, lie for lie, on 100,000 damaged ones."""
+"""Arrow columns agree with the record loop: on all kinds of batches, and on 100,000 damaged ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLACES = {"offset": 0, "key": 3, "value": 4}
 
 
 def loop_rows(some: list[Batch]) -> list[Row] | None:
-    """(offset, timestamp, type, key, value, headers) of each record, or None for what is corrupt."""
+    """Returns (offset, timestamp, type, key, value, headers) of each record, or None for a corrupt batch."""
     try:
         return [
             (one.offset, one.timestamp, batch.timestamp_type, one.key, one.value, list(one.headers) or None)
@@ -143,7 +143,7 @@ def originals() -> list[bytes]:
 
 
 def damaged(data: bytes, random: Random) -> bytes:
-    """A batch with a few bytes changed behind its length and magic, or in its tail."""
+    """Returns a batch with a few bytes changed after its length and magic, or at its end."""
     changed = bytearray(data)
     for _ in range(random.choice([1, 1, 2, 5])):
         place = random.randrange(61, len(changed)) if random.random() < 0.8 else random.randrange(21, 61)
@@ -153,7 +153,7 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_damaged_batches_are_errors_or_equal() -> None:
-    """One by one, and among so many whole ones that all are decoded together."""
+    """Alone, and among valid batches that are decoded together."""
     random = Random("damage to Arrow")
     known = originals()
     whole = [parse_header(random.choice(known[:3])) for _ in range(TOGETHER)]
@@ -205,7 +205,7 @@ def test_a_large_batch_among_small_ones() -> None:
 
 
 def test_large_decompressed_groups_are_decoded_in_halves() -> None:
-    """A hundred megabytes of zeros in a few hundred bytes: no damage, and never all in memory."""
+    """A hundred megabytes of zeros in a few hundred bytes: valid, and never all in memory at once."""
     records = [Record(n, 0, None, bytes(1_000_000)) for n in range(10)]
     data = b"".join(encode_batch(records, base_offset=first, codec=Codec.ZSTD) for first in range(0, 100, 10))
     table = read_table(data)

@@ -1,7 +1,7 @@
-"""The same query by every way there is gives the rows that a plain reader finds in the log, row for row.
+"""A query returns the rows that a simple reader finds in the log, with each source from each broker.
 
-Each case is a set of options and, told apart from them, the offsets that they stand for. It is read by our source
-through Spark from minikafka; where Apache Kafka and Spark's own connector are found, by both formats from both brokers.
+Each case consists of options and, independently, the offsets that they select. It is read by our source from minikafka;
+if Apache Kafka and Spark's own connector were found, by both sources from both brokers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Bound = int | str | tuple[str, int]
 
 @dataclass(frozen=True)
 class Case:
-    """Options, and for each partition where they begin and end: an offset, "start", "end", or ("time", ms)."""
+    """Options and, for each partition, the selected start and end: an offset, "start", "end", or ("time", ms)."""
 
     name: str
     options: dict[str, str]
@@ -52,7 +52,7 @@ def whole(*topics: str) -> dict[tuple[str, int], tuple[Bound, Bound]]:
 
 
 def golden_cases() -> Iterator[Case]:
-    """Kafka's own data directories: codecs, transactions, compaction, deleted records, whole and in part."""
+    """Cases on recorded data directories of Kafka: codecs, transactions, compaction, deleted records."""
     for topic, start in golden_topics().items():
         subscribe = {"subscribe": topic}
         headers = {**subscribe, "includeHeaders": "true"}
@@ -134,7 +134,7 @@ def time_cases(times: dict[str, str]) -> Iterator[Case]:
 
 
 def deal_cases() -> Iterator[Case]:
-    """Transactions on a real Kafka: committed, aborted, open."""
+    """Cases on transactions of a real Kafka broker: committed, aborted, open."""
     deals = {"subscribe": "deals", "includeHeaders": "true"}
     yield Case("deals: committed", deals, whole("deals"))
     yield Case("deals: dirty", {**deals, "kafka.isolation.level": "read_uncommitted"}, whole("deals"), committed=False)

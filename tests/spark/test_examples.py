@@ -1,4 +1,4 @@
-"""The examples for Spark run through, as a user starts them, and find their own figures right."""
+"""The Spark examples succeed and verify their own results, started as a user would start them."""
 
 from __future__ import annotations
 

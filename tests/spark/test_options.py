@@ -1,4 +1,4 @@
-"""What the source refuses, and in which words; what it understands."""
+"""Parsing of options, and the error messages for invalid ones."""
 
 from __future__ import annotations
 

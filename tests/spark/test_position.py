@@ -1,4 +1,4 @@
-"""Where streams go, without Spark: limits, new partitions, topics made anew, logs cut short, the cost of being idle."""
+"""Positions of streams, without Spark: limits, new partitions, re-created topics, data loss, cost of idle queries."""
 
 from __future__ import annotations
 

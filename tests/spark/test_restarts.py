@@ -1,4 +1,4 @@
-"""Nothing is lost and nothing doubled, whoever is killed: driver, Python workers, the stream's process, the broker."""
+"""No record is lost or duplicated if the driver, Python workers, the stream's process or the broker is killed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTITIONS = 3
 BATCHES_MIN = 100
 BATCHES_A_STAGE = 8
 RECORDS_FIRST, RECORDS_A_STAGE, STAGES = 1_400, 280, 5
-"""Those of a stage are more than so many batches take."""
+"""More than this number of batches takes in one stage."""
 RECORDS = RECORDS_FIRST + STAGES * RECORDS_A_STAGE
 PATIENCE_S = 240
 WORKERS = ("pyspark.daemon", "pyspark/daemon")
@@ -46,12 +46,12 @@ class Keeper:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """SIGKILL to the driver and its JVM at once."""
+        """Sends SIGKILL to the driver and its JVM."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def kill_python(self, *words: str) -> int:
-        """SIGKILL to Spark's Python processes with one of these words in their command line; how many there were."""
+        """Sends SIGKILL to Spark's Python processes with a word in their command line; returns their number."""
         killed = 0
         for pid in _descendants(self._process.pid):
             if any(word in _command(pid) for word in words):
@@ -114,7 +114,7 @@ def test_killed_processes_lose_and_duplicate_nothing(tmp_path: Path) -> None:
         stages = iter(range(STAGES))
 
         def go_on() -> None:
-            """However far it is, there is something to do for it."""
+            """Produces records, so that the query always has some to read."""
             wanted, first = keeper.batches() + BATCHES_A_STAGE, RECORDS_FIRST + next(stages) * RECORDS_A_STAGE
             send(node, first, first + RECORDS_A_STAGE)
             keeper.wait_for_batches(wanted)

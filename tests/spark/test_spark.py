@@ -1,4 +1,4 @@
-"""What only Spark itself can show: discovery, schemas, errors."""
+"""Behaviour visible only through Spark: discovery, schemas, errors."""
 
 from __future__ import annotations
 

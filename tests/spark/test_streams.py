@@ -1,6 +1,6 @@
-"""Streams by either source from either broker: the same micro-batches, and a checkpoint means the same to both.
+"""Streams with each source from each broker: the same micro-batches, and interchangeable checkpoints.
 
-One query after the other: Spark gives the Python process of a new stream ten seconds to start.
+Queries run one at a time: Spark gives the Python process of a new stream ten seconds to start.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STREAMS = {
     **({"transactions,compacted,records-deleted": 1100} if golden_topics() else {}),
     **({} if why_absent() else {"deals": 25}),
 }
-"""Topics, and how many offsets a micro-batch takes of them."""
+"""Topics and their maxOffsetsPerTrigger."""
 
 
 class Run(NamedTuple):
@@ -42,11 +42,11 @@ class Run(NamedTuple):
 
 
 class Interrupted(Exception):
-    """Ends a query in the middle of a batch."""
+    """Raised to interrupt a query within a batch."""
 
 
 class Query:
-    """All there is now, in micro-batches; or as far as the batch number `until`, which fails once it was planned."""
+    """A query of all available records in micro-batches; with `until`, this batch fails after it was planned."""
 
     def __init__(
         self, spark: Any, way: str, broker: Broker, folder: Path, *, until: int | None = None, **options: Any
@@ -82,7 +82,7 @@ class Query:
         return Run(self.schema, self.batches, offsets, progress[-1] if progress else None)
 
     def wait(self) -> str | None:
-        """What the query failed of."""
+        """Waits for the query to end; returns its error."""
         from pyspark.errors import StreamingQueryException
 
         try:
@@ -136,7 +136,7 @@ def test_every_source_and_broker_gives_the_same_micro_batches(
 def test_a_checkpoint_is_continued_by_the_other_source(
     spark: Any, brokers: list[Broker], tmp_path: Path, first: int
 ) -> None:
-    """One source plans batch 2 and dies in it: the other reads just that batch again, and goes on."""
+    """One source fails in batch 2 after it was planned: the other repeats that batch and continues."""
     begins, goes_on = WAYS[first], WAYS[1 - first]
     options = {"subscribe": "trio", "maxOffsetsPerTrigger": 15}
     places = [(tmp_path / broker.name, broker) for broker in brokers]

@@ -1,4 +1,4 @@
-"""Kafka's small text files: written as Kafka writes them, read with suspicion."""
+"""Checkpoints and other small files: Kafka's formats, and invalid content."""
 
 from __future__ import annotations
 

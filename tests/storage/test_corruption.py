@@ -1,7 +1,7 @@
-"""Files damaged between stop and start: what was acknowledged is there or its loss is told, never silently cut.
+"""Files corrupted between stop and start: acknowledged records are present or their loss is reported.
 
-The menu: a bit flipped in the first, a middle and the last batch, in each index, snapshot and checkpoint; tails cut
-by 1 to 61 bytes; files deleted; two segments swapped; stale copies of checkpoints.
+Faults: a bit flipped in the first, a middle and the last batch, and in each index, snapshot and checkpoint; files
+truncated by 1 to 61 bytes; deleted files; two swapped segments; stale checkpoints.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Node:
             self.manager._disk.unlock_all()
 
     def fill(self) -> Rows:
-        """Idempotent, transactional and plain records over several segments; returns what reads."""
+        """Appends idempotent, transactional and plain records to several segments; returns all records."""
         log = self.manager.create(PARTITION, topic_id=bytes(range(16)))
         for number in range(COUNT):
             options = {"producer_id": 4, "producer_epoch": 0, "base_sequence": number} if number % 3 else {}
@@ -74,7 +74,7 @@ class Node:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Node]:
-    """Whatever was found in its files, a node that has stopped has none of them open."""
+    """A node, which must have no open files after it was stopped."""
     node = Node(tmp_path / "data")
     yield node
     node.stop(clean=False)
@@ -82,7 +82,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def open_files(folder: Path) -> list[str]:
-    """Those below a folder that this process has open, where the system tells."""
+    """Returns the open files of this process below a folder, if the system lists them."""
     found: list[str] = []
     for link in Path("/proc/self/fd").glob("*"):
         with contextlib.suppress(OSError):  # the one by which these were listed
@@ -109,7 +109,7 @@ def batch_positions(path: Path) -> list[int]:
 def test_a_flipped_bit_in_unflushed_data_is_truncated_and_reported(
     node: Node, which: str, field: int
 ) -> None:
-    """After a crash; the bad batch is past the recovery point. Valid batches behind it are set aside."""
+    """The invalid batch lies beyond the recovery point. Valid batches after it are saved in `.damaged` files."""
     rows = node.fill()
     node.stop(clean=False)
     assert len(node.segments) > 2
@@ -147,7 +147,7 @@ def test_damaged_files_contain_all_truncated_bytes(node: Node) -> None:
 
 @pytest.mark.parametrize("field", [8, 16, 17, 22, 61, 70])
 def test_a_flipped_bit_in_flushed_data_keeps_the_log_closed(node: Node, field: int) -> None:
-    """Below the recovery point: corruption, not a torn write. Nothing is cut; the operator is told."""
+    """Below the recovery point it is corruption, not a torn write. Nothing is truncated."""
     node.fill()
     log = node.manager.logs[PARTITION]
     log.flush()
@@ -164,7 +164,7 @@ def test_a_flipped_bit_in_flushed_data_keeps_the_log_closed(node: Node, field: i
         manager.create(PARTITION)
     manager.close({})
     manager = node.start()
-    assert PARTITION in manager.corrupt, "its recovery point is not forgotten"
+    assert PARTITION in manager.corrupt, "its recovery point is kept"
     node.stop(clean=False)
     (node.path / RECOVERY_POINTS).unlink()
     (node.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
@@ -293,7 +293,7 @@ def test_two_swapped_segments_are_detected(node: Node, clean: bool) -> None:
     one.write_bytes(second)
     other.write_bytes(first)
     log = node.start().logs[PARTITION]
-    if clean:  # Opening looks at the last segment only; reading tells.
+    if clean:  # Opening examines the last segment only; reads detect it.
         with pytest.raises(CorruptMessageError, match="starts with offset"):
             read_all(log)
         behind = int(node.segments[2].stem)
@@ -308,7 +308,7 @@ def test_two_swapped_segments_are_detected(node: Node, clean: bool) -> None:
 def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
     node: Node, field: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A length or a format that cannot be: Kafka has CORRUPT_MESSAGE for who asks for those records."""
+    """An invalid length or format: reads of these records fail with CORRUPT_MESSAGE, as in Kafka."""
     rows = node.fill()
     node.stop(clean=True)
     rotten = node.segments[1]
@@ -322,7 +322,7 @@ def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
             log.read(base + len(positions) // 2, max_bytes=1000)
     assert capfd.readouterr().out.count("corrupt batch in log") == 1
     assert log.read(0, max_bytes=1000) is not None
-    assert log.read(behind - 1, max_bytes=1000) is not None, "what an index entry points to is found"
+    assert log.read(behind - 1, max_bytes=1000) is not None, "the batch of an index entry is found"
     assert read_all(log, behind) == [row for row in rows if row[0] >= behind]
     append(log, b"goes on")
     assert read_all(log, log.end_offset - 1) == [(log.end_offset - 1, b"goes on")]

@@ -1,7 +1,7 @@
-"""Power cuts at every operation, and at seeded ones by the thousand, on a disk that tears what was not synced.
+"""Power failures at every operation, and at thousands of seeded ones, on a disk that tears unflushed writes.
 
-After each the log must open, hold everything that was synced, in order and unchanged, hold nothing that was never
-written, and its indexes must be those of a full scan. Any failure is a seed.
+After each, the log must open and contain all flushed records unchanged and in order, and no record that was never
+written; its indexes must be those of a full scan. A failure is reproduced by its seed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHECKPOINT = f"/data/{RECOVERY_POINTS}"
 
 
 class Life:
-    """A log under a scripted load, and what may be expected of it after a crash.
+    """A log under a scripted load, and its possible content after a crash.
 
     Attributes:
         written: every value ever appended at an offset; after a truncation there may be several.
@@ -105,15 +105,15 @@ class Life:
         log.delete_old_segments(log.end_offset)
 
     def verify(self) -> None:
-        """The log that was opened after a crash."""
+        """Checks a log that was opened after a crash."""
         log = self.log
         assert log is not None
         found = dict(read_all(log))
         for offset, value in found.items():
-            assert value in self.written[offset], f"offset {offset} holds what nobody wrote"
+            assert value in self.written[offset], f"offset {offset} has a value that was never written"
         for offset, value in self.synced.items():
             if offset >= self.start_max:
-                assert found.get(offset) == value, f"synced offset {offset} is gone or wrong"
+                assert found.get(offset) == value, f"synced offset {offset} is missing or wrong"
         assert sorted(found) == list(range(log.start_offset, log.end_offset))
         assert not log.report.damage or "was saved in files" in log.report.damage
         check_indexes(log)
@@ -122,7 +122,7 @@ class Life:
 
 
 def run(seed: object, *, steps: int = 40, crash_after: int | None = None) -> int:
-    """One life with crashes; how many operations it took to the first."""
+    """Runs one history with crashes; returns the number of operations before the first."""
     random = Random(str(seed))
     disk = memory_disk(seed)
     life = Life(disk, random)
@@ -135,7 +135,7 @@ def run(seed: object, *, steps: int = 40, crash_after: int | None = None) -> int
     except PowerLoss:
         pass
     operations = sum(disk.calls.values()) - before
-    for _ in range(2):  # Recovery may itself lose its power.
+    for _ in range(2):  # The power may fail during recovery, too.
         disk.crash()
         disk.lose_power_after(random.randint(0, 60) if random.random() < 0.3 else 10**9)
         try:
@@ -182,7 +182,7 @@ def test_a_power_failure_at_every_operation(seed: str) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_with_flush_messages_1_no_acknowledged_record_is_lost(seed: int) -> None:
-    """flush.messages=1: what was acknowledged after its flush is there, whatever the crash kept of the rest."""
+    """Records that were acknowledged after their flush survive any crash."""
     random = Random(seed)
     disk = memory_disk(f"acks {seed}")
     log = open_log(disk)
@@ -205,7 +205,7 @@ def test_with_flush_messages_1_no_acknowledged_record_is_lost(seed: int) -> None
 
 @pytest.mark.parametrize("size", range(1, 62))
 def test_a_batch_torn_at_any_byte_of_its_header_is_truncated(size: int) -> None:
-    """What a crash leaves of the last write, from one byte to a header without records."""
+    """A crash leaves part of the last write, from one byte to a header without records."""
     disk = memory_disk()
     log = open_log(disk)
     for number in range(5):

@@ -1,4 +1,4 @@
-"""Both disks keep the same promises; the one in memory also breaks as it is told."""
+"""`RealDisk` and `MemoryDisk` behave alike; fault injection of `MemoryDisk`."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
             assert disk._open_count <= 9
         assert held.fileno() == descriptor, turn
     held.close()
-    assert held.fileno() == descriptor, "held past close"
+    assert held.fileno() == descriptor, "held after close"
     held.release()
     for number, file in enumerate(files):
         assert file.pread(0, 99) == b"%d," % number * 3
@@ -130,7 +130,7 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
 
 
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal, or more than the kernel takes at once."""
+    """Caused by a signal, or by more bytes than the kernel writes at once."""
     whole, several = os.pwrite, os.pwritev
     file = RealDisk().open(f"{tmp_path}/a", create=True)
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""Sparse indexes against lists of the same entries."""
+"""Sparse indexes, compared with lists of the same entries."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_long_index_is_searched_in_few_reads() -> None:
     disk.calls.clear()
     for offset in range(BASE, BASE + 20_000, 20):
         assert index.slot_of(offset) == bisect_right(offsets, offset) - 1
-    assert disk.calls["read"] < 30, "who reads on finds the window"
+    assert disk.calls["read"] < 30, "sequential reads use the cached window"
 
 
 @given(GAPS, st.lists(st.integers(-5, 20_000), min_size=1, max_size=30))
@@ -75,7 +75,7 @@ def test_time_lookups(gaps: list[tuple[int, int]], asked: list[int]) -> None:
     entries = [(position, offset) for offset, position in grown(gaps)]
     index = time_index()
     index.append(entries)
-    index.append(entries)  # Nothing is later than what is there, so nothing is added.
+    index.append(entries)  # No timestamp is larger than the last, so no entry is added.
     times, offsets = [one[0] for one in entries], [one[1] for one in entries]
     for timestamp in [*asked, *times[::7]]:
         slot = bisect_right(times, timestamp) - 1

@@ -1,4 +1,4 @@
-"""Data directories that Apache Kafka 4.3.1 wrote: they read, recover, and rebuild byte for byte."""
+"""Data directories of Apache Kafka 4.3.1 can be read and recovered, and their indexes are rebuilt byte for byte."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 
 def copy(kind: str, topic: str, tmp_path: Path) -> Path:
-    """A copy of a topic that may be written to, and of the checkpoints beside it."""
+    """Copies a topic and its checkpoints to a writable directory."""
     target = tmp_path / kind
     for source in (LOGS / kind).iterdir():
         if source.is_file():
@@ -71,7 +71,7 @@ def config_of(topic: str) -> LogConfig:
 
 
 def shown(record: Record, timestamp_type: int) -> list[Any]:
-    """A record as the manifest shows it."""
+    """Returns a record in the form of the manifest."""
     return [
         record.offset,
         timestamp_type,
@@ -101,8 +101,8 @@ def records(log: Log) -> list[list[Any]]:
 
 
 def committed_offsets(log: Log) -> list[int]:
-    """What a consumer with read_committed keeps: it drops the records of producers whose transaction is in the
-    list of aborted ones, from its first offset to its marker."""
+    """Returns the offsets visible to a read_committed consumer: without those of aborted transactions, from their first
+    offset to their marker."""
     limit = log.last_stable_offset_unbounded or log.end_offset
     waiting = sorted(log.aborted_transactions(log.start_offset, limit), key=lambda one: one[1])
     aborted: set[int] = set()
@@ -118,7 +118,7 @@ def committed_offsets(log: Log) -> list[int]:
 
 
 def normal(rows: list[list[Any]]) -> list[list[Any]]:
-    """As JSON would bring them back."""
+    """Returns the values as after a JSON round trip."""
     return json.loads(json.dumps(rows))
 
 
@@ -141,7 +141,7 @@ def test_opening_and_closing_a_clean_log_changes_no_byte(topic: str, tmp_path: P
 
 
 def test_a_crashed_log_recovers_to_the_bytes_of_the_clean_one(topic: str, tmp_path: Path) -> None:
-    """Kafka's own clean shutdown wrote the same indexes, snapshots and epochs that our recovery makes."""
+    """Recovery writes the same indexes, snapshots and epochs as Kafka's clean shutdown."""
     root = copy("crashed", topic, tmp_path)
     open_copy(root, topic, clean=False).close()
     assert_same(LOGS / "clean" / f"{topic}-0", root / f"{topic}-0")
@@ -205,7 +205,7 @@ def test_timestamp_lookups_agree_with_a_full_scan(topic: str, tmp_path: Path) ->
 
 
 def test_every_log_of_the_node_scans_to_its_end() -> None:
-    """Also those of the coordinators and of the metadata."""
+    """Including coordinator and metadata logs."""
     disk = RealDisk()
     for path in sorted((LOGS / "clean").glob("*/*.log")):
         size = path.stat().st_size
@@ -218,7 +218,7 @@ def test_every_log_of_the_node_scans_to_its_end() -> None:
 
 
 class _ReadOnly:
-    """Bytes as a file; the recorded directories may not be opened for writing."""
+    """Bytes as a file: the recorded directories must not be opened for writing."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

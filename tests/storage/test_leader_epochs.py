@@ -1,4 +1,4 @@
-"""Leader epochs by the rules of Kafka's LeaderEpochFileCache."""
+"""The leader epoch cache, by the rules of Kafka's LeaderEpochFileCache."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def test_an_epoch_keeps_its_first_start() -> None:
 def test_conflicting_entries_are_removed() -> None:
     assert epochs((1, 10), (2, 20), (3, 30), (4, 15)).entries == [(1, 10), (4, 15)]
     assert epochs((1, 10), (3, 20), (2, 30)).entries == [(1, 10), (2, 30)]
-    assert epochs((1, 10), (2, 10)).entries == [(2, 10)], "an epoch in which nothing was written"
+    assert epochs((1, 10), (2, 10)).entries == [(2, 10)], "an epoch without records"
 
 
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
         (-1, (-1, -1)),
-        (1, (1, 10)),  # older than all known: up to where the first known begins
+        (1, (1, 10)),  # older than all entries: ends at the start of the first
         (2, (2, 20)),
-        (3, (2, 20)),  # never seen: the one before, and where it ends (KIP-279)
+        (3, (2, 20)),  # missing: the epoch before it and its end (KIP-279)
         (4, (4, 30)),
         (5, (4, 30)),
-        (7, (7, 99)),  # the latest ends at the log's end
-        (8, (-1, -1)),  # newer than all known
+        (7, (7, 99)),  # the latest ends at the log end offset
+        (8, (-1, -1)),  # newer than all entries
     ],
 )
 def test_end_offsets_of_epochs(asked: int, answer: tuple[int, int]) -> None:

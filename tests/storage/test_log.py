@@ -1,4 +1,4 @@
-"""A log's own rules: rolling, reading, limits, lookups, flushing, retention, what opening costs."""
+"""`Log`: rolling, reads, limits, lookups, flushes, retention, the cost of opening."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_reads_end_before_the_limit_and_within_max_bytes() -> None:
         part = log.read(4, max_bytes=1 << 20, limit_offset=limit)
         assert (len(part) if part else 0) == max(0, limit - 4) // 2 * size
     assert len(log.read(5, max_bytes=2 * size + 3) or b"") == 2 * size + 3
-    assert len(log.read(5, max_bytes=1) or b"") == size, "one batch at least"
+    assert len(log.read(5, max_bytes=1) or b"") == size, "at least one batch"
     assert log.read(5, max_bytes=size - 1, min_one_batch=False) is None
     assert log.read(20, max_bytes=1) is None
     for offset in (-1, 21):
@@ -185,7 +185,7 @@ def test_with_log_append_time_the_first_record_of_a_batch_is_found() -> None:
 
 
 def test_the_upper_bound_is_beyond_the_records_of_a_read() -> None:
-    """What aborted transactions are collected up to: an index entry's offset, the next segment, or the end."""
+    """The bound for aborted transactions: the offset of an index entry, the next segment, or the log end offset."""
     log = filled(100)
     for offset in range(0, 100, 7):
         for size in (1, 500, 2000, 1 << 20):
@@ -321,7 +321,7 @@ def test_deleted_files_are_removed_after_their_delay() -> None:
     log.delete_old_segments(100)
     names = log.disk.list(DIRECTORY)
     assert any(name.endswith(".log.deleted") for name in names)
-    assert len(slice_of_old.read()) == len(slice_of_old), "who has it may read on"
+    assert len(slice_of_old.read()) == len(slice_of_old), "an open slice can still be read"
     clock.ms += log.config.file_delete_delay_ms - 1
     log.remove_deleted()
     assert log.disk.list(DIRECTORY) == names
@@ -374,13 +374,13 @@ def calls_to_open(segments: int, *, clean: bool) -> dict[str, int]:
     disk.calls.clear()
     log.close()
     if clean:
-        assert not disk.calls, "an untouched log closes for nothing"
+        assert not disk.calls, "closing an unchanged log needs no disk calls"
     return calls
 
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_opening_cost_does_not_depend_on_the_number_of_segments(clean: bool) -> None:
-    """Counted in calls to the disk, past the first segments: the first of all has no snapshot before it."""
+    """Counted in disk calls, for logs beyond their first segment, which has no snapshot before it."""
     few, many = calls_to_open(3, clean=clean), calls_to_open(1000, clean=clean)
     assert few == many
     assert few["list"] <= 2
@@ -394,4 +394,4 @@ def test_reads_open_only_the_segments_they_need() -> None:
     log.disk.calls.clear()  # type: ignore[attr-defined]
     read = log.read(100, max_bytes=1000)
     assert read is not None
-    assert len(log.segments.opened()) == 2, "the active one and the one that was read"
+    assert len(log.segments.opened()) == 2, "the active segment and the segment that was read"

@@ -1,4 +1,4 @@
-"""All logs of a node: starting, stopping, checkpoints, deleting, directories that fail."""
+"""`LogManager`: startup, shutdown, checkpoints, deletion, failed directories."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert manager.get(A) is None
     assert part is not None
     assert len(part.read()) == len(part)
-    assert read_all(manager.create(A)) == [], "a new one of the same name begins empty"
+    assert read_all(manager.create(A)) == [], "a new log with the same name is empty"
     clock.ms += SMALL.file_delete_delay_ms
     manager.remove_deleted()
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]

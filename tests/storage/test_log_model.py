@@ -1,4 +1,4 @@
-"""A log against a list: any sequence of appends, rolls, cuts, deletions and restarts keeps the two the same."""
+"""A log agrees with a list after any sequence of appends, rolls, truncations, deletions and restarts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own `kafka-dump-log` reads what we write, and says the same of it; a JVM broker serves it."""
+"""Apache Kafka's `kafka-dump-log` reads our logs and agrees with us; a JVM broker serves them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW_MS = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """Several segments with every codec, producers, transactions committed and aborted; closed cleanly."""
+    """A cleanly closed log of several segments: all codecs, producers, committed and aborted transactions."""
     path = tmp_path_factory.mktemp("dump") / str(PARTITION)
     config = LogConfig(segment_bytes=65_536, index_interval_bytes=1024, segment_index_bytes=8192)
     log = Log.open(RealDisk(), str(path), PARTITION, config, now_ms=lambda: NOW_MS, clean=False)
@@ -44,7 +44,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Log:
 
 
 def dump(log: Log, suffix: str, *options: str) -> dict[Path, list[str]]:
-    """What the tool says of each file."""
+    """Returns the output of the tool for each file."""
     files = sorted(Path(log.directory).glob(f"*{suffix}"))
     assert files
     text = tool("dump-log", "--files", ",".join(map(str, files)), *options)

@@ -1,4 +1,4 @@
-"""Producers: Kafka's rules case by case, a small model, and the bytes of snapshots."""
+"""Producer state: Kafka's rules, a small model, and the format of snapshots."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_markers_are_fenced_by_producer_epoch_and_coordinator_epoch() -> None:
 
 
 def test_with_transactions_version_2_a_marker_increases_the_epoch() -> None:
-    """KIP-890; a marker sent again after its transaction ended is let through (KAFKA-19999)."""
+    """KIP-890; a marker repeated after the end of its transaction is accepted (KAFKA-19999)."""
     found = states(data(0, open_=True, epoch=2))
     late = marker(ControlType.COMMIT, epoch=2)
     assert error_of(found, late, Origin.COORDINATOR, transaction_version=2) == "INVALID_PRODUCER_EPOCH"
@@ -197,7 +197,7 @@ def test_batches_before_the_snapshot_are_read_from_the_log() -> None:
     again.history = history
     assert again.check(data(2)) == Duplicate(2, 2, 1_700_000_000_000)
     assert error_of(again, data(0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert asked == [7], "once is enough"
+    assert asked == [7], "the log is read only once"
 
 
 def test_inactive_producers_expire_unless_a_transaction_is_open() -> None:
@@ -237,14 +237,14 @@ def test_a_snapshot_with_a_flipped_bit_is_rejected() -> None:
     st.lists(
         st.tuples(
             st.integers(0, 2),  # the epoch
-            st.one_of(st.none(), st.integers(0, 12)),  # None: what follows; else that sequence
+            st.one_of(st.none(), st.integers(0, 12)),  # None: the next sequence; else this one
             st.integers(1, 3),  # records
         ),
         max_size=40,
     )
 )
 def test_checks_agree_with_a_list_of_all_batches(steps: list[tuple[int, int | None, int]]) -> None:
-    """The model: every accepted batch of the current epoch, the last five of which may be retried."""
+    """The model is a list of all accepted batches of the current epoch, of which the last five may be retried."""
     found = ProducerStates(PARTITION)
     epoch, batches, offset = -1, [], 0
     for new_epoch, chosen, count in steps:

@@ -1,4 +1,4 @@
-"""Brokers with the same contents: Kafka's own data directories, and topics that a producer has filled."""
+"""Brokers with the same topics: recorded data directories of Kafka, and topics filled by a producer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOGS = SHARED / "kafka-logs"
 FIRST_TIME = 1_700_000_000_000
 TIMEOUT_S = 120
 OPEN_MS = 3_600_000
-"""How long a transaction may stay open: longer than all tests take."""
+"""The transaction timeout: longer than all tests take."""
 TOPICS = {"trio": 3, "times": 2, "codecs": 5}
 DEALS = {"deals": 2}
 
 
 class Broker:
-    """A server and the logs that it serves."""
+    """A broker and its logs."""
 
     def __init__(self, name: str, server: ServerProcess, folder: Path) -> None:
         self.name = name
@@ -38,7 +38,7 @@ class Broker:
         return self.server.bootstrap
 
     def log(self, topic: str, partition: int) -> PlainLog:
-        """A partition's log, read once: contents do not change."""
+        """Returns the log of a partition, which is read once and must not change."""
         if (topic, partition) not in self._logs:
             start = 60 if topic == "records-deleted" else 0
             self._logs[topic, partition] = read_log(self.folder / f"{topic}-{partition}", start)
@@ -46,7 +46,7 @@ class Broker:
 
 
 def golden_topics() -> dict[str, int]:
-    """Topics of the recorded data directories with their log start offsets; none where those are absent."""
+    """Returns the topics of the recorded data directories with their log start offsets; empty if there are none."""
     path = LOGS / "manifest.json"
     if not path.exists():
         return {}
@@ -54,7 +54,7 @@ def golden_topics() -> dict[str, int]:
 
 
 def filled_node(folder: Path, kafka_logs: Path | None = None) -> NodeProcess:
-    """A minikafka node that serves Kafka's segment files, those of `deal` among them, and the topics of `fill`."""
+    """Starts a minikafka node with Kafka's segment files, including those of `deal`, and the topics of `fill`."""
     node = NodeProcess(folder / "data", settings={"log.retention.ms": -1, "log.cleaner.enable": "false"}).start()
     golden = golden_topics()
     deals = {} if kafka_logs is None else DEALS
@@ -73,7 +73,7 @@ def filled_node(folder: Path, kafka_logs: Path | None = None) -> NodeProcess:
 
 
 def filled_kafka(folder: Path) -> Oracle:
-    """An Apache Kafka that serves the same."""
+    """Starts an Apache Kafka broker with the same topics."""
     kafka = Oracle(folder / "kafka", settings={"transaction.max.timeout.ms": OPEN_MS})
     if golden_topics():
         shutil.copytree(LOGS / "clean", kafka.logs, copy_function=shutil.copyfile)
@@ -87,9 +87,9 @@ def filled_kafka(folder: Path) -> Oracle:
 
 
 def deal(bootstrap: str) -> None:
-    """The topic `deals`: transactions that overlap, committed and aborted, and one that stays open.
+    """Fills the topic `deals`: overlapping transactions, committed and aborted, and one that remains open.
 
-    Plain records lie between them, and behind the first record of the open one.
+    Plain records lie between them and after the first record of the open transaction.
     """
     create(bootstrap, DEALS, **{"retention.ms": "-1"})
     one, other, last = (transactional(bootstrap, name) for name in ("one", "other", "last"))
@@ -115,14 +115,14 @@ def transactional(bootstrap: str, name: str) -> confluent_kafka.Producer:
 
 
 def send_on(producer: confluent_kafka.Producer, numbers: Iterable[int]) -> None:
-    """One batch for either partition, on the broker before this returns."""
+    """Sends one batch to each partition and waits for the acknowledgement."""
     for number in numbers:
         producer.produce("deals", **message(number, number % 2))
     assert producer.flush(TIMEOUT_S) == 0
 
 
 def create(bootstrap: str, topics: Mapping[str, int], **config: str) -> None:
-    """Make topics, and wait until they are there."""
+    """Creates topics and waits for them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = [NewTopic(name, count, 1, config=config) for name, count in topics.items()]
     for future in admin.create_topics(wanted).values():
@@ -130,28 +130,28 @@ def create(bootstrap: str, topics: Mapping[str, int], **config: str) -> None:
 
 
 def delete(bootstrap: str, *topics: str) -> None:
-    """Delete topics."""
+    """Deletes topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_topics(list(topics)).values():
         future.result(TIMEOUT_S)
 
 
 def grow(bootstrap: str, topic: str, count: int) -> None:
-    """Give a topic so many partitions."""
+    """Increases the number of partitions of a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_partitions([confluent_kafka.admin.NewPartitions(topic, count)]).values():
         future.result(TIMEOUT_S)
 
 
 def delete_records(bootstrap: str, topic: str, before: int) -> None:
-    """Delete the records of partition 0 below an offset."""
+    """Deletes the records of partition 0 below an offset."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, before)]).values():
         future.result(TIMEOUT_S)
 
 
 def produce(bootstrap: str, topic: str, messages: Sequence[Mapping[str, Any]], **config: Any) -> None:
-    """Produce in order; each message is what `Producer.produce` takes. Waits until all are acknowledged."""
+    """Produces messages (arguments of `Producer.produce`) in order, and waits for all acknowledgements."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, **config})
     for message in messages:
         producer.produce(topic, **message)
@@ -159,7 +159,7 @@ def produce(bootstrap: str, topic: str, messages: Sequence[Mapping[str, Any]], *
 
 
 def fill(bootstrap: str) -> None:
-    """The topics of TOPICS, alike on every broker."""
+    """Fills the topics of TOPICS, identically on each broker."""
     create(bootstrap, TOPICS, **{"retention.ms": "-1"})  # their times are long ago
     produce(bootstrap, "trio", [message(number, number % 2) for number in range(60)], **{"batch.num.messages": 7})
     times = [500, 100, 900, 300, 1000, 200, 2000, 1500, 2500, 2500]
@@ -174,7 +174,7 @@ def fill(bootstrap: str) -> None:
 
 
 def message(number: int, partition: int) -> dict[str, Any]:
-    """A message with what can be odd about messages."""
+    """Returns a message with unusual keys, values or headers."""
     headers: list[tuple[str, bytes | None]] = [("n", b"%d" % number), ("null", None), ("größe", b"")]
     return {
         "key": [None, b"", b"key-%d" % number][number % 3],

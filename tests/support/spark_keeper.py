@@ -1,9 +1,9 @@
-"""A driver for restart tests: keeps each micro-batch in a file, and goes on from its checkpoint when a query fails.
+"""A driver for restart tests: stores each micro-batch in a file, and restarts a failed query from its checkpoint.
 
     python -m support.spark_keeper BOOTSTRAP TOPIC FOLDER
 
-FOLDER/checkpoint is Spark's; FOLDER/kept/<batch id> holds `partition offset value` lines, written whole or not at
-all, so that a batch that is run again replaces what it kept the first time. It runs until it is killed.
+FOLDER/checkpoint is the checkpoint; FOLDER/kept/<batch id> has lines of `partition offset value`. It is written
+atomically, so that a repeated batch replaces its first result. The driver runs until it is killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(bootstrap: str, topic: str, folder: Path) -> None:
     while True:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
         frame = spark.readStream.format("minikafka").options(**options)
-        try:  # the first use of Python after its daemon was killed fails, too
+        try:  # the first use of Python after its daemon was killed also fails
             query = (
                 frame.option("maxOffsetsPerTrigger", OFFSETS_PER_TRIGGER)
                 .load()
@@ -42,7 +42,7 @@ def main(bootstrap: str, topic: str, folder: Path) -> None:
             )
             query.awaitTermination()
         except (StreamingQueryException, Py4JJavaError) as error:
-            print(f"the query failed and is started again: {str(error)[:500]}", file=sys.stderr, flush=True)
+            print(f"query failed, restarting: {str(error)[:500]}", file=sys.stderr, flush=True)
 
 
 def small() -> dict[str, str]:
@@ -57,7 +57,7 @@ def small() -> dict[str, str]:
 
 
 def keep(kept: Path, batch: Any, number: int) -> None:
-    """Replace what batch `number` has kept."""
+    """Stores the result of batch `number`, replacing an earlier one."""
     rows = batch.select("partition", "offset", "value").collect()
     lines = [f"{row.partition} {row.offset} {bytes(row.value).decode()}\n" for row in rows]
     draft = kept.with_name(f"draft-{number}")

@@ -1,4 +1,4 @@
-"""The rows that Spark has to see, by a plain reader of the segment files: no index, no protocol, no fetch logic."""
+"""The rows that Spark must return, by a simple reader of segment files: no index, no protocol, no fetch logic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Partition = tuple[str, int]
 
 
 class Entry(NamedTuple):
-    """A record in a log; `seen` says whether a reader of committed records gets it."""
+    """A record in a log; `seen`: visible to read_committed consumers."""
 
     offset: int
     timestamp: int
@@ -38,11 +38,11 @@ class PlainLog(NamedTuple):
     stable_end: int
 
     def at_time(self, timestamp: int, end: int) -> int | None:
-        """The first offset below `end` whose record is not older."""
+        """Returns the offset of the first record below `end` at or after a timestamp."""
         return next((one.offset for one in self.entries if one.offset < end and one.timestamp >= timestamp), None)
 
     def rows(self, topic: str, partition: int, low: int, high: int, *, committed: bool) -> list[Row]:
-        """What Spark has to show of the offsets from `low` up to `high`, in the order of the columns."""
+        """Returns the rows that Spark must return for the offsets from `low` to `high`, in column order."""
         return [
             row(topic, partition, one)
             for one in self.entries
@@ -58,7 +58,7 @@ def row(topic: str, partition: int, one: Entry) -> Row:
 
 
 def read_log(directory: Path, start: int = 0) -> PlainLog:
-    """Everything in a partition's folder from its log start offset on."""
+    """Reads all records in a partition's folder from its log start offset on."""
     whole = [batch for path in sorted(directory.glob("*.log")) for batch in batches(path.read_bytes())]
     outcome, open_now = _outcomes(whole)
     entries = [entry for index, batch in enumerate(whole) for entry in _entries(batch, seen=outcome[index])]
@@ -67,7 +67,7 @@ def read_log(directory: Path, start: int = 0) -> PlainLog:
 
 
 def _outcomes(whole: list[Batch]) -> tuple[list[bool], list[int]]:
-    """For each batch, whether it is committed; and the first offsets of transactions that are still open."""
+    """Returns for each batch whether it is committed, and the first offsets of open transactions."""
     seen = [not batch.is_transactional for batch in whole]
     pending: dict[int, list[int]] = {}
     for index, batch in enumerate(whole):
@@ -89,7 +89,7 @@ def _entries(batch: Batch, *, seen: bool) -> Iterable[Entry]:
 
 
 def rows_of(frame: Any) -> list[Row]:
-    """What a data frame holds, comparable with `PlainLog.rows`; without its headers column they read as None."""
+    """Returns the rows of a data frame, comparable with `PlainLog.rows`; a missing headers column reads as None."""
     return [_plain(one) for one in frame.collect()]
 
 
@@ -108,19 +108,19 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def without_headers(rows: Iterable[Row]) -> list[Row]:
-    """Rows as a query without includeHeaders shows them."""
+    """Returns the rows as in a query without includeHeaders."""
     return [(*one[:-1], None) for one in rows]
 
 
 def ordered(rows: Iterable[Row]) -> list[Row]:
-    """By topic, partition and offset: Spark gives partitions in any order, each in its own."""
+    """Sorts rows by topic, partition and offset: Spark returns partitions in any order."""
     return sorted(rows, key=lambda one: (one[2], one[3], one[4]))
 
 
 def adopt(source: Path, data_dir: Path, partitions: Iterable[str], *, only: str = "*") -> None:
-    """Put Kafka's files in place of those of a stopped node; its topics keep the ids that they have.
+    """Replaces the files of a stopped node by Kafka's; its topics keep their ids.
 
-    `partitions` are folders, such as "flights-0"; `only` says which of the files, for a Kafka that still writes them.
+    `partitions` are folders, such as "flights-0"; `only` selects files, for a Kafka broker that is still running.
     """
     for name in partitions:
         target = data_dir / name
