@@ -1,4 +1,4 @@
-"""Peer connections: handshakes, refusals, requests and responses, lost connections."""
+"""Connections between nodes: requests and responses, refused nodes, lost connections."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,70 +8,12 @@ import trio
 import trio.testing
 from support.memory_network import MemoryNetwork
 
-from minikafka.controller.quorum.handshake import (
-    ConnectionLost,
-    Hello,
-    hello_from,
-    hello_map,
-    refusal_reason,
-)
+from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
-from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame, decode_frame, encode_frame
+from minikafka.controller.quorum.peer_frames import encode_frame
 from minikafka.controller.quorum.peers import Peers, Unreachable
 
 VOTERS = {1: ("node-1", 9093), 2: ("node-2", 9093), 3: ("node-3", 9093)}
-
-
-def hello(node_id: int = 1, to: int | None = None, cluster_id: str | None = None) -> Hello:
-    return Hello(node_id, to, cluster_id, VOTERS)
-
-
-def test_a_handshake_survives_encoding() -> None:
-    for one in (hello(), hello(1, 2, "a-cluster")):
-        assert hello_from(decode_frame(encode_frame(hello_map(one))[4:])) == one
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "word"),
-    [
-        (hello(1), hello(2, 1), None),
-        (hello(1, cluster_id="a"), hello(2, 1, None), None),
-        (hello(1), hello(2), None),
-        (hello(1), hello(1), None),
-        (hello(1, cluster_id="a"), hello(2, 1, "b"), "node 2 belongs to cluster b, node 1 to a"),
-        (hello(1), hello(2, 3), "node 3 was expected at this address, but node 1 is there"),
-        (hello(1, 3), hello(2), "node 3 was expected at this address, but node 2 is there"),
-        (hello(1), hello(1, 1), "two nodes have node.id=1"),
-    ],
-)
-def test_refusal_reasons(own: Hello, other: Hello, word: str | None) -> None:
-    found = refusal_reason(own, other)
-    assert found is None if word is None else found is not None and word in found
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        {"kind": "ask"},
-        {**hello_map(hello()), "version": 1},
-        {**hello_map(hello()), "node": "1"},
-        {**hello_map(hello()), "to": "1"},
-        {**hello_map(hello()), "cluster": 7},
-        {**hello_map(hello()), "voters": None},
-        {**hello_map(hello()), "voters": [[1, "host"]]},
-    ],
-)
-def test_malformed_handshakes(frame: dict[str, Any]) -> None:
-    with pytest.raises(MalformedFrame):
-        hello_from(frame)
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"\xc1", b"\x90", b"\x80", b"\x81\xa4kind\x01", b"\xdf\xff\xff\xff\xff", b"\x81\x01\x02"]
-)
-def test_malformed_frames(data: bytes) -> None:
-    with pytest.raises(MalformedFrame):
-        decode_frame(data)
 
 
 class Node:
@@ -208,14 +150,3 @@ def test_a_connection_without_handshake_is_closed(garbage: bytes) -> None:
             assert await stream.receive_some() == b""
 
     with_nodes(scenario, None, None)
-
-
-def test_frames_are_limited() -> None:
-    async def main() -> None:
-        here, there = trio.testing.memory_stream_pair()
-        frames = FrameStream(there, 100)
-        await here.send_all(encode_frame({"kind": "x" * 200}))
-        with pytest.raises(MalformedFrame, match="allowed are 1 to 100"):
-            await frames.next()
-
-    trio.run(main)
