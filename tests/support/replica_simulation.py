@@ -1,12 +1,12 @@
-"""One partition on three nodes under everything that can happen to it; a seed is its story.
+"""Simulation of one partition on three nodes under random faults, reproducible by seed.
 
-Messages are late, lost, or come to a node that is another one by now; nodes learn of the metadata log one record at a
-time; leaders change, brokers are suspected, killed, and lose their power. Invariants, after each step:
+Messages are delayed, lost, or reach a restarted node; nodes apply the metadata log one record at a time; leaders
+change, brokers are fenced, killed, and lose power. Invariants, checked after each step:
 
-- what any replica ever showed as committed, every replica shows the same, for ever;
-- nothing is acknowledged that is not on the replicas that may lead next.
+- every replica shows the same committed record at an offset, for ever;
+- acknowledged records are on the replicas that may lead next.
 
-At the end everything heals: the logs are the same byte for byte, and have every acknowledged record at its offset.
+At the end all faults are healed: the logs are byte-identical and have every acknowledged record at its offset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FENCED_OUT = 3
 
 @dataclass(eq=False)
 class Message:
-    """On its way: a fetch, its answer, or a proposal for the controller."""
+    """A message in flight: a fetch, its response, or a proposal for the controller."""
 
     life: int
     sender: Node
@@ -39,8 +39,8 @@ class Simulation(World):
     """See above.
 
     Attributes:
-        shown: By offset, what was shown as committed.
-        unsure: Nodes that went down and are not in sync again: what they have may be less than it was.
+        shown: By offset, the record that was committed.
+        unsure: Nodes that went down and are not in the ISR again; they may have lost records.
     """
 
     def __init__(self, seed: object, *, min_isr: int = 2) -> None:
@@ -55,7 +55,7 @@ class Simulation(World):
         super().__init__(seed, min_isr=min_isr)
 
     async def run(self, steps: int) -> None:
-        """Live through `steps` events, then heal. Raises AssertionError, with the story in `history`."""
+        """Run `steps` random events, then heal. Raises AssertionError; `history` has the events."""
         events = (
             [self.produce] * 4 + [self.ask] * 6 + [self.deliver] * 14 + [self.learn] * 4 + [self.pass_time] * 2
             + [self.propose] * 2 + [self.suspect, self.come_back, self.come_back, self.move_leader, self.lose]
@@ -157,9 +157,8 @@ class Simulation(World):
             self.elect(self.random.choice(able))
 
     async def go_down(self) -> None:
-        """Two may be killed at a time. One may lose its power, and then nobody else goes down until it is in sync
-        again: whoever comes back after a kill cannot say that it has lost nothing, and more than one such is more than
-        min.insync.replicas of 2 promises to survive (KIP-966)."""
+        """Two may be killed at a time. One may lose power, and then no other goes down until it is in sync again:
+        min.insync.replicas of 2 does not cover a second node that may have lost records (KIP-966)."""
         for node_id in list(self.unsure):
             if node_id in self.state.isr and self.nodes[node_id].alive:
                 del self.unsure[node_id]
@@ -220,10 +219,10 @@ class Simulation(World):
         there = {offset: value for offset, _, value in logs[0]}
         for made in self.produced:
             if made.outcome == "acked":
-                assert there.get(made.written.first_offset) == made.value, f"{made.value!r} is gone"
+                assert there.get(made.written.first_offset) == made.value, f"acknowledged record {made.value!r} is lost"
 
     def _is_whole(self) -> bool:
-        for node in self.nodes.values():  # Proposals of before that nobody will answer any more.
+        for node in self.nodes.values():  # Proposals whose answers were lost.
             leader_state = node.partition.leader_state
             if leader_state is not None and leader_state.pending is not None:
                 error = self.alter(node, leader_state.pending)

@@ -1,4 +1,4 @@
-"""What may enter a log: every lie of a producer is found, and found as the error that Kafka answers."""
+"""Validation of produced batches: every fault is found and reported with the error of Apache Kafka."""
 
 import random
 
@@ -57,13 +57,13 @@ def decoded_or_reason(batch: Batch) -> int | str:
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("count", [1, 2, SCANNED_RECORDS_MAX, SCANNED_RECORDS_MAX + 1, 1000])
-def test_an_honest_batch_is_kept_as_it_came(codec: Codec, count: int) -> None:
+def test_a_valid_batch_is_stored_unchanged(codec: Codec, count: int) -> None:
     data = buffer(encode_batch(records(count), codec=codec))
     before = bytes(data)
     assert bytes(check(data).data) == before
 
 
-def test_nothing_and_a_cut_batch_are_invalid_records() -> None:
+def test_no_batch_and_an_incomplete_batch_are_invalid_records() -> None:
     whole = encode_batch(records(2))
     for data in (b"", whole[:5], whole[:16], whole[:-1], whole[:60]):
         with pytest.raises(InvalidRecordError, match="at least one"):
@@ -78,7 +78,7 @@ def test_two_batches_of_one_partition_are_an_invalid_record() -> None:
 @pytest.mark.parametrize(
     ("magic", "error"), [(0, InvalidRecordError), (1, InvalidRecordError), (3, CorruptMessageError)]
 )
-def test_other_formats_are_refused(magic: int, error: type[KafkaError]) -> None:
+def test_other_formats_are_rejected(magic: int, error: type[KafkaError]) -> None:
     data = buffer(encode_batch(records(1)))
     data[16] = magic
     with pytest.raises(error):
@@ -115,14 +115,14 @@ def test_the_limit_counts_the_whole_batch() -> None:
 
 @pytest.mark.parametrize("field", [23, 57], ids=["last offset", "count"])
 @pytest.mark.parametrize("claimed", [-1, 0, 1, 4, 70, 2**31 - 1])
-def test_counts_that_lie_are_invalid_records(field: int, claimed: int) -> None:
+def test_wrong_counts_are_invalid_records(field: int, claimed: int) -> None:
     data = buffer(encode_batch(records(3)))
     data[field : field + 4] = claimed.to_bytes(4, "big", signed=True)
     with pytest.raises(InvalidRecordError):
         check(with_crc(data))
 
 
-def test_counts_that_lie_together_are_invalid_records() -> None:
+def test_consistently_wrong_counts_are_invalid_records() -> None:
     for claimed in (1, 2, 4, 64):
         data = buffer(encode_batch(records(3)))
         data[23:27] = (claimed - 1).to_bytes(4, "big")
@@ -132,7 +132,7 @@ def test_counts_that_lie_together_are_invalid_records() -> None:
 
 
 @pytest.mark.parametrize("flip", range(6))
-def test_no_damage_within_the_walked_records_goes_unnoticed_or_raises_anything_else(flip: int) -> None:
+def test_damage_within_the_scanned_records_is_always_a_kafka_error(flip: int) -> None:
     """With the CRC made right again: an invalid record, or a batch that decodes in full."""
     source = random.Random(flip)
     whole = encode_batch(records(12))
@@ -156,19 +156,19 @@ def test_compressed_garbage_is_an_invalid_record(codec: Codec) -> None:
         check(with_crc(data))
 
 
-def test_control_batches_and_sequences_without_number_are_invalid_records() -> None:
+def test_control_batches_and_missing_sequences_are_invalid_records() -> None:
     with pytest.raises(InvalidRecordError, match="control"):
         check(buffer(encode_batch(records(1), control=True)))
     with pytest.raises(InvalidRecordError, match="sequence"):
         check(buffer(encode_batch(records(1), producer_id=7, producer_epoch=0, base_sequence=-1)))
 
 
-def test_a_base_offset_is_the_nodes_to_give() -> None:
+def test_a_base_offset_other_than_0_is_invalid() -> None:
     with pytest.raises(InvalidRecordError, match="baseOffset"):
         check(buffer(encode_batch(records(1), base_offset=1)))
 
 
-def test_a_compacted_topic_names_the_records_without_key() -> None:
+def test_a_compacted_topic_reports_the_records_without_key() -> None:
     mixed = [record._replace(key=None) if record.offset in (1, 70) else record for record in records(80)]
     with pytest.raises(RejectedRecords) as rejected:
         check(buffer(encode_batch(mixed)), Rules(compacted=True))
@@ -176,7 +176,7 @@ def test_a_compacted_topic_names_the_records_without_key() -> None:
     assert isinstance(rejected.value.error, InvalidRecordError)
 
 
-def test_times_out_of_bounds_are_named() -> None:
+def test_timestamps_out_of_range_are_reported_per_record() -> None:
     hour = 3_600_000
     late = [*records(2), Record(2, NOW_MS + hour + 1, None, b"")]
     with pytest.raises(RejectedRecords) as rejected:
@@ -190,7 +190,7 @@ def test_times_out_of_bounds_are_named() -> None:
     check(buffer(encode_batch(old)))
 
 
-def test_log_append_time_is_stamped_and_the_producers_flag_is_not_believed() -> None:
+def test_log_append_time_is_set_and_the_producers_flag_ignored() -> None:
     stamped = check(buffer(encode_batch(records(3))), Rules(log_append_time=True))
     assert {record.timestamp for record in stamped.records()} == {NOW_MS}
     stamped.check_crc()
@@ -199,7 +199,7 @@ def test_log_append_time_is_stamped_and_the_producers_flag_is_not_believed() -> 
     assert [record.timestamp for record in claimed.records()] == [NOW_MS, NOW_MS + 1, NOW_MS + 2]
 
 
-def test_a_wrong_greatest_time_is_mended() -> None:
+def test_a_wrong_max_timestamp_is_corrected() -> None:
     data = buffer(encode_batch(records(3)))
     data[35:43] = (NOW_MS + 1000).to_bytes(8, "big")
     batch = check(with_crc(data))
@@ -208,7 +208,7 @@ def test_a_wrong_greatest_time_is_mended() -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_topics_own_codec_counts(codec: Codec) -> None:
+def test_a_topics_codec_replaces_the_producers(codec: Codec) -> None:
     data = buffer(encode_batch(records(3), codec=Codec.GZIP, producer_id=5, producer_epoch=1, base_sequence=4))
     batch = check(data, Rules(codec=codec))
     assert (batch.codec, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (codec, 5, 1, 4)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): who is remembered, what is asked next, and who has to go."""
+"""Incremental fetch sessions (KIP-227): epochs, changes of partitions, and eviction."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ def cache(slots: int = 3) -> SessionCache:
     return SessionCache(slots, Random(1))
 
 
-def test_a_session_goes_on_with_its_own_epochs_only() -> None:
+def test_a_session_continues_with_its_next_epoch_only() -> None:
     sessions = cache()
     session = sessions.open([asked(0)], by_id=False, now_ms=0)
     assert session is not None
@@ -34,7 +34,7 @@ def test_a_session_goes_on_with_its_own_epochs_only() -> None:
     assert sessions.resume(session.id, 4, by_id=False, now_ms=0) is session
 
 
-def test_the_epoch_after_the_greatest_is_1() -> None:
+def test_the_epoch_after_the_largest_is_1() -> None:
     sessions = cache()
     session = sessions.open([asked(0)], by_id=False, now_ms=0)
     assert session is not None
@@ -43,7 +43,7 @@ def test_the_epoch_after_the_greatest_is_1() -> None:
     assert session.epoch == 1
 
 
-def test_an_unknown_session_and_one_that_was_closed_are_not_found() -> None:
+def test_unknown_and_closed_sessions_are_not_found() -> None:
     sessions = cache()
     session = sessions.open([asked(0)], by_id=False, now_ms=0)
     assert session is not None
@@ -62,7 +62,7 @@ def test_names_and_ids_do_not_mix() -> None:
         sessions.resume(session.id, 1, by_id=False, now_ms=0)
 
 
-def test_partitions_are_added_changed_and_forgotten() -> None:
+def test_partitions_are_added_changed_and_removed() -> None:
     sessions = cache()
     session = sessions.open([asked(0), asked(1)], by_id=False, now_ms=0)
     assert session is not None
@@ -70,7 +70,7 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     assert [(p.partition, p.fetch_offset) for p in session.partitions.values()] == [(1, 7), (2, 0)]
 
 
-def test_a_topic_by_id_keeps_its_place_whatever_name_it_goes_by() -> None:
+def test_a_topic_by_id_keeps_its_place_after_a_rename() -> None:
     sessions = cache()
     session = sessions.open([asked(0, topic="", by_id=True)], by_id=True, now_ms=0)
     assert session is not None
@@ -79,7 +79,7 @@ def test_a_topic_by_id_keeps_its_place_whatever_name_it_goes_by() -> None:
     assert (only.topic, only.fetch_offset) == ("t", 5)
 
 
-def test_without_a_free_slot_only_one_that_was_idle_for_long_gives_way() -> None:
+def test_without_a_free_slot_only_an_idle_session_is_evicted() -> None:
     sessions = cache(slots=2)
     first = sessions.open([asked(0)], by_id=False, now_ms=0)
     second = sessions.open([asked(0)], by_id=False, now_ms=1)

@@ -1,4 +1,4 @@
-"""What a leader concludes from what its followers fetch: how far is committed, and who is in sync."""
+"""LeaderState: the high watermark and the ISR that follow from the followers' fetches."""
 
 import pytest
 
@@ -59,7 +59,7 @@ class Seen:
         return self.leader_state.may_enter_isr(self.leader_state.followers[node_id], high_watermark)
 
 
-def test_the_slowest_in_sync_replica_says_how_far_is_committed() -> None:
+def test_the_slowest_in_sync_replica_determines_the_high_watermark() -> None:
     seen = Seen(LEADER, SECOND, THIRD, end=10)
     assert seen.committable_offset() == -1, "nobody has fetched in this epoch yet"
     seen.fetched(SECOND, 7)
@@ -69,13 +69,13 @@ def test_the_slowest_in_sync_replica_says_how_far_is_committed() -> None:
     assert seen.committable_offset() == 7
 
 
-def test_who_is_not_in_sync_holds_nobody_up() -> None:
+def test_a_replica_outside_the_isr_does_not_hold_back_the_high_watermark() -> None:
     seen = Seen(LEADER, SECOND, end=10)
     seen.fetched(SECOND, 8)
     assert seen.committable_offset() == 8
 
 
-def test_who_has_caught_up_and_will_come_in_holds_the_high_watermark_already() -> None:
+def test_a_caught_up_follower_about_to_enter_the_isr_counts_already() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     seen.fetched(SECOND, 5)
     seen.fetched(THIRD, 5)
@@ -86,8 +86,8 @@ def test_who_has_caught_up_and_will_come_in_holds_the_high_watermark_already() -
     assert seen.committable_offset() == 9
 
 
-def test_under_the_minimum_nothing_new_is_committed() -> None:
-    """KIP-966; more than there are replicas is never demanded."""
+def test_below_min_insync_replicas_nothing_is_committed() -> None:
+    """KIP-966; more than there are replicas is never required."""
     seen = Seen(LEADER, end=5)
     assert seen.committable_offset(min_isr=2) is None
     assert seen.committable_offset(min_isr=1) == 5
@@ -97,7 +97,7 @@ def test_under_the_minimum_nothing_new_is_committed() -> None:
     assert whole.committable_offset(min_isr=4) == 5
 
 
-def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
+def test_while_a_proposal_is_pending_the_maximal_isr_counts() -> None:
     """KIP-497: it may have agreed without the leader knowing."""
     seen = Seen(LEADER, SECOND, end=5)
     seen.fetched(SECOND, 5)
@@ -114,7 +114,7 @@ def test_while_the_controller_is_asked_the_larger_set_counts() -> None:
     assert seen.committable_offset() == 8
 
 
-def test_a_shrink_that_is_asked_for_does_not_count_before_it_is_committed() -> None:
+def test_a_proposed_shrink_counts_only_once_committed() -> None:
     seen = Seen(LEADER, SECOND, THIRD, end=5)
     seen.fetched(SECOND, 5)
     seen.clock.ms += LAG_MS + 1
@@ -128,7 +128,7 @@ def test_a_shrink_that_is_asked_for_does_not_count_before_it_is_committed() -> N
     assert seen.committable_offset() == 5
 
 
-def test_one_proposal_at_a_time() -> None:
+def test_only_one_proposal_is_pending() -> None:
     seen = Seen(LEADER, end=5)
     seen.fetched(SECOND, 5)
     assert seen.propose() is not None
@@ -137,18 +137,18 @@ def test_one_proposal_at_a_time() -> None:
     assert not seen.may_enter_isr(THIRD)
 
 
-def test_what_is_committed_in_the_meantime_ends_a_proposal() -> None:
+def test_a_newer_committed_state_ends_a_proposal() -> None:
     seen = Seen(LEADER, end=5)
     seen.fetched(SECOND, 5)
     proposal = seen.propose()
     seen.leader_state.adopt(state(LEADER), seen.clock.ms)
-    assert seen.leader_state.pending is proposal, "old news"
+    assert seen.leader_state.pending is proposal, "outdated state"
     seen.leader_state.adopt(state(LEADER, partition_epoch=1), seen.clock.ms)
     assert seen.leader_state.pending is None
 
 
 @pytest.mark.parametrize(("offset", "comes_in"), [(2, False), (3, False), (5, True), (6, True)])
-def test_a_follower_comes_in_with_the_high_watermark_and_the_epochs_start(offset: int, comes_in: bool) -> None:
+def test_a_follower_enters_at_the_high_watermark_and_the_epoch_start(offset: int, comes_in: bool) -> None:
     """KAFKA-7128."""
     seen = Seen(LEADER, end=6, epoch_start=5)
     seen.fetched(SECOND, offset)
@@ -160,7 +160,7 @@ def test_a_follower_comes_in_with_the_high_watermark_and_the_epochs_start(offset
     [broker(SECOND, fenced=True), broker(SECOND, leaving=True), broker(SECOND, epoch=99)],
     ids=["fenced", "about to go", "registered anew since it fetched"],
 )
-def test_who_may_not_come_in(record: BrokerRecord) -> None:
+def test_ineligible_brokers_do_not_enter_the_isr(record: BrokerRecord) -> None:
     """KIP-841, KIP-903."""
     seen = Seen(LEADER, end=5)
     seen.fetched(SECOND, 5)
@@ -169,7 +169,7 @@ def test_who_may_not_come_in(record: BrokerRecord) -> None:
     assert seen.propose() is None
 
 
-def test_who_has_not_fetched_from_this_leader_does_not_come_in() -> None:
+def test_a_follower_that_has_not_fetched_does_not_enter_the_isr() -> None:
     assert not Seen(LEADER).may_enter_isr(SECOND)
 
 
@@ -177,11 +177,11 @@ def test_a_fetch_of_an_older_incarnation_is_stale() -> None:
     seen = Seen(LEADER, SECOND)
     assert seen.leader_state.is_stale(SECOND, 11)
     assert not seen.leader_state.is_stale(SECOND, 12)
-    assert not seen.leader_state.is_stale(SECOND, 13), "this leader has not heard of its registration yet"
-    assert seen.leader_state.is_stale(SECOND, -1), "somebody who merely claims to be a broker (CVE-2018-1288)"
+    assert not seen.leader_state.is_stale(SECOND, 13), "this leader does not know its registration yet"
+    assert seen.leader_state.is_stale(SECOND, -1), "a sender without a broker epoch (CVE-2018-1288)"
 
 
-def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> None:
+def test_a_follower_that_stops_fetching_leaves_the_isr_after_the_lag_time() -> None:
     seen = Seen(LEADER, SECOND, THIRD, end=5)
     seen.fetched(SECOND, 5)
     seen.fetched(THIRD, 5)
@@ -192,7 +192,7 @@ def test_a_follower_that_stops_fetching_falls_out_after_the_time_of_lag() -> Non
     assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == [SECOND, THIRD]
 
 
-def test_a_follower_that_is_always_a_little_behind_is_in_sync() -> None:
+def test_a_follower_slightly_behind_a_busy_leader_stays_in_sync() -> None:
     """What counts is having had, at one fetch, all that the leader had at the one before."""
     seen = Seen(LEADER, SECOND, end=5)
     for _ in range(20):
@@ -206,7 +206,7 @@ def test_a_follower_that_is_always_a_little_behind_is_in_sync() -> None:
     assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == []
 
 
-def test_who_was_in_sync_at_the_election_has_its_full_time() -> None:
+def test_the_lag_time_counts_from_the_election() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     seen.clock.ms += LAG_MS
     assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == []
@@ -214,7 +214,7 @@ def test_who_was_in_sync_at_the_election_has_its_full_time() -> None:
     assert seen.leader_state.out_of_sync_replicas(seen.end, seen.clock.ms) == [SECOND]
 
 
-def test_a_replica_that_is_added_is_a_follower_and_one_that_is_removed_is_not() -> None:
+def test_added_replicas_become_followers_and_removed_ones_do_not_stay() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     seen.fetched(SECOND, 3)
     moved = PartitionState(LEADER, EPOCH, 1, (LEADER, SECOND, 4), (LEADER, SECOND))
@@ -223,7 +223,7 @@ def test_a_replica_that_is_added_is_a_follower_and_one_that_is_removed_is_not() 
     assert seen.leader_state.followers[SECOND].end_offset == 3
 
 
-def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
+def test_the_low_watermark_counts_live_replicas_only() -> None:
     seen = Seen(LEADER, SECOND, end=5)
     assert seen.leader_state.low_watermark(4) == -1
     seen.leader_state.followers[SECOND].log_start_offset = 2
@@ -231,7 +231,7 @@ def test_the_low_watermark_is_that_of_the_replicas_that_live() -> None:
     assert seen.leader_state.low_watermark(4) == 2
 
 
-def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_what_they_want() -> None:
+def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_the_offset() -> None:
     """KIP-392."""
     seen = Seen(LEADER, SECOND, end=5)
     seen.fetched(SECOND, 4)
@@ -249,6 +249,6 @@ def test_consumers_are_sent_to_an_in_sync_follower_in_their_rack_that_has_what_t
     assert preferred("rack-2", 3) is None
 
 
-def test_the_selector_goes_by_its_java_name() -> None:
+def test_the_replica_selector_is_set_by_its_java_name() -> None:
     assert is_rack_aware("org.apache.kafka.common.replica.RackAwareReplicaSelector")
     assert not is_rack_aware(None)

@@ -1,4 +1,4 @@
-"""A partition in memory: who may write and read, what is visible, and who is woken."""
+"""Partition in memory: append, read, visibility, and waking of waiting tasks."""
 
 from collections.abc import Awaitable, Callable
 
@@ -55,7 +55,7 @@ def values(data: object) -> list[tuple[int, bytes | None]]:
     return [(record.offset, record.value) for one in batches(read) for record in one.records()]
 
 
-def test_what_is_written_gets_the_next_offsets_and_the_leaders_epoch() -> None:
+def test_an_append_assigns_the_next_offsets_and_the_leader_epoch() -> None:
     t = partition()
     assert [produce(t, 2), produce(t, 1)] == [(0, 1), (2, 2)]
     found = t.read(0, max_bytes=1 << 20)
@@ -64,7 +64,7 @@ def test_what_is_written_gets_the_next_offsets_and_the_leaders_epoch() -> None:
     assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (3, 3, 0)
 
 
-def test_only_a_leader_serves_and_only_who_means_its_epoch() -> None:
+def test_only_the_leader_serves_and_only_in_its_epoch() -> None:
     follower = partition(leader=OTHER)
     reading, deleting = lambda: follower.read(0, max_bytes=1), lambda: follower.delete_records(0)
     for forbidden in (lambda: produce(follower), reading, deleting):
@@ -78,7 +78,7 @@ def test_only_a_leader_serves_and_only_who_means_its_epoch() -> None:
         leader.read(0, max_bytes=1, current_leader_epoch=4)
 
 
-def test_a_new_epoch_begins_where_the_log_ends_even_if_nothing_is_written_in_it() -> None:
+def test_a_new_epoch_starts_at_the_log_end_even_without_records() -> None:
     """KAFKA-7415: or a follower with records of a third epoch would not know where to cut."""
     t = partition(epoch=3)
     produce(t, 4)
@@ -91,7 +91,7 @@ def test_a_new_epoch_begins_where_the_log_ends_even_if_nothing_is_written_in_it(
     assert t.end_of_epoch(7) == (-1, -1)
 
 
-def test_a_reader_whose_log_parted_is_told_where_instead_of_being_served() -> None:
+def test_a_diverging_follower_receives_the_diverging_epoch_and_no_records() -> None:
     t = partition(epoch=3)
     produce(t, 4)
     t.become(led_by(NODE, 6))
@@ -113,7 +113,7 @@ def test_offsets_outside_the_log_are_out_of_range(offset: int) -> None:
     assert t.read(2, max_bytes=1).records == b""
 
 
-def test_deleted_records_are_gone_and_the_start_never_goes_back() -> None:
+def test_deleted_records_are_gone_and_the_log_start_never_decreases() -> None:
     t = partition()
     produce(t, 3)
     assert [t.delete_records(2), t.delete_records(1), t.delete_records(-1)] == [2, 2, 3]
@@ -124,7 +124,7 @@ def test_deleted_records_are_gone_and_the_start_never_goes_back() -> None:
     assert produce(t) == (3, 3)
 
 
-def test_a_retry_is_answered_with_where_it_went_the_first_time() -> None:
+def test_a_duplicate_returns_the_offsets_of_the_first_append() -> None:
     t = partition()
     first = produce(t, 2, producer_id=7, producer_epoch=0, base_sequence=0)
     produce(t)
@@ -149,7 +149,7 @@ def in_trio(body: Callable[[], Awaitable[None]]) -> None:
     trio.run(body, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_a_sleeping_fetch_is_woken_by_enough_bytes_and_not_before() -> None:
+def test_a_waiting_fetch_is_woken_by_enough_bytes_and_not_before() -> None:
     async def main() -> None:
         t = partition()
         woken: list[bool] = []
@@ -170,7 +170,7 @@ def test_a_sleeping_fetch_is_woken_by_enough_bytes_and_not_before() -> None:
     in_trio(main)
 
 
-def test_who_waits_is_told_when_leadership_ends() -> None:
+def test_waiting_tasks_fail_when_leadership_ends() -> None:
     async def main() -> None:
         t = partition()
         woken: list[bool] = []
@@ -193,14 +193,14 @@ def test_who_waits_is_told_when_leadership_ends() -> None:
     in_trio(main)
 
 
-def test_a_topics_settings_become_rules() -> None:
+def test_validation_rules_follow_the_topics_settings() -> None:
     rules = rules_of(LogConfig(compression_type="zstd", compression_zstd_level=5, cleanup_policy=("compact",)))
     assert (rules.codec, rules.codec_level, rules.compacted) == (Codec.ZSTD, 5, True)
     assert rules_of(LogConfig()).codec is None
     assert rules_of(LogConfig(compression_type="gzip")).codec_level is None
 
 
-def test_read_committed_names_the_aborted_transactions_among_its_records() -> None:
+def test_read_committed_lists_the_aborted_transactions_in_its_records() -> None:
     t = partition()
     t.append_internal(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
     abort = EndTxnMarker(ControlType.ABORT, 0)

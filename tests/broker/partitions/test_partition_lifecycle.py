@@ -1,4 +1,4 @@
-"""Metadata makes, changes and removes partitions; logs that belong to no topic of the cluster go."""
+"""MetadataFollower: metadata records create, change and remove replicas; stray logs are deleted."""
 
 from random import Random
 
@@ -68,13 +68,13 @@ def test_a_topic_is_served_as_soon_as_its_records_are_applied() -> None:
     assert cluster.partitions.find("t", 1).is_leader
 
 
-def test_partitions_of_other_nodes_are_left_to_them() -> None:
+def test_partitions_of_other_nodes_are_not_created() -> None:
     cluster = Cluster()
     cluster.commit(*topic(FIRST, "t", NODE, 2))
     assert cluster.served() == ["t-0"]
 
 
-def test_a_removed_topic_is_gone_and_those_who_care_are_told() -> None:
+def test_a_deleted_topic_is_removed_and_reported() -> None:
     cluster = Cluster()
     cluster.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
     partition = cluster.partitions.find("t", 0)
@@ -93,7 +93,7 @@ def test_a_new_leader_epoch_reaches_the_partition() -> None:
     assert cluster.led == ["t-0", "t-0"]
 
 
-def test_settings_take_hold_on_what_is_served() -> None:
+def test_settings_apply_to_served_partitions() -> None:
     cluster = Cluster()
     cluster.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
     cluster.max_bytes = {"t": 50, "u": 60}
@@ -103,7 +103,7 @@ def test_settings_take_hold_on_what_is_served() -> None:
     assert [cluster.partitions.find(name, 0).rules.max_message_bytes for name in ("t", "u")] == [50, 60]
 
 
-def test_after_a_restart_the_same_partitions_are_served_and_strays_are_removed() -> None:
+def test_after_a_restart_the_same_partitions_are_served_and_stray_logs_deleted() -> None:
     before = Cluster()
     before.commit(*topic(FIRST, "t", NODE), *topic(SECOND, "u", NODE))
     before.logs.close({})
@@ -112,7 +112,7 @@ def test_after_a_restart_the_same_partitions_are_served_and_strays_are_removed()
     assert not after.disk.exists("/data/u-0")
 
 
-def test_the_log_of_an_earlier_topic_of_the_same_name_is_not_served_as_the_new_ones() -> None:
+def test_the_log_of_a_deleted_topic_is_not_served_for_a_new_one_of_the_same_name() -> None:
     """KAFKA-14616: deleted and created again while the node was down."""
     before = Cluster()
     before.commit(*topic(FIRST, "t", NODE))

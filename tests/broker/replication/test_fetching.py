@@ -1,4 +1,4 @@
-"""The leader's side of a follower's standing question, and consumers that are sent to a replica in their rack."""
+"""The leader's side of followers' fetches, and consumers that are sent to a replica in their rack (KIP-392)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -22,7 +22,7 @@ async def ask(node: Node, request: FetchRequest, *, rack_aware: bool = False) ->
     return await fetch.handle(request, node.context())
 
 
-def test_a_waiting_follower_is_answered_as_soon_as_there_is_something() -> None:
+def test_a_waiting_follower_is_answered_on_growth() -> None:
     async def story() -> None:
         world = World(replicas=(1, 2))
         leader, follower = world.nodes[1], world.nodes[2]
@@ -46,7 +46,7 @@ def test_a_waiting_follower_is_answered_as_soon_as_there_is_something() -> None:
     in_trio(story)
 
 
-def test_without_news_a_follower_waits_its_time_and_hears_of_nothing() -> None:
+def test_without_changes_a_follower_waits_for_max_wait_ms() -> None:
     async def story() -> None:
         world = World(replicas=(1, 2))
         await world.replicate(3)
@@ -59,7 +59,7 @@ def test_without_news_a_follower_waits_its_time_and_hears_of_nothing() -> None:
     in_trio(story)
 
 
-def test_a_moved_high_watermark_is_told_when_the_waiting_is_over_or_at_once_where_followers_serve() -> None:
+def test_a_new_high_watermark_is_sent_after_the_wait_or_at_once_if_followers_serve_reads() -> None:
     """KAFKA-9731: at once costs a fetch for each record; only who serves consumers needs it."""
 
     async def story(*, rack_aware: bool) -> None:
@@ -115,7 +115,7 @@ def test_a_consumer_is_sent_to_the_follower_in_its_rack() -> None:
     in_trio(story)
 
 
-def test_deleted_records_are_deleted_everywhere_before_it_is_said() -> None:
+def test_delete_records_waits_for_all_live_replicas() -> None:
     """KIP-107."""
 
     async def story() -> None:
@@ -143,7 +143,7 @@ def test_deleted_records_are_deleted_everywhere_before_it_is_said() -> None:
     in_trio(story)
 
 
-def test_news_name_what_grew_and_wake_who_sleeps() -> None:
+def test_changed_partitions_list_growth_and_wake_the_waiter() -> None:
     async def story() -> None:
         news, places = ChangedPartitions(), {key: (GrowthSignal(), GrowthSignal()) for key in "ab"}
         for key, (tail, visible) in places.items():
@@ -168,7 +168,7 @@ def test_news_name_what_grew_and_wake_who_sleeps() -> None:
     in_trio(story)
 
 
-def test_a_partition_that_was_made_again_is_heard_of_in_the_place_of_the_old_one() -> None:
+def test_a_recreated_partition_replaces_the_tracked_one() -> None:
     news, old, new = ChangedPartitions(), GrowthSignal(), GrowthSignal()
     news.follow("a", old, old, wakes_when_visible=False)
     news.follow("a", new, new, wakes_when_visible=False)

@@ -1,4 +1,4 @@
-"""A follower's standing question to its leader: sessions, pauses, and trouble that stays where it befell."""
+"""FollowerFetchState: fetch sessions, back-off, and errors that affect only their partition."""
 
 from collections.abc import Iterator
 
@@ -71,7 +71,7 @@ def asked(made: FollowerFetchState, now_ms: int = NOW_MS) -> list[tuple[int, int
     ]
 
 
-def test_the_first_request_names_everything_and_the_next_what_has_changed() -> None:
+def test_the_first_request_has_all_partitions_and_the_next_the_changed_ones() -> None:
     one, two = follower(FIRST, 0), follower(FIRST, 1)
     made = fetch_state(one, two)
     first = made.request(NOW_MS, 9)
@@ -86,7 +86,7 @@ def test_the_first_request_names_everything_and_the_next_what_has_changed() -> N
     assert asked(made) == []
 
 
-def test_a_lost_session_is_begun_anew() -> None:
+def test_a_lost_session_is_replaced() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -99,7 +99,7 @@ def test_a_lost_session_is_begun_anew() -> None:
         made.handle_response(response(error_code=ErrorCode.NOT_CONTROLLER), NOW_MS)
 
 
-def test_after_a_lost_connection_the_old_session_is_named_so_that_the_leader_can_drop_it() -> None:
+def test_after_a_lost_connection_the_request_names_the_old_session() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -109,7 +109,7 @@ def test_after_a_lost_connection_the_old_session_is_named_so_that_the_leader_can
     assert (again.session_id, again.session_epoch, len(again.topics)) == (7, 0, 1)
 
 
-def test_a_removed_partition_is_forgotten_and_what_comes_for_it_dropped() -> None:
+def test_a_removed_partition_is_forgotten_and_its_response_dropped() -> None:
     one, two = follower(FIRST, 0), follower(FIRST, 1)
     made = fetch_state(one, two)
     asked(made)
@@ -122,7 +122,7 @@ def test_a_removed_partition_is_forgotten_and_what_comes_for_it_dropped() -> Non
     assert asked(made) == [(0, 0, EPOCH)]
 
 
-def test_an_answer_to_what_was_asked_in_another_epoch_is_dropped() -> None:
+def test_a_response_to_a_request_of_another_epoch_is_dropped() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -133,7 +133,7 @@ def test_an_answer_to_what_was_asked_in_another_epoch_is_dropped() -> None:
     assert asked(made) == [(0, 0, EPOCH + 1)]
 
 
-def test_a_corrupt_batch_stops_its_own_partition_only() -> None:
+def test_a_corrupt_batch_delays_only_its_partition() -> None:
     """KAFKA-5211, KAFKA-4384: and what came before it is kept."""
     one, two = follower(FIRST, 0), follower(FIRST, 1)
     made = fetch_state(one, two)
@@ -151,7 +151,7 @@ def test_a_corrupt_batch_stops_its_own_partition_only() -> None:
     assert asked(made, NOW_MS + 20) == [(0, 1, EPOCH)]
 
 
-def test_pauses_grow_up_to_the_backoff_and_end_with_success() -> None:
+def test_the_backoff_grows_to_its_limit_and_is_reset_by_success() -> None:
     one = follower()
     made = fetch_state(one)
     now_ms = NOW_MS
@@ -168,11 +168,11 @@ def test_pauses_grow_up_to_the_backoff_and_end_with_success() -> None:
     assert made.due_ms(now_ms) == 20
 
 
-def test_nothing_is_asked_of_nobody() -> None:
+def test_without_partitions_nothing_is_due() -> None:
     assert fetch_state().due_ms(NOW_MS) is None
 
 
-def test_divergence_cuts_and_takes_no_marks_over() -> None:
+def test_divergence_truncates_and_ignores_the_high_watermark() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -185,7 +185,7 @@ def test_divergence_cuts_and_takes_no_marks_over() -> None:
     assert asked(made) == [(0, 1, EPOCH)]
 
 
-def test_an_offset_that_the_leader_does_not_have_is_handed_on() -> None:
+def test_an_offset_out_of_range_is_returned_to_the_fetcher() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -193,7 +193,7 @@ def test_an_offset_that_the_leader_does_not_have_is_handed_on() -> None:
     assert [state.partition for state in outcome.out_of_range] == [one]
 
 
-def test_records_of_a_later_epoch_are_left_for_later() -> None:
+def test_records_of_a_later_epoch_are_skipped() -> None:
     """KAFKA-18723."""
     one = follower()
     made = fetch_state(one)
@@ -202,7 +202,7 @@ def test_records_of_a_later_epoch_are_left_for_later() -> None:
     assert one.log.end_offset == 1
 
 
-def test_what_is_fetched_at_once_is_spread_over_segments() -> None:
+def test_one_response_is_appended_over_several_segments() -> None:
     one = follower(segment_bytes=200)
     made = fetch_state(one)
     asked(made)
@@ -220,7 +220,7 @@ def damaged() -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("data", [data for _, data in damaged()], ids=[name for name, _ in damaged()])
-def test_what_no_leader_would_send_is_not_appended(data: bytes) -> None:
+def test_malformed_batches_are_not_appended(data: bytes) -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)
@@ -229,7 +229,7 @@ def test_what_no_leader_would_send_is_not_appended(data: bytes) -> None:
     assert made.due_ms(NOW_MS) == 20
 
 
-def test_a_log_that_went_offline_is_no_longer_copied() -> None:
+def test_a_partition_with_an_offline_log_is_no_longer_fetched() -> None:
     one = follower()
     made = fetch_state(one)
     asked(made)

@@ -1,4 +1,4 @@
-"""AlterPartition from the leader's side: what is asked for, when again, and what ends it."""
+"""AlterPartitionManager: what a leader proposes, when it retries, and what ends a proposal."""
 
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
@@ -71,7 +71,7 @@ def play(
     return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
-def test_who_has_caught_up_is_let_in_at_once() -> None:
+def test_a_caught_up_follower_enters_the_isr_at_once() -> None:
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         await trio.testing.wait_all_tasks_blocked()
@@ -84,7 +84,7 @@ def test_who_has_caught_up_is_let_in_at_once() -> None:
     assert (asked.broker_id, asked.broker_epoch, partition.leader_epoch, partition.partition_epoch) == (1, 1, 0, 0)
 
 
-def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
+def test_a_follower_that_catches_up_during_a_proposal_enters_next() -> None:
     """With no further traffic: its fetch was handle_response while nothing could be asked for."""
 
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
@@ -99,7 +99,7 @@ def test_who_catches_up_while_another_is_let_in_is_let_in_next() -> None:
     play(story, isr=(1,))
 
 
-def test_laggards_are_looked_for_twice_in_their_time() -> None:
+def test_out_of_sync_replicas_are_checked_twice_per_lag_time() -> None:
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         world.leader.produce(b"a", acks=1)
@@ -111,7 +111,7 @@ def test_laggards_are_looked_for_twice_in_their_time() -> None:
     play(story)
 
 
-def test_a_controller_that_cannot_be_asked_is_asked_again() -> None:
+def test_a_failed_request_is_sent_again() -> None:
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(1)
         await trio.sleep(1)
@@ -122,7 +122,7 @@ def test_a_controller_that_cannot_be_asked_is_asked_again() -> None:
     assert [round(later - earlier, 3) for earlier, later in pairwise(times)] == [0.1, 0.1]
 
 
-def test_what_is_refused_ends_the_proposal_and_is_not_asked_for_without_a_pause() -> None:
+def test_a_rejection_ends_the_proposal_and_delays_the_next() -> None:
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
         await world.replicate(3)
         await trio.testing.wait_all_tasks_blocked()
@@ -137,7 +137,7 @@ def test_what_is_refused_ends_the_proposal_and_is_not_asked_for_without_a_pause(
     play(story, ErrorCode.INELIGIBLE_REPLICA, isr=(1, 2))
 
 
-def test_who_was_fenced_when_it_caught_up_is_let_in_when_it_is_not_any_more() -> None:
+def test_a_follower_fenced_when_it_caught_up_enters_once_unfenced() -> None:
     """With no further traffic: an idle follower says nothing new."""
 
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:
@@ -155,7 +155,7 @@ def test_who_was_fenced_when_it_caught_up_is_let_in_when_it_is_not_any_more() ->
     play(story)
 
 
-def test_an_outdated_proposal_stays_pending_until_the_metadata_tells_more() -> None:
+def test_an_outdated_proposal_stays_pending_until_newer_metadata() -> None:
     """The larger set counts until then."""
 
     async def story(world: World, controller: Controller, task: AlterPartitionManager) -> None:

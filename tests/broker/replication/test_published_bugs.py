@@ -1,4 +1,4 @@
-"""Published bugs of Kafka's replication (TRAPS.md 1 to 20), each a story of three nodes, named after its ticket."""
+"""Published bugs of Kafka's replication, each a scenario of three nodes (docs/published-bugs.md, Replication)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -36,8 +36,8 @@ def rows(node: Node) -> list[tuple[int, bytes]]:
     return [(epoch, value) for _, epoch, value in node.values()]
 
 
-def test_kip_101_a_restarted_follower_does_not_cut_its_log_to_its_high_watermark() -> None:
-    """TRAPS 1: it had the acknowledged record, but not yet the high watermark that says so."""
+def test_kip_101_a_restarted_follower_does_not_truncate_to_its_high_watermark() -> None:
+    """KIP-101, KAFKA-1211: it had the acknowledged record, but not yet the high watermark that covers it."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -58,8 +58,8 @@ def test_kip_101_a_restarted_follower_does_not_cut_its_log_to_its_high_watermark
     run(story)
 
 
-def test_kip_101_logs_that_both_lost_their_end_become_the_same() -> None:
-    """TRAPS 2: the shorter one leads first, and writes something else at the same offset."""
+def test_kip_101_logs_converge_after_both_replicas_lost_their_tail() -> None:
+    """KIP-101, second scenario: the shorter log leads first and appends other records at the same offset."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -77,8 +77,8 @@ def test_kip_101_logs_that_both_lost_their_end_become_the_same() -> None:
     run(story)
 
 
-def test_kip_279_two_fast_fail_overs_leave_no_divergence() -> None:
-    """TRAPS 3: epochs interleave, and neither log knows all of them."""
+def test_kip_279_logs_converge_after_two_fast_fail_overs() -> None:
+    """KIP-279, KAFKA-6361: epochs interleave, and neither log has all of them."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -102,8 +102,8 @@ def test_kip_279_two_fast_fail_overs_leave_no_divergence() -> None:
     run(story)
 
 
-def test_kafka_7415_an_epoch_in_which_nothing_was_written_is_on_record() -> None:
-    """TRAPS 4: or a follower with records of an epoch that the leader lacks would not know where to cut."""
+def test_kafka_7415_an_epoch_without_records_is_recorded() -> None:
+    """KAFKA-7415: else a follower with records of an epoch that the leader lacks would not know where to truncate."""
 
     async def story() -> None:
         world = World()
@@ -124,8 +124,8 @@ def test_kafka_7415_an_epoch_in_which_nothing_was_written_is_on_record() -> None
     run(story)
 
 
-def test_kafka_7128_who_has_the_high_watermark_but_not_the_epochs_start_stays_out_of_sync() -> None:
-    """TRAPS 5: the new leader's high watermark lags behind what was committed before it."""
+def test_kafka_7128_a_follower_behind_the_epoch_start_does_not_enter_the_isr() -> None:
+    """KAFKA-7128: the new leader's high watermark lags behind what was committed before."""
 
     async def story() -> None:
         world = World(isr=(1, 2))
@@ -152,8 +152,8 @@ def test_kafka_7128_who_has_the_high_watermark_but_not_the_epochs_start_stays_ou
     run(story)
 
 
-def test_kafka_7164_a_missed_epoch_of_the_same_leader_still_means_a_cut() -> None:
-    """TRAPS 6: epochs are compared, not who leads."""
+def test_kafka_7164_a_missed_epoch_of_the_same_leader_still_truncates() -> None:
+    """KAFKA-7164: leader epochs are compared, not leader ids."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -172,8 +172,8 @@ def test_kafka_7164_a_missed_epoch_of_the_same_leader_still_means_a_cut() -> Non
     run(story)
 
 
-def test_kip_320_a_zombie_and_who_knows_more_are_told_so_in_sessions_too() -> None:
-    """TRAPS 7: the session remembers in which epoch was asked."""
+def test_kip_320_fetch_sessions_fence_older_and_newer_leader_epochs() -> None:
+    """KIP-320: the session stores the leader epoch of each partition."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -194,8 +194,8 @@ def test_kip_320_a_zombie_and_who_knows_more_are_told_so_in_sessions_too() -> No
     run(story)
 
 
-def test_kafka_10554_before_the_logs_start_is_out_of_range_even_if_the_logs_part() -> None:
-    """TRAPS 8."""
+def test_kafka_10554_a_diverging_fetch_before_the_log_start_is_out_of_range() -> None:
+    """KAFKA-10554, KAFKA-10487, KAFKA-12996."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -212,8 +212,8 @@ def test_kafka_10554_before_the_logs_start_is_out_of_range_even_if_the_logs_part
     run(story)
 
 
-def test_kafka_14704_a_diverging_log_is_cut_before_its_high_watermark_moves() -> None:
-    """TRAPS 9: or the old leader would serve what was never committed."""
+def test_kafka_14704_a_diverging_log_is_truncated_before_its_high_watermark_advances() -> None:
+    """KAFKA-14704: else the former leader would serve records that were never committed."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -235,8 +235,8 @@ def test_kafka_14704_a_diverging_log_is_cut_before_its_high_watermark_moves() ->
     run(story)
 
 
-def test_kafka_13141_a_diverging_fetch_says_nothing_of_what_a_follower_has() -> None:
-    """TRAPS 10: its offset is that of another history."""
+def test_kafka_13141_a_diverging_fetch_does_not_count_as_progress() -> None:
+    """KAFKA-13141: its fetch offset belongs to another history."""
 
     async def story() -> None:
         world = World(replicas=(1, 2))
@@ -257,8 +257,8 @@ def test_kafka_13141_a_diverging_fetch_says_nothing_of_what_a_follower_has() -> 
     run(story)
 
 
-def test_kafka_9491_after_a_log_was_emptied_its_high_watermark_is_where_it_starts() -> None:
-    """TRAPS 11: it is never negative, nor before the start."""
+def test_kafka_9491_the_high_watermark_of_an_emptied_log_is_its_start() -> None:
+    """KAFKA-9491, KAFKA-9196, KAFKA-3978: it is never negative nor below the log start offset."""
 
     async def story() -> None:
         world = World(replicas=(1, 2), isr=(1,))
@@ -276,8 +276,8 @@ def test_kafka_9491_after_a_log_was_emptied_its_high_watermark_is_where_it_start
     run(story)
 
 
-def test_nothing_beyond_the_high_watermark_is_read_by_consumers() -> None:
-    """TRAPS 12."""
+def test_kafka_9835_consumers_read_nothing_above_the_high_watermark() -> None:
+    """KAFKA-9835, KAFKA-9807."""
 
     async def story() -> None:
         world = World()
@@ -293,8 +293,8 @@ def test_nothing_beyond_the_high_watermark_is_read_by_consumers() -> None:
     run(story)
 
 
-def test_kip_207_a_new_leader_does_not_tell_an_end_that_goes_backwards() -> None:
-    """TRAPS 13."""
+def test_kip_207_the_latest_offset_does_not_decrease_after_an_election() -> None:
+    """KIP-207, KAFKA-2334."""
 
     async def story() -> None:
         world = World()
@@ -312,8 +312,8 @@ def test_kip_207_a_new_leader_does_not_tell_an_end_that_goes_backwards() -> None
     run(story)
 
 
-def test_kafka_13091_an_accepted_shrink_commits_with_no_further_traffic() -> None:
-    """TRAPS 15: and until it is accepted, nothing is."""
+def test_kafka_13091_an_accepted_isr_shrink_commits_without_further_requests() -> None:
+    """KAFKA-13091, KAFKA-14334: before it is accepted, nothing is committed."""
 
     async def story() -> None:
         world = World()
@@ -335,8 +335,8 @@ def test_kafka_13091_an_accepted_shrink_commits_with_no_further_traffic() -> Non
     run(story)
 
 
-def test_kip_841_who_is_fenced_or_about_to_go_does_not_come_in() -> None:
-    """TRAPS 16: neither by the leader's will nor by the controller's."""
+def test_kip_841_fenced_and_stopping_brokers_do_not_enter_the_isr() -> None:
+    """KIP-841, KAFKA-13916: neither the leader proposes nor the controller accepts it."""
 
     async def story() -> None:
         world = World(isr=(1, 2))
@@ -360,8 +360,8 @@ def test_kip_841_who_is_fenced_or_about_to_go_does_not_come_in() -> None:
     run(story)
 
 
-def test_kip_903_who_has_rebooted_since_its_fetch_does_not_come_in() -> None:
-    """TRAPS 16: what it had then it may have lost."""
+def test_kip_903_a_broker_restarted_since_its_fetch_does_not_enter_the_isr() -> None:
+    """KIP-903, KAFKA-14617, KAFKA-14144: it may have lost what it had then."""
 
     async def story() -> None:
         world = World(isr=(1, 2))
@@ -391,8 +391,8 @@ def test_kip_903_who_has_rebooted_since_its_fetch_does_not_come_in() -> None:
     run(story)
 
 
-def test_a_proposal_that_comes_twice_is_accepted_and_an_old_one_refused() -> None:
-    """TRAPS 16: the first answer may have been lost."""
+def test_kip_497_a_repeated_proposal_is_accepted_and_an_outdated_one_rejected() -> None:
+    """KIP-497: the response to the first one may have been lost."""
 
     async def story() -> None:
         world = World(isr=(1, 2))
@@ -409,7 +409,7 @@ def test_a_proposal_that_comes_twice_is_accepted_and_an_old_one_refused() -> Non
 
 
 def test_kip_966_the_last_replica_standing_commits_nothing_alone() -> None:
-    """TRAPS 17: what it loses in a crash then was never committed, and the others are not cut to it."""
+    """KIP-966: what it loses in a crash was never committed, and the others do not truncate to it."""
 
     async def story() -> None:
         world = World(min_isr=2)
@@ -441,8 +441,8 @@ def test_kip_966_the_last_replica_standing_commits_nothing_alone() -> None:
     run(story)
 
 
-def test_kafka_14616_a_topic_created_again_meanwhile_does_not_get_the_old_ones_records() -> None:
-    """TRAPS 18."""
+def test_kafka_14616_a_recreated_topic_does_not_get_the_old_records() -> None:
+    """KAFKA-14616."""
 
     async def story() -> None:
         world = World()
@@ -464,8 +464,8 @@ def test_kafka_14616_a_topic_created_again_meanwhile_does_not_get_the_old_ones_r
     run(story)
 
 
-def test_kip_106_after_an_unclean_election_the_longer_log_is_cut() -> None:
-    """TRAPS 19: the loss is the operator's choice; there is no silent mixture."""
+def test_kip_106_after_an_unclean_election_the_longer_log_is_truncated() -> None:
+    """KIP-106, KAFKA-4623: records are lost by the operator's choice; the logs are not mixed."""
 
     async def story() -> None:
         world = World(replicas=(1, 2), isr=(1,))

@@ -1,4 +1,4 @@
-"""A fetcher and its connection: whom it asks, when it hangs up, and what it makes of a leader that is not there."""
+"""ReplicaFetcher and its connection: whom it fetches from, when it disconnects, and an unreachable leader."""
 
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -102,7 +102,7 @@ def play(story: Story, *, broker_epoch: Callable[[], int] = lambda: 7) -> Broker
     return leader
 
 
-def test_a_partition_that_comes_while_a_fetch_waits_does_not_wait_with_it() -> None:
+def test_a_partition_added_during_a_waiting_fetch_is_fetched_at_once() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         replication.follow(partition(0))
         await trio.testing.wait_all_tasks_blocked()
@@ -114,7 +114,7 @@ def test_a_partition_that_comes_while_a_fetch_waits_does_not_wait_with_it() -> N
     assert [one.partition for one in leader.fetches[1][1].topics[0].partitions] == [0, 1]
 
 
-def test_many_partitions_one_after_the_other_do_not_make_many_connections() -> None:
+def test_partitions_added_in_a_row_cause_few_connections() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         for index in range(20):
             replication.follow(partition(index))
@@ -126,7 +126,7 @@ def test_many_partitions_one_after_the_other_do_not_make_many_connections() -> N
     assert len(leader.fetches[-1][1].topics[0].partitions) == 20
 
 
-def test_nothing_is_asked_before_this_broker_has_registered() -> None:
+def test_nothing_is_fetched_before_registration() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         replication.follow(partition())
         await trio.sleep(1)
@@ -136,14 +136,14 @@ def test_nothing_is_asked_before_this_broker_has_registered() -> None:
     assert leader.fetches[0][1].replica_state.replica_epoch == 9
 
 
-def test_a_leader_that_is_not_there_is_asked_again_and_known_as_lost_for_a_while() -> None:
+def test_an_unreachable_leader_is_retried_and_recently_lost_for_a_while() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         leader.refuses = True
         replication.follow(partition())
         await trio.testing.wait_all_tasks_blocked()
         assert replication.recently_lost(LEADER)
         await trio.sleep(3)
-        assert not replication.recently_lost(LEADER), "the controller knows better by now"
+        assert not replication.recently_lost(LEADER), "now the controller's view counts"
         leader.refuses = False
         replication.broker_changed(LEADER)
         began = trio.current_time()
@@ -153,7 +153,7 @@ def test_a_leader_that_is_not_there_is_asked_again_and_known_as_lost_for_a_while
     play(story)
 
 
-def test_an_error_of_the_whole_answer_costs_the_connection_and_no_more() -> None:
+def test_a_request_level_error_only_closes_the_connection() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         leader.answers = [FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
         replication.follow(partition())
@@ -162,7 +162,7 @@ def test_an_error_of_the_whole_answer_costs_the_connection_and_no_more() -> None
     assert [number for number, _ in play(story).fetches] == [1, 2]
 
 
-def test_nobody_is_asked_for_what_is_no_longer_followed() -> None:
+def test_partitions_no_longer_followed_are_not_fetched() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         followed = partition()
         replication.follow(followed)

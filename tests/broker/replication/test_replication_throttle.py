@@ -1,4 +1,4 @@
-"""ReplicaFetcherManager throttles (KIP-73): who is being copied leaves room, who is in sync is never kept waiting."""
+"""Replication throttles (KIP-73): replicas that are behind are limited, in-sync replicas never."""
 
 from collections.abc import Awaitable, Callable
 
@@ -51,7 +51,7 @@ async def world_with_one_behind(isr: tuple[int, ...] = (1, 2)) -> World:
 
 
 @pytest.mark.parametrize("side", [FOLLOWER, LEADER])
-def test_who_is_behind_gets_so_much_a_second(side: str) -> None:
+def test_replicas_that_are_behind_are_limited(side: str) -> None:
     async def story() -> None:
         world = await world_with_one_behind()
         limited(world, side, 1100)
@@ -62,7 +62,7 @@ def test_who_is_behind_gets_so_much_a_second(side: str) -> None:
 
 
 @pytest.mark.parametrize("side", [FOLLOWER, LEADER])
-def test_a_limit_that_is_lifted_holds_nobody_back_any_more(side: str) -> None:
+def test_a_removed_limit_takes_effect(side: str) -> None:
     async def story() -> None:
         world = await world_with_one_behind()
         limited(world, side, 1)
@@ -74,7 +74,7 @@ def test_a_limit_that_is_lifted_holds_nobody_back_any_more(side: str) -> None:
 
 
 @pytest.mark.parametrize(("side", "others"), [(FOLLOWER, "0:1,0:2,1:3"), (LEADER, "0:2,0:3,1:1")])
-def test_replicas_that_the_topic_does_not_name_are_not_throttled(side: str, others: str) -> None:
+def test_unlisted_replicas_are_not_throttled(side: str, others: str) -> None:
     async def story() -> None:
         world = await world_with_one_behind()
         limited(world, side, 1, others)
@@ -83,7 +83,7 @@ def test_replicas_that_the_topic_does_not_name_are_not_throttled(side: str, othe
     in_trio(story)
 
 
-def test_a_leader_keeps_nobody_waiting_who_is_in_sync() -> None:
+def test_a_leader_does_not_throttle_in_sync_replicas() -> None:
     async def story() -> None:
         world = await world_with_one_behind(isr=(1, 2, 3))
         limited(world, LEADER, 1)
@@ -92,7 +92,7 @@ def test_a_leader_keeps_nobody_waiting_who_is_in_sync() -> None:
     in_trio(story)
 
 
-def test_a_follower_goes_on_where_it_has_all_that_is_committed() -> None:
+def test_a_follower_does_not_throttle_caught_up_partitions() -> None:
     """It would hold back producers else; what is uncommitted waits for it."""
 
     async def story() -> None:
@@ -105,7 +105,7 @@ def test_a_follower_goes_on_where_it_has_all_that_is_committed() -> None:
     in_trio(story)
 
 
-def test_a_rate_forgets_samples_that_are_too_old() -> None:
+def test_a_rate_drops_old_samples() -> None:
     rate = Rate(samples=3, sample_ms=1000)
     rate.add(6000, 0)
     assert rate.above_for_ms(6000, 0) == 0
@@ -121,7 +121,7 @@ def test_a_rate_forgets_samples_that_are_too_old() -> None:
     assert rate.above_for_ms(1, 4000) == 2000
 
 
-def test_a_brokers_own_limit_counts_before_that_of_all() -> None:
+def test_a_brokers_limit_takes_precedence_over_the_default() -> None:
     image, partition = Image(), TopicPartition("t", 0)
     throttle = throttle_of(LEADER, 1, image, 1, 1000)
     image.apply(ConfigRecord(TOPIC_RESOURCE, "t", "leader.replication.throttled.replicas", " * "))
@@ -136,7 +136,7 @@ def test_a_brokers_own_limit_counts_before_that_of_all() -> None:
 
 
 @pytest.mark.parametrize(("rate", "replicas"), [("fast", "*"), ("-1", "*"), ("1", "*,0:1"), ("1", "0:x"), ("1", "")])
-def test_values_from_before_they_were_checked_limit_nothing(rate: str, replicas: str) -> None:
+def test_invalid_stored_values_mean_no_limit(rate: str, replicas: str) -> None:
     image, partition = Image(), TopicPartition("t", 0)
     throttle = throttle_of(LEADER, 1, image, 1, 1000)
     image.apply(ConfigRecord(TOPIC_RESOURCE, "t", "leader.replication.throttled.replicas", replicas))
@@ -145,7 +145,7 @@ def test_values_from_before_they_were_checked_limit_nothing(rate: str, replicas:
     assert throttle.wait_ms(0) == 0
 
 
-def test_a_leader_counts_what_it_sends_however_often_it_looked() -> None:
+def test_a_leader_counts_sent_bytes_once() -> None:
     async def story() -> None:
         world = World(isr=(1, 2))
         limited(world, LEADER, 4000)

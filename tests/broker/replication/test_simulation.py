@@ -1,4 +1,4 @@
-"""Three replicas under everything that can happen to them: a seed is its story (`support/replica_simulation.py`)."""
+"""Simulation of three replicas under random faults, reproducible by seed (`support/replica_simulation.py`)."""
 
 import logging
 
@@ -17,7 +17,7 @@ def quiet() -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 300, SEEDS_IN_A_TEST))
-def test_nothing_acknowledged_is_lost_and_nothing_shown_is_taken_back(first: int) -> None:
+def test_acknowledged_records_survive_and_committed_records_never_change(first: int) -> None:
     for seed in range(first, first + SEEDS_IN_A_TEST):
         simulation = Simulation(seed)
         try:
@@ -26,7 +26,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_shown_is_taken_back(first: int
             raise AssertionError(f"seed {seed}: {' '.join(simulation.history[-60:])}") from error
 
 
-def test_a_story_is_told_by_its_seed_alone() -> None:
+def test_a_run_is_determined_by_its_seed() -> None:
     histories = []
     for _ in range(2):
         simulation = Simulation(7)
