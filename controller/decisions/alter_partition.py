@@ -42,11 +42,11 @@ def decide(image: Image, request: AlterPartitionRequest, context: Context) -> De
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     reply = AlterPartitionResponse()
-    for asked in request.topics:
-        topic = image.topics_by_id.get(asked.topic_id)
-        answer = ResponseTopicData(topic_id=asked.topic_id)
+    for requested in request.topics:
+        topic = image.topics_by_id.get(requested.topic_id)
+        answer = ResponseTopicData(topic_id=requested.topic_id)
         reply.topics.append(answer)
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             change, result = _alter(image, topic, partition, request.broker_id, rules)
             records += [change] if change else []
             answer.partitions.append(result)
@@ -54,20 +54,20 @@ def decide(image: Image, request: AlterPartitionRequest, context: Context) -> De
 
 
 def _alter(
-    image: Image, topic: Topic | None, asked: RequestPartitionData, broker_id: int, rules: TopicRules
+    image: Image, topic: Topic | None, requested: RequestPartitionData, broker_id: int, rules: TopicRules
 ) -> tuple[PartitionChange | None, ResponsePartitionData]:
-    index = asked.partition_index
+    index = requested.partition_index
     if topic is None:
         return None, _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
     if not 0 <= index < len(topic.partitions):
         return None, _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     state = topic.partitions[index]
-    error = _error(image, state, asked, broker_id)
+    error = _error(image, state, requested, broker_id)
     if error is not ErrorCode.NONE:
         return None, _refused(index, error)
-    if _is_applied(state, asked):
+    if _is_applied(state, requested):
         return None, _accepted(index, state)
-    target = replace(state, isr=tuple(broker.broker_id for broker in _requested_isr(asked)))
+    target = replace(state, isr=tuple(broker.broker_id for broker in _requested_isr(requested)))
     change = partition_change(topic.id, index, state, target, rules.of(topic))
     if change is None:
         return None, _accepted(index, state)
@@ -91,39 +91,40 @@ def _accepted(index: int, state: PartitionState) -> ResponsePartitionData:
     )
 
 
-def _requested_isr(asked: RequestPartitionData) -> list[BrokerState]:
+def _requested_isr(requested: RequestPartitionData) -> list[BrokerState]:
     """The requested ISR with broker epochs, which requests before version 3 do not have."""
-    return asked.new_isr_with_epochs or [BrokerState(broker_id=node, broker_epoch=ANY_EPOCH) for node in asked.new_isr]
+    without_epochs = [BrokerState(broker_id=node, broker_epoch=ANY_EPOCH) for node in requested.new_isr]
+    return requested.new_isr_with_epochs or without_epochs
 
 
-def _error(image: Image, state: PartitionState, asked: RequestPartitionData, broker_id: int) -> ErrorCode:
+def _error(image: Image, state: PartitionState, requested: RequestPartitionData, broker_id: int) -> ErrorCode:
     """The first error. A broker with a later epoch than this controller's must look up the active controller."""
-    if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > state.partition_epoch:
+    if requested.leader_epoch > state.leader_epoch or requested.partition_epoch > state.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
-    if asked.leader_epoch < state.leader_epoch:
+    if requested.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != state.leader:
         return ErrorCode.INVALID_REQUEST
-    if asked.partition_epoch < state.partition_epoch and not _is_applied(state, asked):
+    if requested.partition_epoch < state.partition_epoch and not _is_applied(state, requested):
         return ErrorCode.INVALID_UPDATE_VERSION
-    isr = [broker.broker_id for broker in _requested_isr(asked)]
+    isr = [broker.broker_id for broker in _requested_isr(requested)]
     if len(set(isr)) < len(isr) or not set(isr) <= set(state.replicas) or state.leader not in isr:
         return ErrorCode.INVALID_REQUEST
-    if asked.leader_recovery_state != RECOVERED:
+    if requested.leader_recovery_state != RECOVERED:
         return ErrorCode.INVALID_REQUEST
-    eligible = all(_may_be_in_sync(image, broker) for broker in _requested_isr(asked))
+    eligible = all(_may_be_in_sync(image, broker) for broker in _requested_isr(requested))
     return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
 
 
-def _is_applied(state: PartitionState, asked: RequestPartitionData) -> bool:
+def _is_applied(state: PartitionState, requested: RequestPartitionData) -> bool:
     """Whether the last change of the partition applied this request: it is a repetition."""
-    repeated = asked.partition_epoch == state.partition_epoch - 1
-    return repeated and sorted(broker.broker_id for broker in _requested_isr(asked)) == sorted(state.isr)
+    repeated = requested.partition_epoch == state.partition_epoch - 1
+    return repeated and sorted(broker.broker_id for broker in _requested_isr(requested)) == sorted(state.isr)
 
 
-def _may_be_in_sync(image: Image, asked: BrokerState) -> bool:
+def _may_be_in_sync(image: Image, requested: BrokerState) -> bool:
     """Whether the broker is unfenced, not in controlled shutdown, and has the epoch in which it caught up."""
-    broker = image.brokers.get(asked.broker_id)
+    broker = image.brokers.get(requested.broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
         return False
-    return asked.broker_epoch in (ANY_EPOCH, broker.epoch)
+    return requested.broker_epoch in (ANY_EPOCH, broker.epoch)

@@ -44,11 +44,11 @@ def decide(
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
 
-    def answer(name: str, asked: ReassignablePartition) -> KafkaError | None:
+    def answer(name: str, requested: ReassignablePartition) -> KafkaError | None:
         try:
-            topic = _topic(name, asked.partition_index, image)
-            any_number = request.allow_replication_factor_change
-            change = _reassign(topic, asked.partition_index, asked.replicas, image, rules, any_number=any_number)
+            index, any_number = requested.partition_index, request.allow_replication_factor_change
+            topic = _topic(name, index, image)
+            change = _reassign(topic, index, requested.replicas, image, rules, any_number=any_number)
         except KafkaError as refusal:
             return refusal
         records.extend([change] if change else [])
@@ -79,10 +79,10 @@ def _reply(
         error_message=None,
         responses=[
             ReassignableTopicResponse(
-                name=asked.name,
-                partitions=[_answer(one.partition_index, answer(asked.name, one)) for one in asked.partitions],
+                name=requested.name,
+                partitions=[_answer(one.partition_index, answer(requested.name, one)) for one in requested.partitions],
             )
-            for asked in request.topics
+            for requested in request.topics
         ],
     )
 

@@ -19,10 +19,10 @@ def check_node_id(name: str, node_id: int, what: str) -> None:
         InvalidRequestError: it is another node's id or not a number.
     """
     try:
-        asked = int(name)
+        requested = int(name)
     except ValueError:
         raise InvalidRequestError(f"Node id must be an integer, but it is: {name}") from None
-    if asked != node_id:
+    if requested != node_id:
         raise InvalidRequestError(f"Unexpected {what} id, expected {node_id}, but received {name}")
 
 

@@ -27,20 +27,21 @@ __all__ = ["decide"]
 
 VERSION_WITH_TOPIC_DELETION_DISABLED = 3
 
-Asked = tuple[str | None, bytes]
+RequestedTopic = tuple[str | None, bytes]
 """A topic as requested: name or None, id or the nil UUID."""
 
 
 def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision[DeleteTopicsResponse]:
     """The records that delete the topics that exist and are listed once."""
-    asked: list[Asked] = [(name, NIL_UUID) for name in request.topic_names]
-    asked += [(topic.name, topic.topic_id) for topic in request.topics]
+    requested: list[RequestedTopic] = [(name, NIL_UUID) for name in request.topic_names]
+    requested += [(topic.name, topic.topic_id) for topic in request.topics]
     if not context.static.value("delete.topic.enable"):
-        return Decision([], DeleteTopicsResponse(responses=_disabled(asked, context.version)))
-    counts = Counter(asked)
+        return Decision([], DeleteTopicsResponse(responses=_disabled(requested, context.version)))
+    counts = Counter(requested)
     if request.timeout_ms <= 0 and any(counts[one] == 1 and not _malformed(one) for one in counts):
-        return Decision([], DeleteTopicsResponse(responses=[_result(*one, RequestTimedOutError()) for one in asked]))
-    results = [_result(*one, _malformed(one)) for one in asked if _malformed(one)]
+        timed_out = [_result(*one, RequestTimedOutError()) for one in requested]
+        return Decision([], DeleteTopicsResponse(responses=timed_out))
+    results = [_result(*one, _malformed(one)) for one in requested if _malformed(one)]
     results += [_result(*one, _duplicate(one, counts)) for one in counts if _duplicate(one, counts)]
     found, missing = _find(image, [one for one in counts if counts[one] == 1 and not _malformed(one)])
     records = [RemoveTopic(topic_id) for topic_id in found]
@@ -48,14 +49,14 @@ def decide(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
     return Decision([*records], DeleteTopicsResponse(responses=results + missing + deleted))
 
 
-def _disabled(asked: list[Asked], version: int) -> list[DeletableTopicResult]:
+def _disabled(requested: list[RequestedTopic], version: int) -> list[DeletableTopicResult]:
     error: KafkaError = TopicDeletionDisabledError()
     if version < VERSION_WITH_TOPIC_DELETION_DISABLED:
         error = InvalidRequestError("Topic deletion is disabled.")
-    return [_result(*one, error) for one in asked]
+    return [_result(*one, error) for one in requested]
 
 
-def _malformed(one: Asked) -> KafkaError | None:
+def _malformed(one: RequestedTopic) -> KafkaError | None:
     """The error of a request with neither or both of name and id."""
     name, topic_id = one
     if name is None and topic_id == NIL_UUID:
@@ -65,23 +66,23 @@ def _malformed(one: Asked) -> KafkaError | None:
     return None
 
 
-def _duplicate(one: Asked, counts: Counter[Asked]) -> KafkaError | None:
+def _duplicate(one: RequestedTopic, counts: Counter[RequestedTopic]) -> KafkaError | None:
     if counts[one] == 1 or _malformed(one):
         return None
     return InvalidRequestError(f"Duplicate topic {'id' if one[0] is None else 'name'}.")
 
 
-def _find(image: Image, asked: list[Asked]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:
+def _find(image: Image, requested: list[RequestedTopic]) -> tuple[dict[bytes, str], list[DeletableTopicResult]]:
     """Name by id of the topics that exist, and errors for the others."""
     found: dict[bytes, str] = {}
     refused: list[DeletableTopicResult] = []
-    for topic_id in [topic_id for name, topic_id in asked if name is None]:
+    for topic_id in [topic_id for name, topic_id in requested if name is None]:
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             refused.append(_result(None, topic_id, UnknownTopicIdError()))
         else:
             found[topic_id] = topic.name
-    for name in [name for name, _ in asked if name is not None]:
+    for name in [name for name, _ in requested if name is not None]:
         topic = image.topics.get(name)
         if topic is None:
             refused.append(_result(name, NIL_UUID, UnknownTopicOrPartitionError()))

@@ -43,13 +43,13 @@ def decide(image: Image, request: ElectLeadersRequest, context: Context) -> Deci
     rules = TopicRules(image, context.settings(image))
     records: list[PartitionChange] = []
     results: list[ReplicaElectionResult] = []
-    for asked in _all_partitions(image) if request.topic_partitions is None else request.topic_partitions:
-        result = ReplicaElectionResult(topic=asked.topic)
+    for requested in _all_partitions(image) if request.topic_partitions is None else request.topic_partitions:
+        result = ReplicaElectionResult(topic=requested.topic)
         results.append(result)
-        for index in asked.partitions:
+        for index in requested.partitions:
             error: KafkaError | None = None
             try:
-                records.append(_elect(asked.topic, index, image, rules, unclean=request.election_type == UNCLEAN))
+                records.append(_elect(requested.topic, index, image, rules, unclean=request.election_type == UNCLEAN))
             except KafkaError as refusal:
                 error = refusal
             if not (all_requested and isinstance(error, ElectionNotNeededError)):
@@ -65,9 +65,9 @@ def _refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResp
         error_code=error.code,
         replica_election_results=[
             ReplicaElectionResult(
-                topic=asked.topic, partition_result=[_result(index, error) for index in asked.partitions]
+                topic=requested.topic, partition_result=[_result(index, error) for index in requested.partitions]
             )
-            for asked in request.topic_partitions or ()
+            for requested in request.topic_partitions or ()
         ],
     )
 

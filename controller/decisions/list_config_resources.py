@@ -16,16 +16,16 @@ VERSION_WITH_TYPES = 1
 
 def describe(image: Image, request: ListConfigResourcesRequest, version: int) -> ListConfigResourcesResponse:
     """The resources of the requested types, or of all types; before version 1 of client metrics only."""
-    asked = set(request.resource_types) or set(ResourceType)
+    requested = set(request.resource_types) or set(ResourceType)
     if version < VERSION_WITH_TYPES:
-        asked = {ResourceType.CLIENT_METRICS}
-    if asked - set(ResourceType):
+        requested = {ResourceType.CLIENT_METRICS}
+    if requested - set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in sorted(ResourceType, reverse=True)
-            if kind in asked
+            if kind in requested
             for name in _names(image, kind)
         ]
     )

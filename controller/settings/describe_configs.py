@@ -53,24 +53,24 @@ def describe_configs(
         log_levels: level by logger of the node.
     """
     known = set(ResourceType)
-    unknown = [asked for asked in request.resources if asked.resource_type not in known]
+    unknown = [requested for requested in request.resources if requested.resource_type not in known]
     if unknown:
         problem = f"Unexpected resource type {unknown[0].resource_type} for resource {unknown[0].resource_name}"
         return DescribeConfigsResponse(
             results=[
-                _refused(asked.resource_type, asked.resource_name, InvalidRequestError(problem))
-                for asked in request.resources
+                _refused(requested.resource_type, requested.resource_name, InvalidRequestError(problem))
+                for requested in request.resources
             ]
         )
     results: list[DescribeConfigsResult] = []
-    for asked in request.resources:
-        kind, name = ResourceType(asked.resource_type), asked.resource_name
+    for requested in request.resources:
+        kind, name = ResourceType(requested.resource_type), requested.resource_name
         try:
             entries = _entries(kind, name, settings, log_levels)
         except KafkaError as error:
             results.append(_refused(kind, name, error))
             continue
-        keys = set(asked.configuration_keys or ())
+        keys = set(requested.configuration_keys or ())
         wanted = [entry for entry in entries if not keys or entry.name in keys]
         _leave_out(wanted, synonyms=not request.include_synonyms, documentation=not request.include_documentation)
         results.append(

@@ -23,15 +23,14 @@ LEVELS = {
 """Method of a logger to the level that the log line shows; `exception` adds the traceback."""
 
 SECTION = re.compile(r"## `(?P<logger>[^`]+)`")
-ROW = re.compile(r"\| (?P<level>[\w/]+) \| (?P<event>.+?) \| (?P<keys>.*?) \| (?P<meaning>.*?) \|")
+ROW = re.compile(r"\| (?P<level>[a-z/]+) \| (?P<event>.+?) \| (?P<keys>.*?) \| (?P<meaning>.*?) \|")
 
 INTRODUCTION = """\
 # Log events
 
 Every message that a minikafka node, client or Spark connector logs: its level, its text, its keys, what it means and
 what to do. Levels, texts and keys are read from the sources; `tests/test_log_events.py` fails when this page differs.
-To update the page, run `make pages`, then write the meaning of each event
-that the command lists.
+To update the page, run `make pages`, then write the meaning of each event that the command lists.
 
 A node logs to standard error: coloured lines on a terminal, one JSON object per line otherwise, with the keys
 `event`, `level`, `timestamp` (ISO 8601, UTC) and those below. The event is constant text, to be searched for. The level
