@@ -1,12 +1,12 @@
-"""Clients, foreign ones and ours, behind one small interface: one suite asks the same of every one of them.
+"""One small interface to third-party clients and ours, so that one test suite runs against each of them.
 
     client = connect("aiokafka", "127.0.0.1:9092")      # skips the test where the package is absent
     client.create_topic("t", partitions=3)
     client.produce("t", [Outgoing(b"value", key=b"key")], codec="zstd")
     [record] = client.consume("t", 1)
 
-Adapters translate, they do not help: no retries of their own, no waiting for a broker to catch up. What a
-client refuses comes out as `Refused` with Kafka's error code, whichever class the client itself raised.
+Adapters only translate calls: they do not retry or wait for a broker to catch up. A client's error is raised as
+`Refused` with Kafka's error code, whatever class the client itself raised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Refused(Exception):
-    """The client reported an error; `code` is Kafka's number for it, `text` the client's own words."""
+    """The client reported an error; `code` is Kafka's number for it, `text` the client's error message."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
@@ -64,7 +64,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A record as a consumer handed it over."""
+    """A record as a consumer returned it."""
 
     topic: str
     partition: int
@@ -76,14 +76,14 @@ class Received:
 
     @classmethod
     def of(cls, record: Any) -> Received:
-        """From the attributes that the Python clients' records share."""
+        """Built from the attributes that the Python clients' records share."""
         place = (record.topic, record.partition, record.offset, record.timestamp)
         return cls(*place, record.key, record.value, tuple(record.headers))
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a reader begins: exactly one of them is said."""
+    """Where a reader starts; exactly one field is set."""
 
     reset: str | None = None
     offset: int | None = None
@@ -95,22 +95,22 @@ LATEST = Start(reset="latest")
 
 
 class Reader(Protocol):
-    """A consumer, assigned by hand or a member of a group."""
+    """A consumer, with assigned partitions or as a member of a group."""
 
     def poll(self, timeout_s: float) -> list[Received]:
-        """What has come within the time, at once if anything is there."""
+        """The records received within the time; returns at once if there are any."""
         ...
 
     def close(self) -> None: ...
 
 
 class Member(Reader, Protocol):
-    """A consumer that its group gives partitions to; nothing is committed but by `commit`."""
+    """A consumer whose partitions are assigned by its group; commits only through `commit`."""
 
     def assignment(self) -> set[tuple[str, int]]: ...
 
     def commit(self) -> None:
-        """Commits, and waits for it, the position behind everything that `poll` returned."""
+        """Commits synchronously the position after all records that `poll` returned."""
         ...
 
 
@@ -126,7 +126,7 @@ class Client(ABC):
     @property
     @abstractmethod
     def codecs(self) -> tuple[str, ...]:
-        """Those of `CODECS` that this installation of the client can write and read."""
+        """The codecs of `CODECS` that this installation of the client supports."""
 
     @abstractmethod
     def create_topic(
@@ -160,7 +160,7 @@ class Client(ABC):
         acks: int = -1,
         size_bytes_max: int = 1 << 20,
     ) -> list[tuple[int, int]]:
-        """Writes all, waits for all answers; returns (partition, offset) in the order of `records`."""
+        """Produces all records and waits for delivery; returns (partition, offset) in the order of `records`."""
 
     @abstractmethod
     def reader(self, topic: str, *, partition: int = 0, start: Start = EARLIEST) -> Reader: ...
@@ -172,11 +172,11 @@ class Client(ABC):
 
     @abstractmethod
     def offsets(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """Earliest and latest offset."""
+        """The earliest and the latest offset."""
 
     @abstractmethod
     def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
-        """The first offset at or after that time; None where there is none."""
+        """The first offset at or after that time; None if there is none."""
 
     @abstractmethod
     def delete_records(self, topic: str, before_offset: int, partition: int = 0) -> int:
@@ -191,7 +191,7 @@ class Client(ABC):
     def consume(
         self, topic: str, count: int, *, partition: int = 0, start: Start = EARLIEST
     ) -> list[Received]:
-        """Reads until `count` records have come; fails when they do not."""
+        """Reads until `count` records were received; fails after a timeout."""
         with closing(self.reader(topic, partition=partition, start=start)) as reader:
             return read(reader, count)
 
@@ -203,7 +203,7 @@ class Client(ABC):
 
 
 def connect(name: str, bootstrap: str) -> Client:
-    """The adapter of that name; skips the test where its package is not installed."""
+    """The adapter of that name; skips the test if its package is not installed."""
     package, module, class_name = ADAPTERS[name]
     pytest.importorskip(package)
     return getattr(importlib.import_module(module), class_name)(bootstrap)
@@ -218,7 +218,7 @@ def closing(reader: Closable) -> Iterator[Closable]:
 
 
 def read(reader: Reader, count: int, *, timeout_s: float = WAIT_S) -> list[Received]:
-    """Polls until `count` records have come, and says what was missing when they do not."""
+    """Polls until `count` records were received; fails with the missing number after a timeout."""
     deadline, got = time.monotonic() + timeout_s, list[Received]()
     while len(got) < count:
         assert time.monotonic() < deadline, f"{len(got)} of {count} records came in {timeout_s} s"
@@ -227,7 +227,7 @@ def read(reader: Reader, count: int, *, timeout_s: float = WAIT_S) -> list[Recei
 
 
 def eventually(look: Callable[[], Value], *, timeout_s: float = WAIT_S) -> Value:
-    """Looks until something true is seen, and returns it."""
+    """Calls a function until its result is true, and returns the result."""
     deadline = time.monotonic() + timeout_s
     while not (value := look()):
         assert time.monotonic() < deadline, f"still {value!r} after {timeout_s} s"
@@ -236,7 +236,7 @@ def eventually(look: Callable[[], Value], *, timeout_s: float = WAIT_S) -> Value
 
 
 async def until_answered(ask: Callable[[], Awaitable[Value]]) -> Value:
-    """What a client of ours that waits for a moment only is told, once it was told anything within that moment."""
+    """Repeats a request after timeouts, for clients with a short timeout; raises any other error."""
     while True:
         with suppress(RequestTimedOutError):
             return await ask()

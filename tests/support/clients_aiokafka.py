@@ -1,4 +1,4 @@
-"""aiokafka behind `support.clients.Client`; its loop has a thread, so that heartbeats go on between calls."""
+"""aiokafka behind `support.clients.Client`; its event loop runs on a thread, for heartbeats between calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 class LoopThread:
-    """An asyncio event loop of its own; `run` hands it a coroutine and waits for the result."""
+    """An asyncio event loop on a thread; `run` runs a coroutine in it and waits for the result."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -31,7 +31,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Value]) -> Value:
-        """Raises Refused for an error of the client's, TimeoutError when nothing comes."""
+        """Raises Refused for an error of the client, TimeoutError after the timeout."""
         with _refusals():
             return asyncio.run_coroutine_threadsafe(work, self._loop).result(2 * WAIT_S)
 
@@ -205,7 +205,7 @@ class AiokafkaClient(Client):
 
 
 class AiokafkaReader:
-    """A consumer of aiokafka's; both a plain reader and a member of a group."""
+    """An aiokafka consumer, as a plain reader or as a member of a group."""
 
     def __init__(self, loop: LoopThread, consumer: aiokafka.AIOKafkaConsumer) -> None:
         self._loop = loop
@@ -234,7 +234,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _check(results: Sequence[Any]) -> None:
-    """Each result is (name, error code, perhaps a text)."""
+    """Raises the first error; each result is (name, error code) or (name, error code, text)."""
     for name, code, *text in results:
         if code:
             raise Refused(code, f"{name}: {errors.for_code(code).__name__} {text}")

@@ -166,7 +166,7 @@ class ConfluentClient(Client):
 
 
 class ConfluentReader:
-    """A consumer of librdkafka's; both a plain reader and a member of a group."""
+    """A librdkafka consumer, as a plain reader or as a member of a group."""
 
     def __init__(self, consumer: ck.Consumer) -> None:
         self._consumer = consumer

@@ -160,7 +160,7 @@ class KafkaPythonClient(Client):
 
 
 class KafkaPythonReader:
-    """A consumer of kafka-python's; both a plain reader and a member of a group."""
+    """A kafka-python consumer, as a plain reader or as a member of a group."""
 
     def __init__(self, consumer: kafka.KafkaConsumer) -> None:
         self._consumer = consumer

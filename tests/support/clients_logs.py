@@ -1,4 +1,4 @@
-"""Looks at a partition's files without `minikafka.storage`: walks every batch, and holds the indexes against them."""
+"""Checks a partition's files without using `minikafka.storage`: reads every batch, and compares the indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INDEX_INTERVAL_BYTES = 4096
 
 @dataclass(frozen=True)
 class FoundBatch:
-    """Where a batch lies and what it holds."""
+    """The position and contents of a batch."""
 
     position: int
     size_bytes: int
@@ -28,7 +28,7 @@ class FoundBatch:
 
 
 def scan(path: Path) -> list[FoundBatch]:
-    """Every batch of a segment, each with a CRC that fits and an offset that follows; nothing may be left over."""
+    """All batches of a segment; checks CRCs, consecutive offsets, and that no bytes are left."""
     data, position, found = path.read_bytes(), 0, list[FoundBatch]()
     expected = int(path.stem)
     while position < len(data):
@@ -43,7 +43,7 @@ def scan(path: Path) -> list[FoundBatch]:
 
 
 def segments(directory: Path) -> list[Path]:
-    """A partition's `.log` files in order, which follow one another without a gap."""
+    """A partition's `.log` files in order; checks that there is no gap between them."""
     logs = sorted(directory.glob("*.log"))
     for one, following in itertools.pairwise(logs):
         assert scan(one)[-1].last_offset + 1 == int(following.stem), f"a gap before {following}"
@@ -51,7 +51,7 @@ def segments(directory: Path) -> list[Path]:
 
 
 def check_indexes(log: Path) -> None:
-    """Every entry of both indexes tells the truth about the log, and none is missing."""
+    """Checks that every entry of both indexes is correct and that none is missing."""
     batches = scan(log)
     by_position = {batch.position: batch for batch in batches}
     entries = list(_entries(log.with_suffix(".index"), ">ii", int(log.stem)))
@@ -65,7 +65,7 @@ def check_indexes(log: Path) -> None:
 
 
 def _entries(path: Path, layout: str, base_offset: int) -> Iterator[tuple[int, int]]:
-    """Absolute; an index file may be longer than it is filled: zeros follow its last entry."""
+    """The entries with absolute offsets; zeros may follow the last entry of a preallocated index file."""
     for first, second in struct.iter_unpack(layout, path.read_bytes()):
         if (first, second) == (0, 0):
             return
@@ -73,7 +73,7 @@ def _entries(path: Path, layout: str, base_offset: int) -> Iterator[tuple[int, i
 
 
 def _check_dense(log: Path, batches: list[FoundBatch], indexed: list[int]) -> None:
-    """From one entry to the next it is never much further than the interval."""
+    """Checks that consecutive entries are not much further apart than the index interval."""
     largest = max((batch.size_bytes for batch in batches), default=0)
     ends = [0, *indexed, sum(batch.size_bytes for batch in batches)]
     gaps = [later - earlier for earlier, later in itertools.pairwise(ends)]

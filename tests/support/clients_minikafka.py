@@ -1,4 +1,4 @@
-"""Our own client, the blocking one, behind `support.clients.Client`: it stands the test that foreign ones stand."""
+"""minikafka's blocking client behind `support.clients.Client`: it runs the same tests as third-party clients."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class MinikafkaClient(Client):
 
 
 class MinikafkaReader:
-    """A consumer of ours; both a plain reader and a member of a group."""
+    """A minikafka consumer, as a plain reader or as a member of a group."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer

@@ -1,4 +1,4 @@
-"""A client without manners: bytes in, bytes out, and frames with their size prefix."""
+"""A raw TCP client: sends and receives bytes, and frames with their size prefix; measures a node's resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLEARED_WITHIN_S = 30.0
 
 
 def frame(body: bytes) -> bytes:
-    """The body behind its size."""
+    """The body with its size prefix."""
     return struct.pack(">i", len(body)) + body
 
 
@@ -37,16 +37,16 @@ class RawConnection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def send(self, data: bytes) -> None:
-        """Raises OSError when the other side has hung up."""
+        """Raises OSError if the node has closed the connection."""
         self.socket.sendall(data)
 
     def receive(self, count: int) -> bytes:
-        """Exactly that many bytes; raises ConnectionError when it ends before, TimeoutError when nothing comes."""
+        """Exactly `count` bytes. Raises ConnectionError if the connection ends before, TimeoutError if it is silent."""
         received = bytearray()
         while len(received) < count:
             chunk = self.socket.recv(count - len(received))
             if not chunk:
-                raise ConnectionError(f"hung up after {len(received)} of {count} bytes")
+                raise ConnectionError(f"connection closed after {len(received)} of {count} bytes")
             received += chunk
         return bytes(received)
 
@@ -56,12 +56,12 @@ class RawConnection:
         return self.receive(size)
 
     def ask(self, message: Any, version: int) -> Any:
-        """Sends a request and decodes the answer."""
+        """Sends a request and decodes the response."""
         self.send(request(message, version))
         return decode_response(api_of(type(message)).response, version, self.receive_frame())[1]
 
     def is_hung_up_on(self) -> bool:
-        """Waits for the other side's end of the connection; False when an answer comes instead."""
+        """Waits until the node closes the connection; False if it sends a response instead."""
         with contextlib.suppress(ConnectionError):
             return self.socket.recv(1) == b""
         return True
@@ -77,7 +77,7 @@ class RawConnection:
 
 
 def check_served(node: ServerProcess) -> None:
-    """A fresh client gets its ApiVersions before the node has worked five seconds more for others.
+    """Asserts that a new client gets ApiVersions before the node has used five more seconds of CPU time.
 
     The node's own time on a processor is counted: how busy the machine is otherwise proves nothing. Where a virtual
     machine stands still for a moment, whoever was on its processor then is charged with that.
@@ -90,20 +90,20 @@ def check_served(node: ServerProcess) -> None:
 
 
 def processor_seconds(pid: int) -> float:
-    """What all threads of a process have used so far, in user and system time (Linux)."""
+    """The CPU time of all threads of a process, user and system (Linux)."""
     with open(f"/proc/{pid}/stat") as status:
         fields = status.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes(pid: int) -> int:
-    """The memory that a process has in RAM (Linux)."""
+    """The resident memory of a process (Linux)."""
     with open(f"/proc/{pid}/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
 
 
 def growth_bytes(pid: int, before: int, most: int) -> int:
-    """By how much a process has grown; more than `most` only if it stays so: what was closed is cleared away later."""
+    """The growth of a process's memory; exceeds `most` only if it stays so, as closed connections are freed later."""
     deadline = time.monotonic() + CLEARED_WITHIN_S
     while (grown := resident_bytes(pid) - before) >= most and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,8 +1,8 @@
-"""Requests of real clients: recorded once on their way to Apache Kafka, kept as text, read back by tests.
+"""Records requests of real clients to Apache Kafka as text, and reads them for tests.
 
     python -m support.clients_recording hostile/recorded_frames.txt       (in tests/; needs Apache Kafka)
 
-A line holds the client's name, the API key, the version and the frame without its size prefix in base64.
+Each line contains the client's name, the API key, the version and the frame without its size prefix in base64.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RecordedFrame:
 
 
 def load_frames(path: Path) -> list[RecordedFrame]:
-    """What `record` saved."""
+    """The frames that `record` saved."""
     frames: list[RecordedFrame] = []
     for line in path.read_text().splitlines():
         client, api_key, version, body = line.split()
@@ -46,7 +46,7 @@ def load_frames(path: Path) -> list[RecordedFrame]:
 
 
 def record(path: Path) -> None:
-    """Lets every client do a little of everything, and saves one request of each kind."""
+    """Has every client use all kinds of requests, and saves one request of each kind."""
     listener = socket.create_server(("127.0.0.1", 0))
     bootstrap = f"127.0.0.1:{listener.getsockname()[1]}"
     kept: dict[tuple[object, ...], RecordedFrame] = {}
@@ -68,7 +68,7 @@ def record(path: Path) -> None:
 
 
 def overheard(name: str, listener: socket.socket, server: tuple[str, int]) -> list[bytes]:
-    """The requests of one client's session, which goes through `listener`."""
+    """The requests of one client's session through the proxy `listener`."""
     streams: list[bytearray] = []
     done = threading.Event()
     proxy = threading.Thread(target=pass_on, args=(listener, server, streams, done), daemon=True)
@@ -81,7 +81,7 @@ def overheard(name: str, listener: socket.socket, server: tuple[str, int]) -> li
 
 
 def session(client: Client) -> None:
-    """A little of everything."""
+    """Uses all kinds of requests."""
     topic = topic_of(client.name)
     client.create_topic(topic)
     records = [Outgoing(b"v " * 90), Outgoing(None, key=b"k"), Outgoing(b"v", key=b"k", headers=(("h", b"v"),))]
@@ -102,14 +102,14 @@ def session(client: Client) -> None:
 
 
 def topic_of(client: str) -> str:
-    """The topic that this client's recorded requests name; it has one partition."""
+    """The topic of this client's recorded requests; it has one partition."""
     return f"hostile-{client}"
 
 
 def pass_on(
     listener: socket.socket, server: tuple[str, int], streams: list[bytearray], done: threading.Event
 ) -> None:
-    """Accepts until `done`, and copies each connection both ways; what clients say is appended to `streams`."""
+    """Accepts and forwards connections until `done`; appends the bytes from clients to `streams`."""
     listener.settimeout(0.1)
     while not done.is_set():
         with contextlib.suppress(TimeoutError):
@@ -131,7 +131,7 @@ def copy(source: socket.socket, target: socket.socket, note: bytearray) -> None:
 
 
 def frames_of(stream: bytes) -> Iterator[bytes]:
-    """The whole frames of a stream, without their size prefixes."""
+    """The complete frames of a stream, without their size prefixes."""
     position = 0
     while position + 4 <= len(stream):
         [size] = struct.unpack_from(">i", stream, position)

@@ -99,7 +99,7 @@ class FakeBroker:
         for stream in streams or tuple(self.streams):
             if stream.open:
                 stream.open = False
-                stream.receiver.on_lost("the broker hung up")
+                stream.receiver.on_lost("the broker closed the connection")
 
     def die(self) -> None:
         """Close all connections and accept no more."""

@@ -56,7 +56,7 @@ async def test_a_closed_connection_fails_all_requests() -> None:
     assert (connection.in_flight, connection.deadline) == (2, 1e9)
     network.brokers[0].hang_up()
     assert [type(reply) for reply in replies] == [NetworkError, NetworkError]
-    assert "the broker hung up" in str(replies[0])
+    assert "the broker closed the connection" in str(replies[0])
     with pytest.raises(NetworkError, match="is closed"):
         connection.post(ListGroupsRequest(), replies.append, deadline=1e9)
 
@@ -145,7 +145,7 @@ async def test_connection_errors_name_the_address() -> None:
     with pytest.raises(NetworkError, match="cannot connect to a:1"):
         await connect(network, timeout_ms=20)
     network.brokers[0].handlers[ApiVersionsRequest] = _hang_up
-    with pytest.raises(NetworkError, match="the broker hung up"):
+    with pytest.raises(NetworkError, match="the broker closed the connection"):
         await connect(network)
 
 
