@@ -1,4 +1,4 @@
-"""The types of Kafka's wire protocol, as annotations.
+"""The primitive types of the wire protocol, as annotations: `int32`, `string`, `uuid`, `records`, …
 
 ``int32`` is ``Annotated[int, …]``: an ``int`` for type checkers, four bytes for the codec. ``bool`` is Python's
 ``bool``. Arrays are ``list[…]``, structs are classes, and nullable fields are ``… | None``.

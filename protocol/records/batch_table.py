@@ -33,7 +33,7 @@ _LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
 """The contribution of the first byte of a two-byte length to the distance to the next record."""
 _STRIDE_COUNT_MIN = 64
 _STRIDE_RUN_MIN = 16
-_TOGETHER_MIN = 24
+_PARALLEL_MIN = 24
 """Below this number of batches, a step of numpy costs more than the plain loop."""
 
 
@@ -127,8 +127,8 @@ def read_table(data: Buffer) -> BatchTable:
         starts.append(position)
         position += 12 + length
     if not starts:
-        nowhere = np.empty(0, np.int64)
-        return BatchTable(data, nowhere, nowhere, np.empty(0, _HEADER))
+        no_positions = np.empty(0, np.int64)
+        return BatchTable(data, no_positions, no_positions, np.empty(0, _HEADER))
     heads = np.ndarray((size - HEADER_SIZE + 1,), _HEADER, view, strides=(1,))[starts]
     begun = np.array(starts, np.int64)
     return BatchTable(data, begun, begun + 12 + heads["length"], heads)
@@ -175,14 +175,14 @@ def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
 
 def record_bounds(sections: Sections) -> tuple[Array, Array]:
     """The start of each record, at its length, and its end. Raises CorruptRecords if they do not fill their batch."""
-    chain = _Chain(sections)
-    chain.stride()
-    chain.step_together()
-    chain.walk()
-    return chain.starts, chain.ends()
+    locator = _RecordLocator(sections)
+    locator.locate_strides()
+    locator.locate_in_parallel()
+    locator.locate_in_loop()
+    return locator.starts, locator.ends()
 
 
-class _Chain:
+class _RecordLocator:
     """Locates the records of each batch.
 
     Attributes:
@@ -198,21 +198,21 @@ class _Chain:
         self._position = sections.starts.copy()
         self.starts = np.empty(int(self._counts.sum()), np.int64)
 
-    def stride(self) -> None:
+    def locate_strides(self) -> None:
         """Locate the records of large batches with records of the same size."""
         for row in np.flatnonzero(self._counts >= _STRIDE_COUNT_MIN).tolist():
             end, count = int(self._sections.ends[row]), int(self._counts[row])
-            places = _strides(self._buffer, int(self._position[row]), end, count)
+            places = _stride_starts(self._buffer, int(self._position[row]), end, count)
             if places is not None:
                 first = int(self._firsts[row])
                 self.starts[first : first + count] = places
                 self._position[row], self._found[row] = end, count
 
-    def step_together(self) -> None:
+    def locate_in_parallel(self) -> None:
         """Locate the first records of all batches, then the second ones, while many batches have more."""
         rows = np.flatnonzero((self._found == 0) & (self._counts > 0))
         number = 0
-        while len(rows) >= _TOGETHER_MIN:
+        while len(rows) >= _PARALLEL_MIN:
             position = self._position[rows]
             self.starts[self._firsts[rows] + number] = position
             lengths, position = read_varints(self._buffer, position)
@@ -224,12 +224,12 @@ class _Chain:
             self._found[rows] = number
             rows = rows[self._counts[rows] > number]
 
-    def walk(self) -> None:
+    def locate_in_loop(self) -> None:
         """Locate the remaining records in a plain loop."""
         for row in np.flatnonzero(self._found < self._counts).tolist():
             begun, count = int(self._position[row]), int(self._counts[row] - self._found[row])
             end = int(self._sections.ends[row])
-            places = _walk(bytes(memoryview(self._sections.data)[begun:end]), count)
+            places = _record_starts(bytes(memoryview(self._sections.data)[begun:end]), count)
             first = int(self._firsts[row] + self._found[row])
             self.starts[first : first + count] = places
             self.starts[first : first + count] += begun
@@ -246,7 +246,7 @@ class _Chain:
         return ends
 
 
-def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None:
+def _stride_starts(buffer: Array, position: int, end: int, count: int) -> Array | None:
     """The starts of records that come in runs of the same size; None if the runs are short.
 
     The length of each record is compared at the position that it has if all records before it have the same size.
@@ -269,7 +269,7 @@ def _strides(buffer: Array, position: int, end: int, count: int) -> Array | None
     return np.concatenate(runs) if not count and position == end and runs else None
 
 
-def _walk(data: bytes, count: int) -> list[int]:
+def _record_starts(data: bytes, count: int) -> list[int]:
     """The starts of `count` records that fill `data`. Negative lengths are detected by the caller."""
     starts: list[int] = []
     append, low_half, position = starts.append, _LOW_HALF, 0

@@ -1,4 +1,4 @@
-"""Bounds on setting values, as in `ConfigDef.Validator`; `Valid.text` is how Kafka's documentation spells the bound."""
+"""Validators of setting values: ranges, enumerations and patterns, as in Kafka's `ConfigDef`."""
 
 import re
 from collections.abc import Callable

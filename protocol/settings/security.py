@@ -1,4 +1,4 @@
-"""Settings of TLS, SASL and tokens."""
+"""Node settings of TLS, SASL and delegation tokens."""
 
 from minikafka.protocol.settings.bounds import between, one_of, one_of_ignoring_case
 from minikafka.protocol.settings.declaration import HIGH, LOW, MEDIUM, PER_BROKER, READ_ONLY, Setting

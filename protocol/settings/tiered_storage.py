@@ -1,4 +1,4 @@
-"""Settings of tiered storage, which minikafka does not have."""
+"""Node settings of tiered storage, which minikafka does not support."""
 
 from minikafka.protocol.settings.bounds import NON_EMPTY, at_least
 from minikafka.protocol.settings.declaration import CLUSTER_WIDE, LOW, MEDIUM, READ_ONLY, Setting
