@@ -1,9 +1,25 @@
-"""The APIs of a node: one module each, of the same name as the message's and the test's.
+"""The handlers of requests: one module for each API, with the name of its message and of its test.
 
-A module says which request it takes (`REQUEST`), which versions of it are honoured (`VERSIONS`, which is what
-ApiVersions advertises), and how: `async def handle(request, context) -> response`. A handler that raises a `KafkaError`
-has refused the whole request; what concerns one topic or partition is a value in the answer. APIs without logic of
-their own here stand in two tables: `forwarded` (the controller decides) and `without_security` (refusals).
+A module declares the request (`REQUEST`), the supported versions (`VERSIONS`, which ApiVersions advertises) and `async
+def handle(request, context) -> response`. It names the parts of the node that it uses by the type of its context,
+`RequestContext[GroupService]`. A handler raises a `KafkaError` if the whole request fails; an error of one topic or
+partition is a value in the response. To add an API, add its module to `handler_table.py`.
 
-Caveats: no transactions, no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
+    handler_table.py         all handlers
+    services.py              the parts of a node that handlers use, as Protocols
+    cluster_answers.py       brokers, topics and leaders as Metadata and others return them
+    quorum_state.py          the quorum of the metadata log, for DescribeQuorum
+    forwarded.py             APIs that the controller carries out
+    without_security.py      ACLs, SASL and delegation tokens: Kafka's answers of a broker without security
+
+    produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
+    api_versions, metadata, describe_cluster, describe_topic_partitions           the cluster
+    describe_configs, describe_log_dirs, describe_producers, describe_quorum      what operators ask
+    find_coordinator, join_group, sync_group, heartbeat, leave_group              members of a classic group
+    offset_commit, offset_fetch, offset_delete                                    committed offsets
+    list_groups, describe_groups, delete_groups                                   groups as operators see them
+    init_producer_id                                                              idempotent producers
+    consumer_group_heartbeat, push_telemetry                                      refused, not advertised
+
+*Caveats*: no transactions, no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
 """

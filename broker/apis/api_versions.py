@@ -1,4 +1,4 @@
-"""ApiVersions: what this node honours (KIP-35, KIP-511), and its features (KIP-584)."""
+"""ApiVersions: the supported APIs (KIP-35, KIP-511) and features (KIP-584)."""
 
 import re
 from typing import Protocol
@@ -30,7 +30,7 @@ Context = RequestContext[ApiVersionsServices]
 
 
 async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsResponse:
-    """Every API of the listener; a client whose name is no name is told so, and may go on (KIP-511)."""
+    """All APIs of the listener. INVALID_REQUEST for a malformed client software name (KIP-511)."""
     if context.version >= VERSION_WITH_CLIENT_SOFTWARE and not (
         CLIENT_SOFTWARE.fullmatch(request.client_software_name)
         and CLIENT_SOFTWARE.fullmatch(request.client_software_version)

@@ -1,6 +1,6 @@
-"""The cluster as clients are told of it: image in, answers out. Pure.
+"""Brokers, topics and leaders as responses contain them, computed from the metadata image. Pure.
 
-Used by Metadata, DescribeCluster and DescribeTopicPartitions, which say the same things in three shapes.
+Shared by Metadata, DescribeCluster, DescribeTopicPartitions, FindCoordinator, Produce and Fetch.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,8 @@ from minikafka.protocol.messages.metadata import (
 from minikafka.protocol.names import INTERNAL_TOPICS
 
 TOPIC_OPERATIONS = 3576
-"""Bits of read, write, create, delete, alter, describe, describe and alter configs: all, without an authorizer."""
+"""Bits of read, write, create, delete, alter, describe, describe configs and alter configs: all of them, as without an
+authorizer in Kafka."""
 CLUSTER_OPERATIONS = 8096
 
 
@@ -29,7 +30,7 @@ def addresses_of(context: RequestContext[ClusterView], *, fenced: bool = False) 
 
 
 def brokers(addresses: list[Address]) -> list[MetadataResponseBroker]:
-    """The live nodes as Metadata lists them."""
+    """The brokers as Metadata lists them."""
     return [
         MetadataResponseBroker(node_id=address.node_id, host=address.host, port=address.port, rack=address.rack)
         for address in addresses
@@ -47,9 +48,9 @@ def topic_answer(
     """One topic with all its partitions.
 
     Args:
-        operations: Say what may be done with it.
-        lost: Whether a broker's connection has just broken. A leader that is lost is no leader: a client that is told
-            so asks again soon, while one that is told the old leader once more believes it for a second (librdkafka).
+        operations: Include the authorized operations.
+        lost: Whether the connection to a broker has just broken. Such a broker is not returned as leader: the client
+            then refreshes its metadata soon, while librdkafka trusts a leader that it gets again for a second.
     """
     answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
     answer.partitions = [
@@ -61,7 +62,7 @@ def topic_answer(
 
 
 def current_leader(image: Image, topic: str, partition: int) -> tuple[int, int]:
-    """(leader, leader epoch) of a partition, for whoever asked the wrong node (KIP-951); -1 for what nobody knows."""
+    """(leader, leader epoch) of a partition, for a client that asked another node (KIP-951); -1 where unknown."""
     known = image.topics.get(topic)
     if known is None or not 0 <= partition < len(known.partitions):
         return -1, -1
@@ -85,5 +86,5 @@ def _partition_answer(
 
 
 def offline(partition: PartitionState, image: Image) -> list[int]:
-    """Replicas on nodes that are not there."""
+    """Replicas on brokers that are fenced or not registered."""
     return [node for node in partition.replicas if not image.is_alive(node)]

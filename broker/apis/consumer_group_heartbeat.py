@@ -1,8 +1,7 @@
-"""ConsumerGroupHeartbeat: the groups of KIP-848, which this node does not have. Versions 0 and 1, not advertised.
+"""ConsumerGroupHeartbeat: the groups of KIP-848, which are not supported. Versions 0 and 1, not advertised.
 
-A client that asks nevertheless is told as by an Apache Kafka with
-`group.coordinator.rebalance.protocols=classic`,
-but first to whom the group belongs.
+The response is that of an Apache Kafka with `group.coordinator.rebalance.protocols=classic`: NOT_COORDINATOR and the
+like first, then UNSUPPORTED_VERSION.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -21,6 +20,6 @@ ADVERTISED = False
 async def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext[GroupService]
 ) -> ConsumerGroupHeartbeatResponse:
-    """Not here, or not at all."""
+    """NOT_COORDINATOR or UNSUPPORTED_VERSION."""
     code = await context.services.groups.coordinates(request.group_id)
     return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)

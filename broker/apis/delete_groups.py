@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members go, with their offsets (KIP-229). Versions 0 to 2."""
+"""DeleteGroups: deletes groups without members, with their offsets (KIP-229). Versions 0 to 2."""
 
 from minikafka.broker.apis.services import GroupService
 from minikafka.broker.connections.request_context import RequestContext
@@ -9,5 +9,5 @@ VERSIONS = "0-2"
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext[GroupService]) -> DeleteGroupsResponse:
-    """An error for each group; one that is named twice is answered once."""
+    """An error code for each group; a duplicate is answered once."""
     return DeleteGroupsResponse(results=await context.services.groups.delete(request.groups_names))

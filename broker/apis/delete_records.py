@@ -1,4 +1,4 @@
-"""DeleteRecords: move a log's start (KIP-107). Versions 0 to 2."""
+"""DeleteRecords: moves the log start offset (KIP-107). Versions 0 to 2."""
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
@@ -20,8 +20,8 @@ Pending = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext[PartitionStore]) -> DeleteRecordsResponse:
-    """Each partition for itself; of one that is named twice the last counts. Records count as deleted once all live
-    replicas have deleted them, which `timeout_ms` bounds."""
+    """Each partition has its own error; of duplicates the last counts. Waits, at most `timeout_ms`, until all live
+    replicas have deleted the records."""
     response = DeleteRecordsResponse()
     wanted: dict[str, dict[int, int]] = {}
     for topic in (topic for topic in request.topics if topic.partitions):

@@ -1,4 +1,4 @@
-"""DescribeCluster: nodes and who controls them (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
+"""DescribeCluster: brokers and the controller (KIP-700). Versions 0 to 2 (2: fenced brokers, KIP-1073)."""
 
 from typing import Protocol
 
@@ -27,11 +27,11 @@ Context = RequestContext[DescribeClusterServices]
 
 
 async def handle(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
-    """The brokers, from version 2 on the fenced ones too where that is wanted.
+    """The brokers; from version 2 on also the fenced ones, if requested.
 
     Raises:
-        MismatchedEndpointTypeError: Controllers are to be asked for at a controller.
-        UnsupportedEndpointTypeError: There is no such kind of node.
+        MismatchedEndpointTypeError: Controllers were requested, which only a controller listener describes.
+        UnsupportedEndpointTypeError: The endpoint type is unknown.
     """
     if request.endpoint_type == CONTROLLERS:
         raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")

@@ -1,4 +1,4 @@
-"""DescribeConfigs: every setting, its value, and where that comes from (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
+"""DescribeConfigs: settings, their values and the sources of these (KIP-133, KIP-226, KIP-569). Versions 1 to 4."""
 
 from minikafka.broker.apis.services import ConfigsService
 from minikafka.broker.connections.request_context import RequestContext
@@ -10,5 +10,5 @@ VERSIONS = "1-4"
 
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
-    """As of this node: other nodes' settings are theirs to tell."""
+    """Of topics, groups and this broker; other brokers describe their own."""
     return describe_configs(request, context.services.in_force, context.services.log_levels)

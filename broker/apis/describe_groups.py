@@ -1,5 +1,5 @@
 """DescribeGroups: classic groups with their members. Versions 0 to 6: authorized operations from 3 (KIP-430), instance
-ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): up to 5 a group that nobody knows is Dead.
+ids from 4 (KIP-345), GROUP_ID_NOT_FOUND from 6 (KIP-1043): before, an unknown group is Dead.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -10,11 +10,11 @@ REQUEST = DescribeGroupsRequest
 VERSIONS = "0-6"
 
 GROUP_OPERATIONS = 3400
-"""Bits of read, delete, describe, describe configs and alter configs: all, where there is no authorizer."""
+"""Bits of read, delete, describe, describe configs and alter configs: all, as without an authorizer in Kafka."""
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext[GroupService]) -> DescribeGroupsResponse:
-    """Groups in the order asked for, as often as asked for."""
+    """Groups in the order of the request, duplicates included."""
     response = DescribeGroupsResponse()
     for group_id in request.groups:
         described = await context.services.groups.describe(group_id, context.version)

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what the partitions take on disk (KIP-113), and what is free (KIP-827). Versions 1 to 5."""
+"""DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827). Versions 1 to 5."""
 
 from typing import Protocol
 
@@ -25,7 +25,7 @@ Context = RequestContext[LogDirServices]
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    """Every log directory; unknown topics and partitions are left out, null stands for all."""
+    """All log directories. Unknown topics and partitions are left out; null requests all."""
     services = context.services
     wanted = (
         None

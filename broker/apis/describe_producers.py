@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and with what sequence (KIP-664). Version 0."""
+"""DescribeProducers: the active producers of a partition and their sequences (KIP-664). Version 0."""
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
@@ -19,7 +19,7 @@ VERSIONS = "0"
 async def handle(
     request: DescribeProducersRequest, context: RequestContext[PartitionStore]
 ) -> DescribeProducersResponse:
-    """Each partition for itself."""
+    """Each partition has its own error."""
     response = DescribeProducersResponse()
     for topic in request.topics:
         answers = [_producers(topic.name, index, context) for index in topic.partition_indexes]

@@ -1,4 +1,4 @@
-"""DescribeQuorum: the voters of the metadata log and how far they are (KIP-595, KIP-836). Versions 0 to 2."""
+"""DescribeQuorum: the voters and observers of the metadata log (KIP-595, KIP-836). Versions 0 to 2."""
 
 from minikafka.broker.apis.quorum_state import Quorum
 from minikafka.broker.apis.services import QuorumService
@@ -23,7 +23,7 @@ VERSION_WITH_NODES = 2
 
 
 async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
-    """The metadata's partition where it is all that is asked for; else, as in Kafka, all is unknown."""
+    """The metadata partition, if it is the only one requested; else UNKNOWN_TOPIC_OR_PARTITION for all, as in Kafka."""
     response = DescribeQuorumResponse()
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     known = asked == [(METADATA_TOPIC, [METADATA_PARTITION])]

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics page by page (KIP-966). Version 0."""
+"""DescribeTopicPartitions: topics in pages (KIP-966). Version 0."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from minikafka.protocol.names import INTERNAL_TOPICS, check_topic_name
 REQUEST = DescribeTopicPartitionsRequest
 VERSIONS = "0"
 
-NOBODY = -1
+NO_LEADER = -1
 
 
 class TopicServices(ClusterView, SettingsService, Protocol):
@@ -32,7 +32,7 @@ Context = RequestContext[TopicServices]
 async def handle(
     request: DescribeTopicPartitionsRequest, context: Context
 ) -> DescribeTopicPartitionsResponse:
-    """Topics in order of their names, cut after so many partitions; the cursor says where the next page begins."""
+    """Topics by name, at most `response_partition_limit` partitions; the cursor begins the next page."""
     image = context.services.image
     cursor = request.cursor
     names = sorted({topic.name for topic in request.topics} or image.topics)
@@ -94,7 +94,7 @@ def _known(
         answer.partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=partition.leader if image.is_alive(partition.leader) else NOBODY,
+                leader_id=partition.leader if image.is_alive(partition.leader) else NO_LEADER,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),

@@ -1,9 +1,9 @@
-"""Fetch: slices of logs, as files. Versions 4 to 18: sessions from 7 (KIP-227), leader epochs from 9 (KIP-320),
+"""Fetch: returns slices of logs. Versions 4 to 18: sessions from 7 (KIP-227), leader epochs from 9 (KIP-320),
 racks from 11 (KIP-392), diverging epochs from 12 (KIP-595), topics by id from 13 (KIP-516), a follower's broker epoch
-from 15 (KIP-903), the leader's whereabouts from 16 (KIP-951).
+from 15 (KIP-903), leaders' addresses from 16 (KIP-951).
 
-Consumers and followers ask alike. A follower reads to the end of the log, and its offset tells the leader what it has;
-a consumer reads what is committed, from version 11 on of any replica.
+Consumers and followers use the same API. A follower reads up to the log end offset, and its fetch offset tells the
+leader what it has; a consumer reads committed records, from version 11 on from any replica.
 """
 
 from collections.abc import Hashable, Iterable
@@ -56,7 +56,7 @@ VERSION_OF_ANY_REPLICA = 11
 VERSION_BY_ID = 13
 VERSION_WITH_LEADERS = 16
 NIL = bytes(16)
-LEADER_IS_ELSEWHERE = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 
 class FetchServices(Clock, ClusterView, FetchService, PartitionStore, Protocol):
@@ -67,26 +67,26 @@ Context = RequestContext[FetchServices]
 
 
 @dataclass(slots=True)
-class Answers:
-    """What one look at all partitions found."""
+class Reads:
+    """The result of reading all partitions once."""
 
     partitions: list[tuple[CachedPartition, PartitionData]] = field(default_factory=lambda: [])
     size_bytes: int = 0
     urgent: bool = False
-    """An error, a divergence, a better replica: the client should hear of it now."""
+    """An error, a diverging epoch or a preferred replica: the response must not wait."""
     watched: list[Watchable] = field(default_factory=lambda: [])
 
 
 @dataclass(slots=True)
-class Asker:
-    """Who fetches.
+class Fetcher:
+    """The client of a fetch.
 
     Attributes:
-        replica_id: The follower's node id, -1 for a consumer.
-        broker_epoch: Of the follower's incarnation, -1 if it does not say.
-        rack: The consumer's, "" where it has none or no selector is configured.
-        leader_only: Only the leader may answer.
-        first_read: The request has just come.
+        replica_id: Of a follower; -1 for a consumer.
+        broker_epoch: Of a follower; -1 if not given.
+        rack: Of a consumer; "" if not given, or if no replica selector is configured.
+        leader_only: Whether only the leader may serve the fetch.
+        first_read: Whether the partitions are read for the first time.
     """
 
     replica_id: int
@@ -96,7 +96,7 @@ class Asker:
     first_read: bool = True
 
     @classmethod
-    def of(cls, request: FetchRequest, context: Context) -> "Asker":
+    def of(cls, request: FetchRequest, context: Context) -> "Fetcher":
         replica_id = max(request.replica_id, request.replica_state.replica_id)
         return cls(
             replica_id,
@@ -107,7 +107,7 @@ class Asker:
 
 
 async def handle(request: FetchRequest, context: Context) -> FetchResponse:
-    """Answer once `min_bytes` are there, `max_wait_ms` are over, or something is wrong."""
+    """Responds once `min_bytes` are available, `max_wait_ms` have passed, or a partition has an error."""
     sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
@@ -120,7 +120,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
         session.update(asked, _forgotten(request, context, by_id))
         wanted = session.partitions.values()
-        if not session.partitions:  # whoever forgets everything is answered as if there had been no session
+        if not session.partitions:  # a session without partitions is closed, and the response is that of no session
             sessions.close(session.id)
             session, wanted = None, asked
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
@@ -128,13 +128,13 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
         answers = await _read_changed(request, session, context)
     else:
-        answers = await _read_enough(request, wanted, context)
+        answers = await _read_until_enough(request, wanted, context)
     if follows:
         _count(answers, context)
     response = FetchResponse()
     if session is not None:
         _answer_changes(session, answers, response, by_id)
-        return _name_leaders(response, context)
+        return _add_leaders(response, context)
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
@@ -143,11 +143,11 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     for cached, answer in answers.partitions:
         _remember(cached, answer)
     response.responses = _by_topic(answers.partitions, by_id)
-    return _name_leaders(response, context)
+    return _add_leaders(response, context)
 
 
 def _asked(request: FetchRequest, context: Context, by_id: bool) -> list[CachedPartition]:
-    """The request's partitions; of one that is named twice the last counts."""
+    """The request's partitions; of duplicates the last counts."""
     asked: dict[SessionKey, CachedPartition] = {}
     topics_by_id = context.services.image.topics_by_id
     for topic in request.topics:
@@ -177,50 +177,50 @@ def _forgotten(request: FetchRequest, context: Context, by_id: bool) -> list[Ses
     ]
 
 
-async def _read_enough(
+async def _read_until_enough(
     request: FetchRequest, wanted: Iterable[CachedPartition], context: Context
-) -> Answers:
+) -> Reads:
     deadline = trio.current_time() + max(request.max_wait_ms, 0) / 1000
     in_time = request.max_wait_ms > 0
-    asker = Asker.of(request, context)
+    fetcher = Fetcher.of(request, context)
     while True:
-        answers = _read_all(request, wanted, context, asker)
+        answers = _read_all(request, wanted, context, fetcher)
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time or not answers.watched:
             return answers
         in_time = await sleep_until_grown(answers.watched, missing_bytes, deadline)
-        asker.first_read = False
+        fetcher.first_read = False
 
 
-async def _read_changed(request: FetchRequest, session: Session, context: Context) -> Answers:
-    """As `_read_enough` for a follower's session: reads only partitions that have changed or are requested."""
+async def _read_changed(request: FetchRequest, session: Session, context: Context) -> Reads:
+    """As `_read_until_enough` for a follower's session: reads only partitions that have changed or are requested."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
-    asker, changes = Asker.of(request, context), session.changes
+    fetcher, changes = Fetcher.of(request, context), session.changes
     seen: dict[Hashable, None] = {}
     while True:
         seen.update(changes.keys)
         known = map(session.partitions.get, seen)  # type: ignore[arg-type]
         wanted = [cached for cached in known if cached is not None]
-        answers = _read_all(request, wanted, context, asker, changes)
+        answers = _read_all(request, wanted, context, fetcher, changes)
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time:
             return answers
         in_time = await sleep_until_grown([changes], missing_bytes, deadline)
-        asker.first_read = False
+        fetcher.first_read = False
 
 
 def _read_all(
     request: FetchRequest,
     wanted: Iterable[CachedPartition],
     context: Context,
-    asker: Asker,
+    fetcher: Fetcher,
     changes: ChangedPartitions | None = None,
-) -> Answers:
-    answers = Answers()
-    follows = asker.replica_id >= 0
+) -> Reads:
+    answers = Reads()
+    follows = fetcher.replica_id >= 0
     throttle = context.services.leader_throttle
-    held_back = follows and throttle.wait_ms(steady_ms()) > 0
+    throttled = follows and throttle.wait_ms(steady_ms()) > 0
     budget = min(request.max_bytes, context.services.fetch_max_bytes)
     for cached in wanted:
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=NO_RECORDS)
@@ -229,11 +229,11 @@ def _read_all(
         try:
             partition = _find(cached, context)
             if follows:
-                waits = held_back and _is_held_back(partition, asker.replica_id, throttle)
+                waits = throttled and _is_throttled(partition, fetcher.replica_id, throttle)
                 least = not (answers.size_bytes or waits)
-                found = _read_for_follower(partition, cached, 0 if waits else max_bytes, asker, least)
+                found = _read_for_follower(partition, cached, 0 if waits else max_bytes, fetcher, least)
             else:
-                found = _read(partition, cached, max_bytes, asker, request, context, not answers.size_bytes)
+                found = _read(partition, cached, max_bytes, fetcher, request, context, not answers.size_bytes)
         except KafkaError as error:
             answers.urgent = True
             _fail(answer, error, cached, context)
@@ -264,15 +264,15 @@ def _read(
     partition: Partition,
     cached: CachedPartition,
     max_bytes: int,
-    asker: Asker,
+    fetcher: Fetcher,
     request: FetchRequest,
     context: Context,
     at_least_one_batch: bool,
 ) -> FetchResult:
-    if asker.rack and partition.leader_state is not None:
+    if fetcher.rack and partition.leader_state is not None:
         brokers, leader_id = context.services.image.brokers, partition.leader_id
         nearer = preferred_replica(
-            partition.leader_state, brokers, leader_id=leader_id, rack=asker.rack, offset=cached.fetch_offset
+            partition.leader_state, brokers, leader_id=leader_id, rack=fetcher.rack, offset=cached.fetch_offset
         )
         if nearer is not None:
             partition.check_leader(cached.current_leader_epoch)
@@ -284,36 +284,36 @@ def _read(
         current_leader_epoch=cached.current_leader_epoch,
         last_fetched_epoch=cached.last_fetched_epoch,
         at_least_one_batch=at_least_one_batch,
-        leader_only=asker.leader_only,
+        leader_only=fetcher.leader_only,
     )
 
 
 def _read_for_follower(
-    partition: Partition, cached: CachedPartition, max_bytes: int, asker: Asker, at_least_one_batch: bool
+    partition: Partition, cached: CachedPartition, max_bytes: int, fetcher: Fetcher, at_least_one_batch: bool
 ) -> FetchResult:
     return partition.read_for_follower(
-        asker.replica_id,
+        fetcher.replica_id,
         cached.fetch_offset,
         max_bytes=max_bytes,
-        broker_epoch=asker.broker_epoch,
+        broker_epoch=fetcher.broker_epoch,
         current_leader_epoch=cached.current_leader_epoch,
         last_fetched_epoch=cached.last_fetched_epoch,
         log_start_offset=cached.log_start_offset,
         at_least_one_batch=at_least_one_batch,
-        first_read=asker.first_read,
+        first_read=fetcher.first_read,
     )
 
 
-def _count(answers: Answers, context: Context) -> None:
-    """What leaves for a follower counts for the throttle; what was looked at and found too little does not."""
+def _count(answers: Reads, context: Context) -> None:
+    """Records sent to a follower count for its throttle; records that were read for nothing do not."""
     now_ms = steady_ms()
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
         context.services.leader_throttle.record(partition, len(answer.records or b""), now_ms)
 
 
-def _is_held_back(partition: Partition, node_id: int, throttle: Throttle) -> bool:
-    """Who is in sync is never kept waiting: producers would wait too."""
+def _is_throttled(partition: Partition, node_id: int, throttle: Throttle) -> bool:
+    """Replicas in the ISR are never throttled: producers would wait for them."""
     in_sync = partition.leader_state is not None and node_id in partition.leader_state.isr
     return not in_sync and throttle.covers(partition.topic_partition)
 
@@ -322,14 +322,14 @@ def _watch(
     partition: Partition,
     cached: CachedPartition,
     found: FetchResult,
-    answers: Answers,
+    answers: Reads,
     follows: bool,
     context: Context,
 ) -> None:
-    """What the fetch waits for, and whether it should not wait at all.
+    """Note what the fetch waits for, and whether it must not wait.
 
-    A follower that serves consumers of its rack hears of a moved high watermark at once; others hear of it with the
-    next records, or when their waiting is over, as in Kafka (KAFKA-9731).
+    A follower that serves consumers of its rack learns of an advanced high watermark at once; others learn of it with
+    the next records, or when their wait is over, as in Kafka (KAFKA-9731).
     """
     answers.urgent |= found.diverging is not None or found.preferred_replica >= 0
     if not follows:
@@ -377,13 +377,13 @@ def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, con
     answer.records = NO_RECORDS
     unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
     answer.aborted_transactions = [] if unknown else None
-    if isinstance(error, LEADER_IS_ELSEWHERE) and context.version >= VERSION_WITH_LEADERS:
+    if isinstance(error, NOT_THE_LEADER) and context.version >= VERSION_WITH_LEADERS:
         leader, epoch = current_leader(context.services.image, cached.topic, cached.partition)
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 
 
-def _name_leaders(response: FetchResponse, context: Context) -> FetchResponse:
-    """Where the leaders are that the answer names (KIP-951)."""
+def _add_leaders(response: FetchResponse, context: Context) -> FetchResponse:
+    """Add the addresses of the leaders that the response names (KIP-951)."""
     leaders = {
         partition.current_leader.leader_id for topic in response.responses for partition in topic.partitions
     }
@@ -396,8 +396,8 @@ def _name_leaders(response: FetchResponse, context: Context) -> FetchResponse:
     return response
 
 
-def _answer_changes(session: Session, answers: Answers, response: FetchResponse, by_id: bool) -> None:
-    """An incremental answer names only partitions with records, errors or moved watermarks (KIP-227)."""
+def _answer_changes(session: Session, answers: Reads, response: FetchResponse, by_id: bool) -> None:
+    """An incremental response contains only partitions with records, errors or changed offsets (KIP-227)."""
     changed: list[tuple[CachedPartition, PartitionData]] = []
     for cached, answer in answers.partitions:
         if _changed(cached, answer):
@@ -422,13 +422,13 @@ def _changed(cached: CachedPartition, answer: PartitionData) -> bool:
 
 
 def _remember(cached: CachedPartition, answer: PartitionData) -> None:
-    cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0  # whose reader takes no marks over
+    cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0
     cached.high_watermark = answer.high_watermark
     cached.answered_log_start_offset = answer.log_start_offset
 
 
 def _by_topic(answers: list[tuple[CachedPartition, PartitionData]], by_id: bool) -> list[FetchableTopicResponse]:
-    """Neighbours of one topic share an entry; the order of the partitions is kept."""
+    """Adjacent partitions of a topic share an entry; the order of the partitions is kept."""
     topics: list[FetchableTopicResponse] = []
     last: tuple[bytes, str] | None = None
     for cached, answer in answers:

@@ -1,8 +1,7 @@
-"""FindCoordinator: which node keeps a group's offsets, or a transaction's state. Versions 0 to 6: key types
-from 1, many keys at once from 4 (KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-890), share groups from 6
-(KIP-932): not here yet.
+"""FindCoordinator: the coordinator of a group or transaction. Versions 0 to 6: key types from 1, several keys from 4
+(KIP-699), TRANSACTION_ABORTABLE from 5 (KIP-890), share groups from 6 (KIP-932; not supported).
 
-The internal topic that holds the answer is created by the first who asks.
+The first request creates the internal topic (`broker/coordinator/coordinator_lookup.py`).
 """
 
 from typing import Protocol
@@ -21,8 +20,8 @@ REQUEST = FindCoordinatorRequest
 VERSIONS = "0-6"
 
 GROUP, TRANSACTION = 0, 1
-MANY_FROM = 4
-NOBODY = -1
+VERSION_WITH_KEYS = 4
+NO_NODE = -1
 
 
 class FindCoordinatorServices(ClusterView, CoordinatorService, Protocol):
@@ -33,8 +32,8 @@ Context = RequestContext[FindCoordinatorServices]
 
 
 async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
-    """Each key for itself; before version 4 there is one."""
-    if context.version >= MANY_FROM:
+    """Each key has its own error; before version 4 there is one key."""
+    if context.version >= VERSION_WITH_KEYS:
         return FindCoordinatorResponse(
             coordinators=[await _find(request.key_type, key, context) for key in request.coordinator_keys]
         )
@@ -51,14 +50,14 @@ async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoord
 async def _find(key_type: int, key: str, context: Context) -> Coordinator:
     try:
         if key_type not in (GROUP, TRANSACTION):
-            raise InvalidRequestError(f"there are no coordinators of type {key_type} here")
+            raise InvalidRequestError(f"coordinators of type {key_type} are not supported")
         node_id = await context.services.coordinators.coordinator_of(key_type, key)
         address = next((one for one in addresses_of(context) if one.node_id == node_id), None)
         if address is None:
             raise CoordinatorNotAvailableError("The coordinator is not available.")
     except KafkaError as error:
         return Coordinator(
-            key=key, node_id=NOBODY, port=NOBODY, error_code=ErrorCode(error.code), error_message=error.message
+            key=key, node_id=NO_NODE, port=NO_NODE, error_code=ErrorCode(error.code), error_message=error.message
         )
     return Coordinator(
         key=key, node_id=address.node_id, host=address.host, port=address.port, error_message=None

@@ -1,6 +1,6 @@
-"""APIs that the controller decides: the node hands them on and answers what it says.
+"""APIs that the controller carries out: the request is forwarded, and its response returned.
 
-Each has its module of decisions in `minikafka.controller.decisions`; here stands only which versions are honoured.
+Each API has its module in `minikafka.controller.decisions`; this file declares the supported versions.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""Heartbeat: stay a member of a classic group, and learn of a rebalance. Versions 0 to 4: static members from 3
-(KIP-345).
+"""Heartbeat: keeps a member of a classic group alive, and tells it of a rebalance. Versions 0 to 4: static members
+from 3 (KIP-345).
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -11,5 +11,5 @@ VERSIONS = "0-4"
 
 
 async def handle(request: HeartbeatRequest, context: RequestContext[GroupService]) -> HeartbeatResponse:
-    """All is well, or what to do."""
+    """REBALANCE_IN_PROGRESS makes the member join again."""
     return await context.services.groups.heartbeat(request)

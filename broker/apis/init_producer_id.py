@@ -1,4 +1,5 @@
-"""InitProducerId: an identity for an idempotent producer (KIP-98, KIP-360). Versions 0 to 5; 6 is not stable in 4.3."""
+"""InitProducerId: a producer id for an idempotent producer (KIP-98, KIP-360). Versions 0 to 5; 6 is not stable in 4.3.
+"""
 
 from minikafka.broker.apis.services import ProducerIdService
 from minikafka.broker.connections.request_context import RequestContext
@@ -12,10 +13,10 @@ NONE = -1
 
 
 async def handle(request: InitProducerIdRequest, context: RequestContext[ProducerIdService]) -> InitProducerIdResponse:
-    """A new id with epoch 0 for a producer without transactional id, whatever it says that it had before.
+    """A new id with epoch 0 for a producer without transactional id, whichever id it had before.
 
     INVALID_REQUEST for an empty transactional id or for only one of producer id and epoch; UNSUPPORTED_VERSION for a
-    transactional id, since there are no transactions yet.
+    transactional id: transactions are not supported.
     """
     if request.transactional_id == "" or (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NONE)

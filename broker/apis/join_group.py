@@ -1,6 +1,6 @@
-"""JoinGroup: become, or stay, a member of a classic group. Versions 0 to 9: a rebalance time-out of its own from 1
-(KIP-62), an id first from 4 (KIP-394), static members from 5 (KIP-345), the protocol's type and name from 7 (KIP-559),
-reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The answer may take as long as a rebalance.
+"""JoinGroup: joins, or rejoins, a classic group. Versions 0 to 9: a rebalance timeout from 1 (KIP-62), a member id is
+required first from 4 (KIP-394), static members from 5 (KIP-345), the protocol's type and name from 7 (KIP-559),
+reasons from 8 (KIP-800), skip_assignment from 9 (KIP-814). The response comes when the rebalance ends.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -16,8 +16,8 @@ NULL_PROTOCOL_FROM = 7
 
 
 async def handle(request: JoinGroupRequest, context: RequestContext[GroupService]) -> JoinGroupResponse:
-    """The new generation, or why not."""
-    # The slash stands where Java has a host name: records and DescribeGroups show "/127.0.0.1".
+    """The member's view of the new generation, or an error."""
+    # As Java's `InetAddress.toString` without a host name: records and DescribeGroups contain "/127.0.0.1".
     caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
     response = await context.services.groups.join(request, caller)
     if response.protocol_name is None and context.version < NULL_PROTOCOL_FROM:

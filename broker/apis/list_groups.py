@@ -11,5 +11,5 @@ VERSIONS = "0-5"
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext[GroupService]) -> ListGroupsResponse:
-    """One line a group."""
+    """The groups that match the states and types of the request."""
     return await context.services.groups.list_groups(request)

@@ -1,7 +1,7 @@
-"""ListOffsets: the start, the end, or where a time begins. Versions 1 to 11: read_committed from 2, leader epochs from
-4 (KIP-320), the greatest timestamp from 7 (KIP-734), local and tiered starts from 8 and 9 (KIP-405, KIP-1005), the
-earliest not yet copied from 11 (KIP-1023). Without tiered storage the last three are answered as Kafka does: the
-local start is the start, and nothing is remote.
+"""ListOffsets: the first, the last, or the offset of a timestamp. Versions 1 to 11: read_committed from 2, leader
+epochs from 4 (KIP-320), the greatest timestamp from 7 (KIP-734), local and tiered starts from 8 and 9 (KIP-405,
+KIP-1005), the earliest not yet copied from 11 (KIP-1023). The last three are answered as by a Kafka without tiered
+storage: the local start is the log start, and nothing is remote.
 """
 
 from collections import Counter
@@ -32,12 +32,12 @@ VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PE
 NOTHING = (-1, -1, -1)
 DEBUGGER, CONSUMER = -2, -1
 VERSION_OF_NOT_AVAILABLE = 5
-"""Before it, OFFSET_NOT_AVAILABLE is told as LEADER_NOT_AVAILABLE (KIP-207)."""
+"""Before it, LEADER_NOT_AVAILABLE stands for OFFSET_NOT_AVAILABLE (KIP-207)."""
 VERSION_MAX = 2**15
 
 
 async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionStore]) -> ListOffsetsResponse:
-    """Each partition for itself; one that is named twice is INVALID_REQUEST."""
+    """Each partition has its own error; duplicates are INVALID_REQUEST."""
     asked: dict[str, list[ListOffsetsPartition]] = {}
     for topic in request.topics:
         if topic.partitions:
@@ -58,7 +58,7 @@ def _topic(
         answer.partitions.append(answered)
         try:
             if named[asked.partition_index] > 1:
-                raise InvalidRequestError(f"{name}-{asked.partition_index} is named twice")
+                raise InvalidRequestError(f"{name}-{asked.partition_index} is requested twice")
             _check_timestamp(asked.timestamp, context.version)
             partition = context.services.partitions.find(name, asked.partition_index)
             leader_only = request.replica_id != DEBUGGER
@@ -74,18 +74,18 @@ def _topic(
 
 
 def _check_timestamp(wanted: int, version: int) -> None:
-    """Refuse a special timestamp that the version does not know (UNSUPPORTED_VERSION)."""
+    """Raises UnsupportedVersionError for a special timestamp that the version does not have."""
     if wanted < 0 and version < VERSION_OF.get(wanted, VERSION_MAX if wanted < EARLIEST else 0):
-        raise UnsupportedVersionError(f"timestamp {wanted} means nothing at version {version}")
+        raise UnsupportedVersionError(f"timestamp {wanted} is not supported by version {version}")
 
 
 def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> tuple[int, int, int]:
-    """(timestamp, offset, leader epoch); -1 for what there is not. A follower sees the whole log."""
+    """(timestamp, offset, leader epoch), -1 where there is none. Followers see the whole log."""
     log = partition.log
-    consumes = request.replica_id == CONSUMER
-    end = partition.visible_end(request.isolation_level) if consumes else log.end_offset
+    is_consumer = request.replica_id == CONSUMER
+    end = partition.visible_end(request.isolation_level) if is_consumer else log.end_offset
     if wanted == LATEST:
-        if consumes:
+        if is_consumer:
             partition.check_caught_up()
         return -1, end, partition.leader_epoch
     if wanted in (EARLIEST, EARLIEST_LOCAL):
@@ -96,6 +96,6 @@ def _look_up(partition: Partition, wanted: int, request: ListOffsetsRequest) -> 
     found = log.offset_of_max_timestamp() if wanted == MAX_TIMESTAMP else log.offset_for_timestamp(wanted)
     if found is not None and found[1] < end:
         return found
-    if consumes:
+    if is_consumer:
         partition.check_caught_up()
     return NOTHING

@@ -1,5 +1,5 @@
-"""Metadata: nodes, topics, leaders. Versions 0 to 13: creation on demand is optional from 4 (KIP-204), topic ids from
-10, asked for by id from 12 (KIP-516), the error of the whole from 13 (KIP-1102).
+"""Metadata: brokers, topics, leaders. Versions 0 to 13: topic creation is optional from 4 (KIP-204), topic ids from 10,
+requests by id from 12 (KIP-516), an error of the whole request from 13 (KIP-1102).
 """
 
 from typing import Protocol
@@ -47,7 +47,7 @@ Context = RequestContext[MetadataServices]
 
 
 async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
-    """What the request names, everything (null, or empty at version 0), or only the nodes (empty)."""
+    """The requested topics, all topics (null, or empty at version 0), or only the brokers (empty)."""
     if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
         return _refuse_ids(request)
     services = context.services
@@ -77,7 +77,7 @@ def _names_by_id(topics: list[MetadataRequestTopic]) -> bool:
 
 
 def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
-    """KIP-516: versions 10 and 11 have the field, but brokers never honoured it."""
+    """Versions 10 and 11 have topic ids, but brokers never supported requests by id in them (KIP-516)."""
     return MetadataResponse(
         topics=[
             MetadataResponseTopic(
@@ -115,7 +115,7 @@ def _known(topic: Topic, request: MetadataRequest, context: Context) -> Metadata
 
 
 async def _create_missing(names: list[str], context: Context) -> None:
-    """Create what is asked for and not there, if the node's settings allow it; failures show as unknown topics."""
+    """Create missing topics if `auto.create.topics.enable`; where that fails, the response has them as unknown."""
     services = context.services
     if not services.config.flag("auto.create.topics.enable"):
         return
@@ -129,7 +129,7 @@ async def _create_missing(names: list[str], context: Context) -> None:
         try:
             await services.controller.handle(request, CREATION_VERSION)
         except KafkaError:
-            return  # the answer says that they are unknown, and clients ask again
+            return  # the response has them as unknown, and clients retry
 
 
 def _creatable(name: str, context: Context) -> bool:

@@ -1,4 +1,4 @@
-"""OffsetCommit: how far a group has read. Versions 2 to 10: a retention of its own up to 4, leader epochs from 6
+"""OffsetCommit: stores the offsets of a group. Versions 2 to 10: a retention time up to 4, leader epochs from 6
 (KIP-320), static members from 7 (KIP-345), GROUP_ID_NOT_FOUND from 9 (KIP-848), topic ids in place of names from 10.
 """
 
@@ -19,7 +19,7 @@ from minikafka.protocol.messages.offset_commit import (
 REQUEST = OffsetCommitRequest
 VERSIONS = "2-10"
 
-IDS_FROM = 10
+VERSION_BY_ID = 10
 
 
 class OffsetServices(ClusterView, GroupService, Protocol):
@@ -30,7 +30,7 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
-    """Topics and partitions that are not there fail by themselves; the group is asked about the others, if any."""
+    """Unknown topics and partitions have their own errors; the others, if any, are committed."""
     response = OffsetCommitResponse()
     known: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -47,9 +47,9 @@ async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommit
 def _known_partitions(
     topic: OffsetCommitRequestTopic, context: Context, response: OffsetCommitResponse
 ) -> list[OffsetCommitRequestPartition]:
-    """Complete the topic's name and id, and put what is not there into `response`."""
+    """Fill in the topic's name and id, and add unknown partitions to `response`."""
     image = context.services.image
-    by_id = context.version >= IDS_FROM
+    by_id = context.version >= VERSION_BY_ID
     known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
     if known is not None:
         topic.name, topic.topic_id = known.name, known.id
@@ -66,7 +66,7 @@ def _known_partitions(
 
 
 def _merge(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
-    """One entry a topic, as Kafka's builder has it."""
+    """One entry for each topic, as Kafka's response builder makes them."""
     by_name = {topic.name: topic for topic in response.topics}
     for topic in more.topics:
         if topic.name in by_name:

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget committed offsets of topics that no member reads (KIP-496). Version 0."""
+"""OffsetDelete: deletes committed offsets of topics that no member subscribes to (KIP-496). Version 0."""
 
 from typing import Protocol
 
@@ -25,12 +25,12 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    """What is not there fails by itself, unless the group as a whole is refused."""
+    """Unknown partitions have their own errors, unless the whole request fails."""
     missing: list[OffsetDeleteResponseTopic] = []
     known: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:
-        there = context.services.image.topics.get(topic.name)
-        count = 0 if there is None else len(there.partitions)
+        known_topic = context.services.image.topics.get(topic.name)
+        count = 0 if known_topic is None else len(known_topic.partitions)
         absent = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
         if absent:

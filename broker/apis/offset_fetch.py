@@ -1,5 +1,5 @@
-"""OffsetFetch: the offsets that groups committed. Versions 1 to 10: all topics from 2, leader epochs from 5 (KIP-320),
-require_stable from 7 (KIP-447), many groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
+"""OffsetFetch: the committed offsets of groups. Versions 1 to 10: all topics from 2, leader epochs from 5 (KIP-320),
+require_stable from 7 (KIP-447), several groups from 8 (KIP-709), member epochs from 9 (KIP-848), topic ids from 10.
 """
 
 from typing import Protocol
@@ -23,9 +23,9 @@ from minikafka.protocol.types import NIL_UUID
 REQUEST = OffsetFetchRequest
 VERSIONS = "1-10"
 
-GROUP_ERROR_FROM = 2
-MANY_FROM = 8
-IDS_FROM = 10
+VERSION_WITH_GROUP_ERROR = 2
+VERSION_WITH_GROUPS = 8
+VERSION_BY_ID = 10
 NO_OFFSET = -1
 
 
@@ -37,8 +37,8 @@ Context = RequestContext[OffsetServices]
 
 
 async def handle(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Each group for itself; before version 8 there is one."""
-    if context.version >= MANY_FROM:
+    """Each group has its own error; before version 8 there is one group."""
+    if context.version >= VERSION_WITH_GROUPS:
         groups = [await _fetch(group, request, context) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     topics = None
@@ -56,8 +56,8 @@ async def _fetch(
 ) -> OffsetFetchResponseGroup:
     unknown = _complete(group, context)
     response = await context.services.groups.fetch(group, require_stable=request.require_stable)
-    if context.version >= IDS_FROM and group.topics is None:
-        # Without a name only topics that are still there can be told.
+    if context.version >= VERSION_BY_ID and group.topics is None:
+        # Without names only topics that still exist can be returned.
         response.topics = [topic for topic in response.topics if topic.topic_id != NIL_UUID]
     if not response.error_code:
         response.topics += unknown
@@ -65,12 +65,12 @@ async def _fetch(
 
 
 def _complete(group: OffsetFetchRequestGroup, context: Context) -> list[OffsetFetchResponseTopics]:
-    """Give each topic name and id; those whose ids stand for none are taken out and answered."""
+    """Fill in names and ids of topics; those with unknown ids are removed, and their answers returned."""
     image = context.services.image
     unknown: list[OffsetFetchResponseTopics] = []
     known: list[OffsetFetchRequestTopics] = []
     for topic in group.topics or ():
-        if context.version < IDS_FROM:
+        if context.version < VERSION_BY_ID:
             there = image.topics.get(topic.name)
             topic.topic_id = NIL_UUID if there is None else there.id
             known.append(topic)
@@ -99,13 +99,13 @@ def _unknown(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 
 
 def _one_group(group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """The older shape. Version 1 has no error of the whole: every partition that was asked for bears it."""
+    """The response before version 8. Version 1 has no error of the group: it is that of every requested partition."""
     response = OffsetFetchResponse(error_code=group.error_code)
     response.topics = [
         OffsetFetchResponseTopic(name=topic.name, partitions=[_old(part) for part in topic.partitions])
         for topic in group.topics
     ]
-    if group.error_code and version < GROUP_ERROR_FROM:
+    if group.error_code and version < VERSION_WITH_GROUP_ERROR:
         response.error_code = ErrorCode.NONE
         for topic in request.topics or ():
             partitions = [_failed(index, group.error_code) for index in topic.partition_indexes]

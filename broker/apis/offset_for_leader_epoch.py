@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
@@ -18,7 +18,7 @@ VERSIONS = "2-4"
 async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionStore]
 ) -> OffsetForLeaderEpochResponse:
-    """The largest epoch up to the one asked for, and its end; neither (-1) where there is none."""
+    """The largest epoch not above the requested one, and its end offset; -1 where there is none."""
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         answers = [_end_of_epoch(topic.topic, asked, context) for asked in topic.partitions]

@@ -1,5 +1,5 @@
-"""Produce: batches into logs. Versions 3 to 13 (13: topics by id, KIP-516); v0–v2 are advertised but refused, since
-librdkafka stops compressing where they are missing (KAFKA-18659).
+"""Produce: appends batches. Versions 3 to 13 (13: topics by id, KIP-516); versions 0 to 2 are advertised, but not
+supported: librdkafka does not compress where they are missing (KAFKA-18659).
 """
 
 from collections.abc import Awaitable, Iterable
@@ -49,7 +49,7 @@ ALL = -1
 ATTRIBUTES_LOW_BYTE, TRANSACTIONAL = 22, 0x10
 ADMIN_CLIENT_ID = "__admin_client"
 WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeError, NotLeaderOrFollowerError)
-"""After these, Kafka answers without the log's start."""
+"""Errors with which Kafka does not return the log start offset."""
 
 Pending = list[tuple[Partition, AppendResult, PartitionProduceResponse]]
 
@@ -62,32 +62,32 @@ Context = RequestContext[ProduceServices]
 
 
 async def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
-    """Append every partition's batch, then wait for those that want to be committed.
+    """Append each partition's batch, then wait until they are committed if acks=all.
 
     Raises:
-        Disconnect: A partition failed and `acks` is 0: hanging up is all that can tell the client.
+        Disconnect: A partition failed with acks=0: closing the connection is the only way to let the client know.
     """
     response = ProduceResponse()
     pending: Pending = []
     topics = _merged(request.topic_data)
-    spoiled = request.transactional_id is None and any(_is_transactional(topic) for topic in topics)
+    refused = request.transactional_id is None and any(_is_transactional(topic) for topic in topics)
     for topic in topics:
-        response.responses.append(_refuse(topic) if spoiled else _produce_to(topic, request, context, pending))
+        response.responses.append(_refuse(topic) if refused else _produce_to(topic, request, context, pending))
     for partition, written, answer in pending:
         if written.flush_due:
             await _settle(partition.flushed(), answer)
     if request.acks == 0:
-        _hang_up_on_failure(response)
+        _disconnect_on_failure(response)
         return None
     if request.acks == ALL:
         await _until_committed(pending, request.timeout_ms)
-    return _name_leaders(response, context)
+    return _add_leaders(response, context)
 
 
 def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
-    """One entry a topic, those without partitions left out; of a partition that is named twice the last counts.
+    """One entry for each topic with partitions; of duplicate partitions the last counts.
 
-    As in Kafka, where all of a request meets in a map.
+    As in Kafka, which collects the request in a map.
     """
     merged: dict[tuple[str, bytes], TopicProduceData] = {}
     for topic in topics:
@@ -105,7 +105,7 @@ def _is_transactional(topic: TopicProduceData) -> bool:
 
 
 def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
-    """One transactional batch without a transactional id spoils the whole request, as in Kafka."""
+    """One transactional batch without a transactional id fails the whole request, as in Kafka."""
     error = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
     answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
     for data in topic.partition_data:
@@ -133,7 +133,7 @@ def _produce_to(
 def _admit(
     topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: Context
 ) -> tuple[Partition, Batch]:
-    """The checks that come before the log's own, in Kafka's order."""
+    """The checks before the append, in Kafka's order."""
     partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
     if name not in context.services.image.topics:
@@ -142,12 +142,12 @@ def _admit(
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     batch = produced_batch(data.records, context.version)
     if request.acks not in ACKS:
-        raise InvalidRequiredAcksError(f"acks {request.acks} is none of -1, 0, 1")
+        raise InvalidRequiredAcksError(f"acks is {request.acks} (allowed: -1, 0, 1)")
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopicError(f"Cannot append to internal topic {name}")
     partition = partitions.find(name, data.index)
     if batch.is_transactional:
-        raise UnsupportedVersionError("this node has no transactions yet")
+        raise UnsupportedVersionError("transactions are not supported")
     return partition, batch
 
 
@@ -180,7 +180,7 @@ def _append(
 
 
 async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> None:
-    """Wait for what an acknowledgement stands for; without it there is none."""
+    """Wait for a flush; if it fails, the partition's response has the error."""
     try:
         await what
     except KafkaError as error:
@@ -188,8 +188,8 @@ async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> No
 
 
 async def _until_committed(pending: Pending, timeout_ms: int) -> None:
-    """Wait for the in-sync replicas, for all partitions together as long as the request says. What was written stays
-    written, and may yet be committed, whatever the answer is; so that names the offset all the same, as in Kafka."""
+    """Wait for the in-sync replicas, all partitions together at most `timeout_ms`. Written batches stay in the log and
+    may be committed later, whatever the error; the response has their offset, as in Kafka."""
     deadline = deadline_in(timeout_ms)
     for partition, written, answer in pending:
         try:
@@ -207,8 +207,8 @@ def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.base_offset = -1
 
 
-def _name_leaders(response: ProduceResponse, context: Context) -> ProduceResponse:
-    """Who leads what was sent to the wrong node, and where that is (KIP-951)."""
+def _add_leaders(response: ProduceResponse, context: Context) -> ProduceResponse:
+    """Add the leaders of partitions that this node does not lead, and their addresses (KIP-951)."""
     if context.version < VERSION_WITH_LEADERS:
         return response
     leaders: set[int] = set()
@@ -229,7 +229,7 @@ def _name_leaders(response: ProduceResponse, context: Context) -> ProduceRespons
     return response
 
 
-def _hang_up_on_failure(response: ProduceResponse) -> None:
+def _disconnect_on_failure(response: ProduceResponse) -> None:
     failed = [
         f"{topic.name}-{partition.index}: {ErrorCode(partition.error_code).name}"
         for topic in response.responses
@@ -237,4 +237,4 @@ def _hang_up_on_failure(response: ProduceResponse) -> None:
         if partition.error_code
     ]
     if failed:
-        raise Disconnect(f"a produce request with acks 0 failed: {', '.join(failed)}")
+        raise Disconnect(f"Produce with acks=0 failed: {', '.join(failed)}")

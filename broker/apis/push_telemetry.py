@@ -1,5 +1,5 @@
-"""PushTelemetry: clients' metrics (KIP-714). Version 0, honoured but not advertised, as by an Apache Kafka without a
-metrics reporter: a client that asks nevertheless is told that nobody subscribed.
+"""PushTelemetry: clients' metrics (KIP-714). Version 0, answered but not advertised, as by an Apache Kafka without a
+metrics reporter: there is no subscription.
 """
 
 from minikafka.broker.connections.request_context import RequestContext
@@ -14,7 +14,7 @@ NIL = bytes(16)
 
 
 async def handle(request: PushTelemetryRequest, context: RequestContext[object]) -> PushTelemetryResponse:
-    """No subscription was ever given out, so none is known."""
+    """UNKNOWN_SUBSCRIPTION_ID, since no subscription was ever created."""
     unnamed = request.client_instance_id == NIL
     code = ErrorCode.INVALID_REQUEST if unnamed else ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     return PushTelemetryResponse(error_code=code)

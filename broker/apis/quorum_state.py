@@ -1,4 +1,4 @@
-"""The quorum of the metadata log as DescribeQuorum tells it."""
+"""The quorum of the metadata log as DescribeQuorum returns it."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class VoterAddress:
-    """Where a voter listens for other controllers."""
+    """A voter's controller listener."""
 
     node_id: int
     listener: str
@@ -26,11 +26,11 @@ class VoterAddress:
 
 @dataclass(slots=True, frozen=True)
 class Quorum:
-    """What is asked for.
+    """The replicas of the metadata log.
 
     Attributes:
-        addresses: of the voters, in order.
-        directory_ids: 16 bytes by node, of those whose metadata directory is known here.
+        addresses: Of the voters, by node id.
+        directory_ids: 16 bytes by node id, of nodes whose metadata directory is known.
     """
 
     description: QuorumDescription
@@ -38,14 +38,14 @@ class Quorum:
     directory_ids: dict[int, bytes]
 
     def directory_id(self, node_id: int) -> bytes:
-        """Of a replica; Kafka's, too, are nil where the voters are those of the settings."""
+        """A replica's directory id; nil for voters from the settings, as in Kafka."""
         return self.directory_ids.get(node_id, NIL_UUID)
 
 
 async def quorum_of(
     config: NodeConfig, controller: "StandaloneController | QuorumController", directory: DataDirectory, now_ms: int
 ) -> Quorum:
-    """The quorum as the leader knows it. Raises RequestTimedOutError where there is none."""
+    """The quorum as its leader sees it. Raises RequestTimedOutError where there is no leader."""
     controllers = [*config.listeners.for_controllers]
     if not isinstance(controller, StandaloneController):
         name = config.listeners.controller_names[0] if config.listeners.controller_names else "CONTROLLER"
@@ -54,9 +54,9 @@ async def quorum_of(
     listener = (controllers or list(config.listeners.advertised))[0]
     registered = {name: (host, port) for name, host, port, _ in controller.image.brokers[config.node_id].endpoints}
     host, port = registered.get(listener.name, (listener.host, listener.port))
-    itself = ReplicaDescription(config.node_id, True, controller.offset, now_ms, now_ms)
+    replica = ReplicaDescription(config.node_id, True, controller.offset, now_ms, now_ms)
     return Quorum(
-        QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (itself,)),
+        QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (replica,)),
         (VoterAddress(config.node_id, listener.name, host, port),),
         {config.node_id: uuid_from_text(directory.directory_id)},
     )

@@ -1,6 +1,6 @@
-"""SyncGroup: bring the assignment of a generation, or fetch one's own. Versions 0 to 5: static members from 3
-(KIP-345), the protocol's type and name, which must be given, from 5 (KIP-559). The answer may take until the
-leader has assigned.
+"""SyncGroup: stores the leader's assignment, or returns the member's own. Versions 0 to 5: static members from 3
+(KIP-345), the protocol's type and name, which are required, from 5 (KIP-559). The response waits for the
+leader's assignment.
 """
 
 from minikafka.broker.apis.services import GroupService
@@ -12,11 +12,11 @@ REQUEST = SyncGroupRequest
 VERSIONS = "0-5"
 WAITS = True
 
-PROTOCOL_REQUIRED_FROM = 5
+VERSION_WITH_REQUIRED_PROTOCOL = 5
 
 
 async def handle(request: SyncGroupRequest, context: RequestContext[GroupService]) -> SyncGroupResponse:
-    """The member's assignment, or why not."""
-    if context.version >= PROTOCOL_REQUIRED_FROM and None in (request.protocol_type, request.protocol_name):
+    """The member's assignment, or an error."""
+    if context.version >= VERSION_WITH_REQUIRED_PROTOCOL and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     return await context.services.groups.sync(request)

@@ -1,7 +1,7 @@
-"""APIs of access control and authentication, as a node answers them that has neither: with Kafka's own refusals.
+"""ACLs, SASL and delegation tokens, answered as by a Kafka without security.
 
-Without an authorizer ACLs are SECURITY_DISABLED, on a plaintext listener SASL is ILLEGAL_SASL_STATE, and a client
-that is nobody gets no delegation token (KIP-48).
+Without an authorizer ACLs are SECURITY_DISABLED, on a PLAINTEXT listener SASL is ILLEGAL_SASL_STATE, and an anonymous
+client gets no delegation token (KIP-48).
 """
 
 from minikafka.broker.connections.request_context import RequestContext
@@ -40,29 +40,29 @@ Context = RequestContext[object]
 
 
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
-    """There are none to describe."""
+    """SECURITY_DISABLED."""
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
-    """Each of them is refused."""
+    """SECURITY_DISABLED for each ACL."""
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused for _ in request.creations])
 
 
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
-    """Each filter is refused."""
+    """SECURITY_DISABLED for each filter."""
     refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
 
 
 async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
-    """Nobody has to say who they are."""
+    """ILLEGAL_SASL_STATE."""
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) -> SaslAuthenticateResponse:
-    """Nor can they."""
+    """ILLEGAL_SASL_STATE."""
     return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NO_SASL)
 
 
@@ -85,19 +85,19 @@ async def create_token(
 async def describe_tokens(
     request: DescribeDelegationTokenRequest, context: Context
 ) -> DescribeDelegationTokenResponse:
-    """Likewise."""
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return DescribeDelegationTokenResponse(error_code=NO_TOKEN)
 
 
 async def renew_token(request: RenewDelegationTokenRequest, context: Context) -> RenewDelegationTokenResponse:
-    """Likewise."""
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return RenewDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 
 async def expire_token(
     request: ExpireDelegationTokenRequest, context: Context
 ) -> ExpireDelegationTokenResponse:
-    """Likewise."""
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return ExpireDelegationTokenResponse(error_code=NO_TOKEN, expiry_timestamp_ms=-1)
 
 

@@ -1,1 +1,24 @@
-"""TOUR."""
+"""Client connections: from an accepted socket to a decoded request, and from a response to bytes.
+
+`Server` binds a listener and starts a `Connection` for each socket. The connection reads frames from its `Transport`
+and hands them, one at a time, to the `Dispatcher`. A request passes these steps:
+
+    decode → principal → authorize → handle → throttle → encode → measure
+
+The handler is found in the routing table. The response is sent, and where the client is over its quota the connection
+is then muted for the throttle time (KIP-219).
+
+    server.py               listening sockets, limits on connections
+    idle_connections.py     closes connections after `connections.max.idle.ms`
+    connection.py           one connection: frames in, responses out in order, muting
+    transport.py            bytes over a socket, with `sendfile`, or over any trio stream
+    dispatcher.py           the steps of a request
+    request_steps.py        principal, authorizer, quotas, observer: Protocols and Kafka's defaults
+    request_context.py      what a handler knows of its request; `Principal`, `Answer`, `Disconnect`
+    routes.py               the routing table, which is what ApiVersions advertises
+    listener_addresses.py   advertised addresses: what a node registers and what clients are given
+
+*Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
+topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,
+as in Kafka.
+"""

@@ -1,8 +1,8 @@
-"""How bytes come in and go out: over a real socket, or over any trio stream (TLS, memory).
+"""Transports of a connection: a TCP socket, or any trio stream (TLS, memory).
 
-A real socket is read into one buffer shared by all connections of a node and written with `sendfile`, both
-without a trip through trio's scheduler unless the kernel says "not now". That is what keeps thousands of idle
-connections at a few hundred bytes each, and a slice of a log out of Python's memory altogether.
+A socket is read into one buffer that all connections of a node share, and slices of logs are written with `sendfile`;
+trio's scheduler is involved only where the kernel would block. Thousands of idle connections take a few hundred bytes
+each, and slices of logs never enter Python's memory.
 """
 
 import os
@@ -16,7 +16,7 @@ from minikafka.storage.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
 SENDFILE_SIZE_BYTES_MIN = 32 << 10
-"""Below this a slice is cheaper copied into the answer than sent by a system call of its own."""
+"""Smaller slices are copied into the response, which is cheaper than a system call for each."""
 SENDFILE_SIZE_BYTES_MAX = 8 << 20
 
 
@@ -24,7 +24,7 @@ class Transport(Protocol):
     """One connection's bytes.
 
     Attributes:
-        waits: How often a read had to wait, so that others had their turn.
+        waits: How many reads had to wait, which gave other connections their turn.
     """
 
     peer_host: str
@@ -33,15 +33,15 @@ class Transport(Protocol):
     waits: int
 
     async def receive_some(self) -> memoryview:
-        """What has come, valid until the next call on any connection of the node; empty at the end.
+        """The bytes received, valid until the next call on any connection of the node; empty at the end of the stream.
 
         Raises:
-            ConnectionResetError: The peer is gone.
+            ConnectionResetError: The peer disconnected.
         """
         ...
 
     async def receive_into(self, target: memoryview) -> int:
-        """Fill some of `target`; 0 at the end."""
+        """Fill a part of `target` and return its size; 0 at the end of the stream."""
         ...
 
     async def send(self, parts: Sequence["bytes | FileSlice"]) -> None:
@@ -49,14 +49,14 @@ class Transport(Protocol):
         ...
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer hung up, without reading what it sent before."""
+        """Whether the peer disconnected. Reads nothing of what it sent before."""
         ...
 
     def close(self) -> None: ...
 
 
 class SocketTransport:
-    """A TCP connection, non-blocking; the shell waits with trio only where the kernel would block."""
+    """A non-blocking TCP socket; waits with trio only where the kernel would block."""
 
     def __init__(self, raw: socket.socket, scratch: memoryview) -> None:
         self._raw = raw
@@ -104,7 +104,7 @@ class SocketTransport:
                 await trio.lowlevel.wait_writable(self._raw)
 
     async def _send_file(self, part: FileSlice) -> None:
-        part.file.hold()  # whoever deletes the segment meanwhile must not take its descriptor away
+        part.file.hold()  # the descriptor stays open if the segment is deleted meanwhile
         try:
             await self._send_slice(part.file.fileno(), part.position, len(part))
         finally:
@@ -118,7 +118,7 @@ class SocketTransport:
                 await trio.lowlevel.wait_writable(self._raw)
                 continue
             if not sent:
-                raise ConnectionResetError("the log became shorter while it was being sent")
+                raise ConnectionResetError("the log was truncated while it was being sent")
             position, left = position + sent, left - sent
 
     def peer_is_gone(self) -> bool:
@@ -135,7 +135,7 @@ class SocketTransport:
 
 
 class StreamTransport:
-    """Any trio stream: TLS, or memory in simulation. Slices of files go out as bytes."""
+    """Any trio stream: TLS, or memory in tests. Slices of logs are sent as bytes."""
 
     def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream
@@ -171,5 +171,5 @@ class StreamTransport:
         return False
 
     def close(self) -> None:
-        """Forceful: whatever the peer has not read yet is lost."""
+        """Close without waiting: data that the peer has not read is lost."""
         trio.lowlevel.spawn_system_task(trio.aclose_forcefully, self._stream)

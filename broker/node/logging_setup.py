@@ -1,7 +1,7 @@
-"""What a node says of itself: on standard error, for people on a terminal, as JSON lines otherwise.
+"""Logging of a node, on standard error: formatted for a terminal, JSON lines otherwise.
 
 The level can be changed while the node runs (IncrementalAlterConfigs of a broker logger, KIP-412): the table of levels
-is the controller's, and every message is held against it.
+belongs to the controller, and is read for every event.
 """
 
 import sys
@@ -20,10 +20,10 @@ EventDict = MutableMapping[str, Any]
 
 
 class Threshold:
-    """Drops what is below the level in force.
+    """Drops events below the current level.
 
     Args:
-        levels: Level by logger, in Kafka's words; there is one logger, `root`. Read at each message.
+        levels: Level by logger, with Kafka's names; the only logger is `root`. Read for each event.
     """
 
     def __init__(self, levels: dict[str, str]) -> None:
@@ -33,7 +33,7 @@ class Threshold:
         """A structlog processor.
 
         Raises:
-            structlog.DropEvent: The message is not to be heard.
+            structlog.DropEvent: The event is below the level.
         """
         if SEVERITY.get(method_name, 20) < SEVERITY[self._levels[ROOT].lower()]:
             raise structlog.DropEvent
@@ -41,7 +41,7 @@ class Threshold:
 
 
 def log_to_stderr(levels: dict[str, str]) -> None:
-    """Set logging up for the process; `levels` may change later."""
+    """Configure structlog for the process; `levels` may change later."""
     on_terminal = sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
     structlog.configure(

@@ -1,6 +1,6 @@
-"""Where the outside world enters: the real clock, disk, randomness and signals, handed to a `Node`.
+"""Runs a node in this process: reads its settings, and hands it the real clock, disk, randomness and signals.
 
-Everything below this file takes them as arguments, which is what makes a whole cluster simulable.
+Everything below this file takes them as arguments, so that a whole cluster can be simulated.
 """
 
 import gc
@@ -32,10 +32,10 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 
 
 class CannotStart(Exception):
-    """In words for whoever started the node: what is wrong, and where."""
+    """The node cannot start; the text says what is wrong, and where."""
 
 
-UNFIT_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
+UNUSABLE_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
 
 
 def run(
@@ -51,9 +51,9 @@ def run(
     """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
 
     Raises:
-        CannotStart: The settings are wrong (all that is wrong with them is in its text), or the data is another
-            node's, damaged, or of a newer minikafka; or the cluster does not take this broker.
-        OSError: A port or a directory cannot be had.
+        CannotStart: Settings are invalid (the text has all problems); the data is damaged, belongs to another node, or
+            was written by a newer minikafka; or the cluster refused this broker's registration.
+        OSError: A port or a directory cannot be used.
     """
     levels = {ROOT: log_level.upper()}
     log_to_stderr(levels)
@@ -67,11 +67,11 @@ def run(
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
         trio.run(_serve, settings, levels)
-    except UNFIT_DATA as error:
+    except UNUSABLE_DATA as error:
         raise CannotStart(str(error)) from error
     except BaseExceptionGroup as group:
         cause = _first_of(group)
-        if isinstance(cause, (*UNFIT_DATA, KafkaError)):
+        if isinstance(cause, (*UNUSABLE_DATA, KafkaError)):
             raise CannotStart(str(cause)) from group
         raise cause from group
 
@@ -85,7 +85,7 @@ def configure(
     config: Path | None,
     overrides: Sequence[str],
 ) -> NodeConfig:
-    """The settings of file, environment and command line together; the command line counts most."""
+    """The settings from the command line, the environment and the file, in this order of precedence."""
     given: dict[str, str] = {}
     if node_id is not None:
         given["node.id"] = str(node_id)
@@ -104,7 +104,7 @@ def configure(
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong in the end: nurseries wrap it once for each room that it passed through."""
+    """The first exception that is no group: each nursery wraps it once."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -128,7 +128,7 @@ async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[in
 
 
 class _Announcement:
-    """Takes the address of a node that serves, and says so. A node may be told to stop before."""
+    """Prints the address once the node serves clients; never, if it is stopped before."""
 
     def started(self, value: str = "") -> None:
         print(f"ready {value}", flush=True)

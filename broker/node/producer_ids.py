@@ -1,7 +1,7 @@
-"""Producer ids for idempotent producers: blocks come from the controller, single ids from the block in hand.
+"""Producer ids for idempotent producers, out of blocks that the controller allocates.
 
-A block that a node has taken is gone, whether all its ids were used or not, so an id is never given out twice, not
-even after a crash. Source: Kafka's `RPCProducerIdManager`.
+A block is allocated once, even if the node crashes before it has used all its ids, so no id is ever used twice.
+Source: Kafka's `RPCProducerIdManager`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,10 +10,10 @@ from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock as
 
 
 class ProducerIds:
-    """Hands out ids.
+    """The producer ids of one node.
 
     Args:
-        allocate: Takes the next block from the controller.
+        allocate: Gets the next block from the controller.
     """
 
     def __init__(self, allocate: Callable[[], Awaitable[Block]]) -> None:
@@ -22,10 +22,14 @@ class ProducerIds:
         self._end = 0
 
     async def next(self) -> int:
-        """An id that nobody had before. Cancellation may waste a block, never repeat one."""
+        """An id that was never used before. Cancellation may waste a block.
+
+        Raises:
+            KafkaError: The controller could not allocate a block.
+        """
         while self._next >= self._end:
             block = await self._allocate()
-            if block.first >= self._end:  # two may have waited for a block; the later one is used up last
+            if block.first >= self._end:  # two calls may wait for a block at once; the last block counts
                 self._next, self._end = block.first, block.first + block.size
         self._next += 1
         return self._next - 1

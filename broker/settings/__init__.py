@@ -1,1 +1,14 @@
-"""TOUR."""
+"""The settings of a node: a `server.properties` for Apache Kafka works unchanged.
+
+`load_config` merges the file, the environment (as the official Docker image spells it) and `--set`, fills in defaults,
+parses every value, checks the rules between settings, and returns a `NodeConfig` or raises a `ConfigError` that names
+everything that is wrong. Names, types, bounds and Kafka's defaults are declared in `minikafka.protocol.settings`.
+
+    node_config.py       NodeConfig, the few defaults that are not Kafka's, the environment, unknown names
+    properties_file.py   Java's `.properties` format
+    listeners.py         `NAME://host:port`, protocols of listeners, ports
+    rules.py             rules between settings, and what a problem looks like
+
+*Caveats*: settings that minikafka does not act on are accepted with a warning. Settings changed while the node runs are
+the controller's (`minikafka.controller.settings`).
+"""

@@ -1,4 +1,4 @@
-"""Listeners: NAME://host:port, the protocol that each name stands for, and Kafka's rules among them.
+"""Parses listeners: NAME://host:port, the security protocol of each name, and conflicts of ports.
 
 Source: `SocketServerConfigs.listenerListToEndPoints` and `KafkaConfig.validateValues`.
 """
@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Listener", "ListenerError", "check_apart", "parse_listeners", "protocol_map"]
+__all__ = ["Listener", "ListenerError", "check_ports", "parse_listeners", "protocol_map"]
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address.
+    """An address to listen on or to advertise.
 
     Attributes:
-        name: in capitals, as Kafka normalises it.
-        host: "" is every address of the machine (in an advertised one: whichever the client reached).
-        port: 0 takes a free one.
+        name: In upper case, as Kafka normalises it.
+        host: "" is all addresses of the machine; if advertised, the one that the client connected to.
+        port: 0 binds a free port.
         protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
     """
 
@@ -34,7 +34,7 @@ class Listener:
 
 
 class ListenerError(ValueError):
-    """What is wrong with a list of listeners, in words for whoever wrote the file."""
+    """A list of listeners is invalid; the text says why, as part of a `Problem`."""
 
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -45,15 +45,15 @@ _HOST = re.compile(r"[0-9a-zA-Z%._:-]*")
 
 
 def parse_listeners(items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners of a list; names must be distinct.
+    """Parse a list of listeners with distinct names.
 
     Raises:
-        ListenerError: on the first that is wrong.
+        ListenerError: For the first invalid entry.
     """
     found = tuple(_parse(item, protocols) for item in items)
     twice = [name for name, count in Counter(listener.name for listener in found).items() if count > 1]
     if twice:
-        raise ListenerError(f"Each listener must have a different name, but {', '.join(twice)} comes twice")
+        raise ListenerError(f"Each listener must have a different name, but {', '.join(twice)} occurs twice")
     return found
 
 
@@ -63,20 +63,20 @@ def _parse(item: str, protocols: Mapping[str, str]) -> Listener:
         raise ListenerError(f"Unable to parse {item} to a listener; allowed: NAME://host:port")
     name, port = found["name"].upper(), int(found["port"])
     if port > 65535:
-        raise ListenerError(f"{item} has a port that does not exist; allowed: 0 to 65535")
+        raise ListenerError(f"{item} has an invalid port; allowed: 0 to 65535")
     if name not in protocols:
         raise ListenerError(
-            f"No security protocol defined for listener {name}; listener.security.protocol.map knows "
+            f"No security protocol defined for listener {name}; listener.security.protocol.map has "
             + ", ".join(protocols)
         )
     return Listener(name, found["bracketed"] or found["host"] or "", port, protocols[name])
 
 
-def check_apart(listeners: Sequence[Listener]) -> None:
-    """That no two listeners share a port, unless one is of IPv4 and the other of IPv6.
+def check_ports(listeners: Sequence[Listener]) -> None:
+    """Check that no two listeners share a port, unless one is IPv4 and the other IPv6.
 
     Raises:
-        ListenerError: naming the port.
+        ListenerError: The text names the port.
     """
     by_port: dict[int, list[Listener]] = {}
     for listener in listeners:
@@ -98,10 +98,10 @@ def _family(listener: Listener) -> str:
 
 
 def protocol_map(text: str) -> dict[str, str]:
-    """`listener.security.protocol.map`: the protocol of each listener name, names in capitals.
+    """`listener.security.protocol.map`: the security protocol by listener name in upper case.
 
     Raises:
-        ListenerError: on an entry that is not NAME:PROTOCOL.
+        ListenerError: An entry is not NAME:PROTOCOL.
     """
     protocols: dict[str, str] = {}
     for entry in filter(None, re.split(r"\s*,\s*", text.strip())):

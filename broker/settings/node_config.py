@@ -1,9 +1,8 @@
-"""A node's settings: from a `.properties` file in Kafka's names, the environment and `--set`, all checked.
+"""Loads a node's settings from a `.properties` file with Kafka's names, the environment and `--set`, and checks them.
 
-A `server.properties` written for Apache Kafka works unchanged. What is wrong is collected and told at once,
-each with name, value and what is allowed; unknown names are warned about, as Kafka does, and names that
-Kafka knows but minikafka does not act on are told once. Where nothing is given, a node works by itself: see
-`OWN_DEFAULTS`.
+A `server.properties` written for Apache Kafka works unchanged. All problems are reported together, each with name,
+value and allowed values. Unknown names are warnings, as in Kafka, and so are settings that minikafka does not act on.
+Without any setting, a node is a cluster of its own: see `OWN_DEFAULTS`.
 """
 
 import difflib
@@ -26,32 +25,31 @@ from minikafka.protocol.settings.registry import NODE_SETTINGS, InvalidSetting, 
 __all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "from_environment", "load_config"]
 
 OWN_DEFAULTS: dict[str, tuple[str, str]] = {
-    "node.id": ("1", "one node needs no number of its own"),
-    "process.roles": ("broker,controller", "one node is the whole cluster"),
-    "controller.listener.names": ("", "a node alone talks to nobody"),
+    "node.id": ("1", "a single node needs no explicit id"),
+    "process.roles": ("broker,controller", "a single node is the whole cluster"),
+    "controller.listener.names": ("", "a single node has no peers"),
     "listeners": (
         "PLAINTEXT://127.0.0.1:9092",
-        "without security a node is for this machine until told more",
+        "without security a node serves its own machine by default",
     ),
-    "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share one"),
-    "group.initial.rebalance.delay.ms": ("0", "a first consumer need not wait three seconds"),
+    "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share a directory"),
+    "group.initial.rebalance.delay.ms": ("0", "the first consumer does not wait three seconds"),
 }
-"""Name: (our default, why it is not Kafka's). All others have Kafka's own defaults.
+"""Name: (our default, why it is not Kafka's). All other settings have Kafka's defaults.
 
-Replication factors and min.isr of internal topics keep Kafka's defaults too, but where they are not given
-they follow the live brokers (`NodeConfig.for_internal_topic`): three where there are three, one where there
-is one.
+Replication factors and min.isr of internal topics have Kafka's defaults, too, but a default is lowered to the number of
+live brokers (`NodeConfig.for_internal_topic`).
 """
 
 _IN_ANY_FILE = ("node.id", "process.roles", "controller.listener.names")
-"""Settings that Kafka requires: our value for them counts as given, as if a file had it."""
+"""Settings that Kafka requires: our defaults for them count as given in the file."""
 
 
 class ConfigError(Exception):
-    """Settings that a node cannot start with.
+    """A node cannot start with these settings.
 
     Attributes:
-        problems: everything that is wrong, one a setting or rule.
+        problems: All problems, of settings and of rules.
     """
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
@@ -64,11 +62,11 @@ class NodeConfig:
     """The checked settings of one node.
 
     Attributes:
-        static: given texts and defaults, as decisions and DescribeConfigs take them.
-        listeners: where the node listens and what it advertises.
-        values: name to parsed value, of every setting of Kafka's.
-        unknown: given names that Kafka does not know either, each with the likeliest meant, or "".
-        ignored: given names that minikafka does not act on.
+        static: Given texts and defaults, for decisions and DescribeConfigs.
+        listeners: What the node listens on and advertises.
+        values: The parsed value of every Kafka setting.
+        unknown: Given names that are no settings of Kafka, each with the closest name, or "".
+        ignored: Given settings that minikafka does not act on.
     """
 
     static: StaticSettings
@@ -83,7 +81,7 @@ class NodeConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """Directories of the data, the first for what has no other place."""
+        """The data directories; the first also holds what belongs to no log."""
         return self.items("log.dir" if self.values["log.dirs"] is None else "log.dirs")
 
     @property
@@ -93,7 +91,7 @@ class NodeConfig:
 
     @property
     def client_listeners(self) -> tuple[Listener, ...]:
-        """Where clients are served."""
+        """The listeners for clients."""
         return self.listeners.for_clients
 
     @property
@@ -106,14 +104,14 @@ class NodeConfig:
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is the whole cluster: it decides for itself, and talks to no other."""
+        """Whether this node is the whole cluster, with a standalone controller."""
         if not (self.is_broker and self.is_controller):
             return False
-        names_others = self.values["controller.quorum.voters"] or self.values["controller.quorum.bootstrap.servers"]
-        return not (names_others and self.listeners.for_controllers)
+        names_quorum = self.values["controller.quorum.voters"] or self.values["controller.quorum.bootstrap.servers"]
+        return not (names_quorum and self.listeners.for_controllers)
 
     def number(self, name: str) -> int:
-        """A whole number that is not null."""
+        """An integer that is not null."""
         value = self.values[name]
         assert isinstance(value, int), f"{name} is {value!r}"
         return value
@@ -131,7 +129,7 @@ class NodeConfig:
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A list; null is the empty one."""
+        """A list; null is the empty list."""
         value = self.values[name]
         assert isinstance(value, tuple) or value is None, f"{name} is {value!r}"
         return value or ()
@@ -139,13 +137,13 @@ class NodeConfig:
     def for_internal_topic(self, name: str, *, live_brokers: int) -> int:
         """A replication factor or min.isr of an internal topic.
 
-        What was given counts as it stands; a default is lowered to the number of live brokers.
+        A given value is used unchanged; a default is lowered to the number of live brokers.
         """
         wanted = self.number(name)
         return wanted if name in self.static.given else max(1, min(wanted, live_brokers))
 
     def warnings(self) -> Iterator[str]:
-        """What to say once at start, one line each."""
+        """Warnings for the log at start."""
         for name, meant in self.unknown:
             yield f"unknown setting {name}" + (f" (did you mean {meant}?)" if meant else "")
         if self.ignored:
@@ -161,12 +159,12 @@ def load_config(
     """The checked settings of a node.
 
     Args:
-        properties: of the file (`config_properties.read_properties`).
-        environment: of the process; see `from_environment`. Counts more than the file.
-        settings: of `--set` and other flags; count most.
+        properties: Of the file (`properties_file.read_properties`).
+        environment: Of the process, see `from_environment`; overrides the file.
+        settings: From `--set` and other options; override all.
 
     Raises:
-        ConfigError: with everything that is wrong.
+        ConfigError: With all problems.
     """
     given = {**(properties or {}), **from_environment(environment or {}), **(settings or {})}
     static = _with_defaults({name: text for name, text in given.items() if text is not None})
@@ -184,22 +182,22 @@ def load_config(
     return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given))
 
 
-_OF_OTHERS = re.compile(
+_NO_SETTINGS = re.compile(
     r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_BOOTSTRAP_SERVER"
 )
-"""Variables of the image and of our own clients that are no settings of a node."""
+"""Variables of the Docker image and of our clients that are no settings of a node."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings among environment variables, spelled as the official Docker image of Apache Kafka wants them.
+    """Settings in environment variables, spelled as in the official Docker image of Apache Kafka.
 
-    `KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` is log.dirs; in names `_` is a point, `__` an underscore, `___` a
-    dash. MINIKAFKA_ counts more than KAFKA_.
+    `KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` is log.dirs: `_` stands for a dot, `__` for an underscore, `___` for a
+    dash. MINIKAFKA_ overrides KAFKA_.
     """
     found: dict[str, str] = {}
     for prefix in ("KAFKA_", "MINIKAFKA_"):
         for variable in sorted(environment):
-            if variable.startswith(prefix) and not _OF_OTHERS.fullmatch(variable):
+            if variable.startswith(prefix) and not _NO_SETTINGS.fullmatch(variable):
                 found[_setting_name(variable.removeprefix(prefix))] = environment[variable]
     return found
 
@@ -209,7 +207,7 @@ def _setting_name(variable: str) -> str:
 
 
 def _with_defaults(given: dict[str, str]) -> StaticSettings:
-    """What was given, with what Kafka requires and with the older name of node.id."""
+    """The given settings, the ones that Kafka requires, and `broker.id`, the older name of node.id."""
     given = {**given}
     if "broker.id" in given and given["broker.id"].strip() != "-1":
         given.setdefault("node.id", given["broker.id"])
@@ -235,11 +233,11 @@ def _parse_all(static: StaticSettings) -> tuple[dict[str, SettingValue], list[Pr
     for name, text in static.given.items():
         base = listener_base_name(name)
         if base in NODE_SETTINGS:
-            problems.extend(_problems_of_a_listener(name, base, text))
+            problems.extend(_listener_setting_problems(name, base, text))
     return parsed, problems
 
 
-def _problems_of_a_listener(name: str, base: str, text: str) -> Iterator[Problem]:
+def _listener_setting_problems(name: str, base: str, text: str) -> Iterator[Problem]:
     setting = NODE_SETTINGS[base]
     try:
         setting.parse(text)
@@ -248,16 +246,16 @@ def _problems_of_a_listener(name: str, base: str, text: str) -> Iterator[Problem
 
 
 def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    names = [name for name in given if name not in NODE_SETTINGS and not _of_a_listener(name)]
+    names = [name for name in given if name not in NODE_SETTINGS and not _is_listener_setting(name)]
     return tuple((name, "".join(difflib.get_close_matches(name, NODE_SETTINGS, 1, 0.85))) for name in names)
 
 
-def _of_a_listener(name: str) -> bool:
-    """Also `listener.name.<listener>.<mechanism>.sasl.jaas.config`, whose end is the setting."""
+def _is_listener_setting(name: str) -> bool:
+    """Whether it is a setting with a `listener.name.<listener>.` prefix, with or without a SASL mechanism."""
     base = listener_base_name(name)
     return base is not None and (base in NODE_SETTINGS or base.partition(".")[2] in NODE_SETTINGS)
 
 
 def _ignored(given: Mapping[str, str]) -> tuple[str, ...]:
     idle = [name for name, setting in NODE_SETTINGS.items() if name in given and not setting.acted_on]
-    return tuple(sorted([*idle, *filter(_of_a_listener, given)]))
+    return tuple(sorted([*idle, *filter(_is_listener_setting, given)]))

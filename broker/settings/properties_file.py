@@ -1,7 +1,7 @@
-"""Java's `.properties` files, read as `java.util.Properties` reads them.
+"""Parses Java's `.properties` files as `java.util.Properties` does.
 
-Lines joined by a trailing backslash, comments that begin with `#` or `!`, keys that end at `=`, `:` or a
-blank, escapes such as `\\n` and `\\u20ac`. Of a key that comes twice the last counts.
+A trailing backslash continues a line, `#` and `!` begin comments, keys end at `=`, `:` or a blank, and there are
+escapes such as `\\n` and `\\u20ac`. Of duplicate keys the last counts.
 """
 
 import re
@@ -11,16 +11,16 @@ __all__ = ["PropertiesError", "read_properties"]
 
 
 class PropertiesError(ValueError):
-    """A file that is no `.properties` file; the message names the line."""
+    """The file is malformed; the message names the line."""
 
 
 def read_properties(data: bytes | str) -> dict[str, str]:
     """The settings in a `.properties` file.
 
-    Bytes are UTF-8 or else, as Java has it, Latin-1.
+    Bytes are UTF-8 or else Latin-1, as in Java.
 
     Raises:
-        PropertiesError: on a broken `\\u` escape.
+        PropertiesError: for a malformed `\\u` escape.
     """
     text = data if isinstance(data, str) else _decode(data)
     return dict(_key_and_value(line, number) for number, line in _logical_lines(text))
@@ -39,7 +39,7 @@ _TRAILING_BACKSLASHES = re.compile(r"\\*$")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their continuations, without comments and blank ones, each with the number of its first."""
+    """Lines joined with their continuations, without comments and blank lines, each with its first line number."""
     joined, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)
@@ -48,9 +48,9 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
                 continue
             first = number
         found = _TRAILING_BACKSLASHES.search(line)
-        goes_on = found is not None and len(found[0]) % 2 == 1
-        joined += line[:-1] if goes_on else line
-        if not goes_on:
+        continues = found is not None and len(found[0]) % 2 == 1
+        joined += line[:-1] if continues else line
+        if not continues:
             yield first, joined
             joined, first = "", 0
     if joined:
@@ -83,5 +83,5 @@ def _unescape(text: str, number: int) -> str:
             raise PropertiesError(f"line {number}: \\u must be followed by four hexadecimal digits")
         return chr(int(escape[1:], 16)) if len(escape) == 5 else _LETTERS.get(escape, escape)
 
-    # A character outside the basic plane is written as two \u escapes, a surrogate pair.
+    # A character outside the basic multilingual plane is written as two \u escapes, a surrogate pair.
     return _ESCAPE.sub(meaning, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

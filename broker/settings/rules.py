@@ -1,7 +1,7 @@
-"""What must hold among a node's settings, beyond the bounds of each alone.
+"""Rules between settings, beyond the bounds of each setting.
 
-Source: `KafkaConfig.validateValues`, `GroupCoordinatorConfig`, `ShareGroupConfig`. Each rule yields every
-problem that it finds, so that whoever wrote the file is told all at once.
+Each rule yields all problems that it finds, so that they are reported together. Source: `KafkaConfig.validateValues`,
+`GroupCoordinatorConfig`, `ShareGroupConfig`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import TypeVar
 from minikafka.broker.settings.listeners import (
     Listener,
     ListenerError,
-    check_apart,
+    check_ports,
     parse_listeners,
     protocol_map,
 )
@@ -22,12 +22,12 @@ __all__ = ["RULES", "ListenerProblem", "Listeners", "Problem", "Values", "read_l
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """An invalid setting.
 
     Attributes:
-        name: the setting.
-        value: its text, None where it is missing.
-        message: what is wrong and what is allowed.
+        name: The setting.
+        value: Its text; None where it is missing.
+        message: What is wrong, and what is allowed.
     """
 
     name: str
@@ -49,29 +49,29 @@ class Values:
     def number(self, name: str) -> int:
         """A numeric value that is not null."""
         value = self.parsed[name]
-        assert isinstance(value, int), f"{name} is a whole number with a default"
+        assert isinstance(value, int), f"{name} is an integer with a default"
         return value
 
     def items(self, name: str) -> tuple[str, ...]:
-        """A list; null is the empty one."""
+        """A list; null is the empty list."""
         value = self.parsed[name]
         assert isinstance(value, tuple) or value is None, f"{name} is a list"
         return value or ()
 
     def problem(self, name: str, message: str) -> Problem:
-        """A problem with the value of `name`."""
+        """The problem with the given value of `name`."""
         return Problem(name, self.given.get(name), message)
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where a node listens and what it tells others.
+    """The listeners of a node, and what it advertises.
 
     Attributes:
-        all: every address to listen on.
-        advertised: what clients are told; an empty host stands for the address that the client reached.
-        controller_names: names of the listeners of controllers.
-        inter_broker: name of the listener among brokers.
+        all: All addresses to listen on.
+        advertised: What clients are given; an empty host stands for the address that the client connected to.
+        controller_names: Names of controller listeners (`controller.listener.names`).
+        inter_broker: Name of the listener for traffic between brokers.
     """
 
     all: tuple[Listener, ...]
@@ -81,12 +81,12 @@ class Listeners:
 
     @property
     def for_clients(self) -> tuple[Listener, ...]:
-        """The listeners that are not the controllers'."""
+        """The listeners that are not controller listeners."""
         return tuple(listener for listener in self.all if listener.name not in self.controller_names)
 
     @property
     def for_controllers(self) -> tuple[Listener, ...]:
-        """Where other nodes find this one as a controller."""
+        """The controller listeners of this node."""
         return tuple(listener for listener in self.all if listener.name in self.controller_names)
 
 
@@ -94,24 +94,24 @@ def read_listeners(values: Values) -> Listeners:
     """The listeners of a node.
 
     Raises:
-        ListenerProblem: with the setting that cannot be read.
+        ListenerProblem: A setting is invalid.
     """
     controllers = tuple(name.upper() for name in values.items("controller.listener.names"))
     protocols = _read(values, "listener.security.protocol.map", lambda: _protocols(values, controllers))
-    everywhere = _read(values, "listeners", lambda: parse_listeners(values.items("listeners"), protocols))
-    told = _read(
+    listeners = _read(values, "listeners", lambda: parse_listeners(values.items("listeners"), protocols))
+    advertised = _read(
         values,
         "advertised.listeners",
-        lambda: parse_listeners(values.items("advertised.listeners"), protocols) or everywhere,
+        lambda: parse_listeners(values.items("advertised.listeners"), protocols) or listeners,
     )
     protocol = values.parsed["security.inter.broker.protocol"]
     inter_broker = values.parsed["inter.broker.listener.name"] or protocol
-    advertised = tuple(listener for listener in told if listener.name not in controllers)
-    return Listeners(everywhere, advertised, controllers, str(inter_broker).upper())
+    client_listeners = tuple(listener for listener in advertised if listener.name not in controllers)
+    return Listeners(listeners, client_listeners, controllers, str(inter_broker).upper())
 
 
 class ListenerProblem(Exception):
-    """A list of listeners that cannot be read; `problem` says why."""
+    """A list of listeners is invalid; `problem` says why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -129,92 +129,92 @@ def _read(values: Values, name: str, parse: Callable[[], T]) -> T:
 
 
 def _protocols(values: Values, controllers: tuple[str, ...]) -> dict[str, str]:
-    """The map as given, or Kafka's default with the controllers' listeners added as PLAINTEXT."""
+    """The map as given, or Kafka's default with the controller listeners as PLAINTEXT."""
     protocols = protocol_map(str(values.parsed["listener.security.protocol.map"]))
     if "listener.security.protocol.map" not in values.given:
         protocols.update({name: "PLAINTEXT" for name in controllers if name not in protocols})
     return protocols
 
 
-def _ids_agree(values: Values, _: Listeners) -> Iterator[Problem]:
+def _node_ids_agree(values: Values, _: Listeners) -> Iterator[Problem]:
     if values.parsed["broker.id"] not in (-1, values.parsed["node.id"]):
-        yield values.problem("broker.id", "must be the same as node.id where both are set")
+        yield values.problem("broker.id", "must equal node.id if both are set")
 
 
 def _roles(values: Values) -> set[str]:
     return set(values.items("process.roles"))
 
 
-def _quorum_is_named(values: Values, listeners: Listeners) -> Iterator[Problem]:
-    """A node that is both and names nobody is the whole cluster; every other has to find its controllers."""
+def _quorum_is_configured(values: Values, listeners: Listeners) -> Iterator[Problem]:
+    """A node with both roles and no voters is the whole cluster; every other node must find its controllers."""
     roles, voters = _roles(values), _voter_ids(values)
     node_id = values.number("node.id")
     if not roles:
-        yield values.problem("process.roles", "must name what this node does (allowed: broker, controller, or both)")
+        yield values.problem("process.roles", "must not be empty (allowed: broker, controller, or both)")
     elif len(roles) == 1 and not voters and not values.items("controller.quorum.bootstrap.servers"):
         yield values.problem(
             "controller.quorum.voters",
-            "this or controller.quorum.bootstrap.servers must name the controllers, unless process.roles is both",
+            "this or controller.quorum.bootstrap.servers must be set, unless process.roles has both roles",
         )
     if "controller" in roles and voters and node_id not in voters:
         yield values.problem(
             "controller.quorum.voters",
-            f"the node id {node_id} must be among the voters where process.roles has controller",
+            f"the node id {node_id} must be one of the voters if process.roles contains controller",
         )
     if roles == {"broker"} and node_id in voters:
         yield values.problem(
             "controller.quorum.voters",
-            f"the node id {node_id} must not be among the voters where process.roles is just broker",
+            f"the node id {node_id} must not be one of the voters if process.roles is broker",
         )
     if len(voters) != len(set(voters)):
-        yield values.problem("controller.quorum.voters", "each voter must have an id of its own")
+        yield values.problem("controller.quorum.voters", "voters must have distinct ids")
 
 
 def _voter_ids(values: Values) -> list[int]:
     return [int(voter.partition("@")[0]) for voter in values.items("controller.quorum.voters")]
 
 
-def _ports_are_apart(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _ports_are_distinct(values: Values, listeners: Listeners) -> Iterator[Problem]:
     try:
-        check_apart(listeners.all)
+        check_ports(listeners.all)
     except ListenerError as error:
         yield values.problem("listeners", str(error))
 
 
-def _controllers_listen(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _controller_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
     """Source: `KafkaConfig.validateValues`."""
     name, roles = "controller.listener.names", _roles(values)
     known = [listener.name for listener in listeners.all]
     if roles == {"broker"}:
         if not listeners.controller_names:
-            yield values.problem(name, "must name the listener of the controllers where process.roles is just broker")
+            yield values.problem(name, "must name the listener of the controllers if process.roles is broker")
         if any(controller in known for controller in listeners.controller_names):
-            yield values.problem(name, "must not appear in 'listeners' where process.roles is just broker")
+            yield values.problem(name, "must not appear in 'listeners' if process.roles is broker")
     elif any(controller not in known for controller in listeners.controller_names):
         yield values.problem(
             name, f"must only contain names that appear in 'listeners' (allowed: {', '.join(known)})"
         )
     elif not listeners.controller_names and (roles == {"controller"} or len(_voter_ids(values)) > 1):
-        yield values.problem(name, f"must name the listener for the other nodes (allowed: {', '.join(known)})")
+        yield values.problem(name, f"must name the listener for other nodes (allowed: {', '.join(known)})")
     if known and "broker" in roles and not listeners.for_clients:
-        yield values.problem("listeners", "must contain one that is not a controller's, for clients")
+        yield values.problem("listeners", "must contain a listener for clients besides controller.listener.names")
     if roles == {"controller"} and listeners.for_clients:
         yield values.problem(
             "listeners",
-            "must only contain listeners of controller.listener.names where process.roles is just controller",
+            "must only contain listeners of controller.listener.names if process.roles is controller",
         )
 
 
-def _protocols_can_be_spoken(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _protocols_are_supported(values: Values, listeners: Listeners) -> Iterator[Problem]:
     for listener in listeners.all:
         if listener.protocol != "PLAINTEXT":
             yield values.problem(
                 "listeners",
-                f"{listener.name} speaks {listener.protocol}, which minikafka cannot (allowed: PLAINTEXT)",
+                f"security protocol {listener.protocol} of {listener.name} is not supported (allowed: PLAINTEXT)",
             )
 
 
-def _advertised_are_listened_to(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _advertised_listeners_exist(values: Values, listeners: Listeners) -> Iterator[Problem]:
     known = [listener.name for listener in listeners.for_clients]
     if any(listener.name not in known for listener in listeners.advertised):
         yield values.problem(
@@ -223,11 +223,12 @@ def _advertised_are_listened_to(values: Values, listeners: Listeners) -> Iterato
     for listener in listeners.advertised:
         if listener.host in ("0.0.0.0", "::") and "advertised.listeners" in values.given:
             yield values.problem(
-                "advertised.listeners", f"cannot use the address {listener.host}, which nobody can connect to"
+                "advertised.listeners",
+                f"must not be the wildcard address {listener.host}, which clients cannot connect to",
             )
 
 
-def _brokers_find_each_other(values: Values, listeners: Listeners) -> Iterator[Problem]:
+def _inter_broker_listener_exists(values: Values, listeners: Listeners) -> Iterator[Problem]:
     name = "inter.broker.listener.name"
     if name in values.given and "security.inter.broker.protocol" in values.given:
         yield values.problem(name, "only one of this and security.inter.broker.protocol should be set")
@@ -236,7 +237,7 @@ def _brokers_find_each_other(values: Values, listeners: Listeners) -> Iterator[P
         yield values.problem(name, f"must be an advertised listener (allowed: {', '.join(known)})")
 
 
-def _times_make_sense(values: Values, _: Listeners) -> Iterator[Problem]:
+def _times_are_positive(values: Values, _: Listeners) -> Iterator[Problem]:
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if values.parsed[name] == 0:
             yield values.problem(name, "must be unlimited (-1) or at least 1")
@@ -247,12 +248,12 @@ def _times_make_sense(values: Values, _: Listeners) -> Iterator[Problem]:
         yield values.problem("log.roll.jitter.ms", "must be at least 0")
 
 
-def _directories_are_named(values: Values, _: Listeners) -> Iterator[Problem]:
+def _directories_are_given(values: Values, _: Listeners) -> Iterator[Problem]:
     if not values.items("log.dir" if values.parsed["log.dirs"] is None else "log.dirs"):
-        yield values.problem("log.dirs", "at least one directory must be given by log.dirs or log.dir")
+        yield values.problem("log.dirs", "log.dirs or log.dir must name at least one directory")
 
 
-def _sizes_fit(values: Values, _: Listeners) -> Iterator[Problem]:
+def _values_are_in_order(values: Values, _: Listeners) -> Iterator[Problem]:
     for smaller, larger in _IN_ORDER:
         if values.number(smaller) > values.number(larger):
             name, bound = (larger, "at least") if larger in values.given else (smaller, "at most")
@@ -292,18 +293,18 @@ _IN_ORDER = [
     ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
     ("group.streams.heartbeat.interval.ms", "group.streams.session.timeout.ms"),
 ]
-"""Pairs of settings of which the first must not exceed the second."""
+"""Pairs of settings: the first must not exceed the second."""
 
 RULES: tuple[Callable[[Values, Listeners], Iterator[Problem]], ...] = (
-    _ids_agree,
-    _quorum_is_named,
-    _ports_are_apart,
-    _controllers_listen,
-    _protocols_can_be_spoken,
-    _advertised_are_listened_to,
-    _brokers_find_each_other,
-    _times_make_sense,
-    _directories_are_named,
-    _sizes_fit,
+    _node_ids_agree,
+    _quorum_is_configured,
+    _ports_are_distinct,
+    _controller_listeners_exist,
+    _protocols_are_supported,
+    _advertised_listeners_exist,
+    _inter_broker_listener_exists,
+    _times_are_positive,
+    _directories_are_given,
+    _values_are_in_order,
 )
-"""Every rule, in the order in which their problems are told."""
+"""All rules, in the order in which problems are reported."""

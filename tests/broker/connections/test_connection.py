@@ -1,4 +1,4 @@
-"""A connection on a stream in memory: order, coalescing, fairness, and what ends it."""
+"""A connection on a stream in memory: order, coalescing, muting, fairness, and what ends it."""
 
 import itertools
 from collections import Counter
@@ -16,8 +16,8 @@ from minikafka.broker.connections.transport import StreamTransport
 WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
 
 
-class Incessant:
-    """A transport whose client has always sent one more request already, or has a read wait for each."""
+class SaturatedTransport:
+    """A transport whose client has always sent the next request already; optionally, each read waits."""
 
     peer_host = local_host = "127.0.0.1"
     local_port = 9092
@@ -41,8 +41,8 @@ class Incessant:
         pass
 
 
-class Steps(trio.abc.Instrument):
-    """Counts how often each task had its turn."""
+class TaskSteps(trio.abc.Instrument):
+    """Counts how often each task was scheduled."""
 
     def __init__(self) -> None:
         self.of: Counter[str] = Counter()
@@ -52,7 +52,7 @@ class Steps(trio.abc.Instrument):
 
 
 class Echo:
-    """Answers a frame with itself; frames of key 1 wait for `released`, frames of key 3 end the connection."""
+    """Echoes frames; frames of key 1 wait for `released`, frames of key 3 disconnect."""
 
     def __init__(self) -> None:
         self.released = trio.Event()
@@ -93,7 +93,7 @@ async def read_frame(stream: trio.abc.Stream) -> bytes:
     return bytes(await stream.receive_some(int.from_bytes(head, "big")))
 
 
-def test_answers_come_in_the_order_of_the_requests() -> None:
+def test_responses_have_the_order_of_the_requests() -> None:
     async def main() -> None:
         async with connected() as (client, _, _):
             bodies = [ECHO + bytes([number]) for number in range(200)]
@@ -103,14 +103,14 @@ def test_answers_come_in_the_order_of_the_requests() -> None:
     trio.run(main)
 
 
-def test_what_waits_does_not_hold_back_the_answers_before_it() -> None:
+def test_a_waiting_request_does_not_hold_back_earlier_responses() -> None:
     async def main() -> None:
         async with connected() as (client, echo, connection):
             first, waiting, last = ECHO + b"a", WAITING + b"b", ECHO + b"c"
             await client.send_all(framed(first) + framed(waiting) + framed(last))
             assert await read_frame(client) == first
             await trio.testing.wait_all_tasks_blocked()
-            assert echo.seen == [first, waiting], "the next request was looked at before the last was answered"
+            assert echo.seen == [first, waiting], "the next request was handled before the last was answered"
             assert connection.busy
             echo.released.set()
             assert await read_frame(client) == waiting
@@ -155,7 +155,7 @@ def test_a_muted_connection_reads_nothing() -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
 
 
-def test_a_frame_that_cannot_be_ends_the_connection() -> None:
+def test_a_malformed_frame_ends_the_connection() -> None:
     async def main() -> None:
         for bad in (framed(FAILING), (1001).to_bytes(4, "big"), b"\xff\xff\xff\xff"):
             async with connected() as (client, _, _):
@@ -165,7 +165,7 @@ def test_a_frame_that_cannot_be_ends_the_connection() -> None:
     trio.run(main)
 
 
-def test_a_client_that_hangs_up_in_the_middle_of_a_frame_is_let_go() -> None:
+def test_a_client_may_disconnect_in_the_middle_of_a_frame() -> None:
     async def main() -> None:
         async with connected() as (client, echo, connection):
             await client.send_all(framed(ECHO * 10)[:7])
@@ -178,13 +178,13 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_frame_is_let_go() -> None:
 
 
 @pytest.mark.parametrize(("waits_each", "turns"), [(False, range(33, 51)), (True, range(101, 103))])
-def test_others_have_their_turn_and_no_turn_is_wasted(waits_each: bool, turns: range) -> None:
-    """A hundred requests of a millisecond or more, a turn at most two; where a read waits, that is turn enough."""
+def test_other_connections_get_their_turn(waits_each: bool, turns: range) -> None:
+    """A hundred requests of a millisecond or more: a checkpoint every two milliseconds, none where reads wait anyway."""
 
     async def main() -> None:
         times = itertools.count(0, 0.0005)
         connection = Connection(
-            Incessant(100, waits_each=waits_each),  # type: ignore[arg-type]
+            SaturatedTransport(100, waits_each=waits_each),  # type: ignore[arg-type]
             Echo(),
             listener="PLAINTEXT",
             size_bytes_max=1000,
@@ -192,7 +192,7 @@ def test_others_have_their_turn_and_no_turn_is_wasted(waits_each: bool, turns: r
         )
         await connection.serve()
 
-    steps = Steps()
+    steps = TaskSteps()
     trio.run(main, instruments=[steps])
     (count,) = (count for name, count in steps.of.items() if name.endswith("main"))
     assert count in turns

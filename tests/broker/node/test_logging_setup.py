@@ -1,4 +1,4 @@
-"""The level of a node's log, which a client may change while it runs (KIP-412)."""
+"""The log level of a node, which clients can change while it runs (KIP-412)."""
 
 import pytest
 import structlog
@@ -7,7 +7,7 @@ from minikafka.broker.node.logging_setup import Threshold
 
 
 @pytest.mark.parametrize(
-    ("level", "heard"),
+    ("level", "logged"),
     [
         ("TRACE", ["debug", "info", "warning", "error", "exception"]),
         ("INFO", ["info", "warning", "error", "exception"]),
@@ -15,7 +15,7 @@ from minikafka.broker.node.logging_setup import Threshold
         ("FATAL", []),
     ],
 )
-def test_only_what_is_severe_enough_is_heard(level: str, heard: list[str]) -> None:
+def test_events_below_the_level_are_dropped(level: str, logged: list[str]) -> None:
     levels = {"root": "OFF"}
     threshold = Threshold(levels)
     levels["root"] = level
@@ -26,4 +26,4 @@ def test_only_what_is_severe_enough_is_heard(level: str, heard: list[str]) -> No
         except structlog.DropEvent:
             continue
         passed.append(method)
-    assert passed == heard
+    assert passed == logged

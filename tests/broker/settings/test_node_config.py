@@ -1,4 +1,4 @@
-"""A node's settings: files written for Apache Kafka, wrong values, defaults, the environment."""
+"""A node's settings: Apache Kafka's files, invalid values, defaults, the environment."""
 
 import pytest
 
@@ -33,12 +33,12 @@ log.segment.bytes=1073741824
 
 
 def config(**given: str) -> NodeConfig:
-    """A node with settings whose names are written with underscores."""
+    """A configuration; underscores in names stand for dots."""
     return load_config(settings={name.replace("_", "."): text for name, text in given.items()})
 
 
 def problems(text: str) -> list[str]:
-    """What is wrong with a file, one line each."""
+    """The problems of a file, one line each."""
     with pytest.raises(ConfigError) as caught:
         load_config(properties=read_properties(text))
     return str(caught.value).splitlines()
@@ -51,7 +51,7 @@ def test_a_node_needs_no_settings() -> None:
     assert list(node.warnings()) == []
 
 
-def test_the_file_that_comes_with_apache_kafka_works_unchanged() -> None:
+def test_the_configuration_file_of_apache_kafka_works_unchanged() -> None:
     node = load_config(properties=read_properties(FOR_KAFKA))
     assert (node.node_id, node.log_dirs) == (3, ("/tmp/kraft-combined-logs",))
     assert node.client_listeners == (Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),)
@@ -63,20 +63,20 @@ def test_the_file_that_comes_with_apache_kafka_works_unchanged() -> None:
     )
 
 
-def test_an_older_file_may_say_broker_id() -> None:
+def test_broker_id_is_an_older_name_of_node_id() -> None:
     node = config(broker_id="7")
     assert (node.node_id, node.log_dirs) == (7, ("minikafka-data/node-7",))
     assert config(node_id="7").static.given["broker.id"] == "7"
 
 
-def test_log_dir_counts_where_log_dirs_is_not_given() -> None:
+def test_log_dir_is_used_without_log_dirs() -> None:
     assert config(log_dir="/a").log_dirs == ("/a",)
     assert config(log_dir="/a", log_dirs="/b, /c").log_dirs == ("/b", "/c")
     assert config(log_dirs="/b,/c").metadata_log_dir == "/b"
     assert config(log_dirs="/b,/c", metadata_log_dir="/d").metadata_log_dir == "/d"
 
 
-def test_listener_names_are_capitals_and_a_host_may_be_of_ipv6() -> None:
+def test_listener_names_are_upper_case_and_hosts_may_be_ipv6() -> None:
     (listener,) = config(listeners="plaintext://[::1]:9092").client_listeners
     assert listener == Listener("PLAINTEXT", "::1", 9092, "PLAINTEXT")
     assert str(listener) == "PLAINTEXT://[::1]:9092"
@@ -88,7 +88,7 @@ def test_a_port_may_serve_ipv4_and_ipv6() -> None:
     assert [listener.name for listener in node.client_listeners] == ["A", "B"]
 
 
-def test_a_controllers_listener_is_plaintext_unless_mapped_otherwise() -> None:
+def test_a_controller_listener_is_plaintext_unless_mapped_otherwise() -> None:
     node = config(listeners="PLAINTEXT://:1,CTRL://:2", controller_listener_names="CTRL")
     assert node.listeners.all[1].protocol == "PLAINTEXT"
 
@@ -99,16 +99,16 @@ REFUSED = [
         "log.retention.ms=soon",
         ["log.retention.ms=soon: Not a number of type LONG (allowed: a 64-bit integer)"],
     ),
-    ("listeners=PLAINTEXT://h:1,PLAINTEXT://h:2", ["PLAINTEXT comes twice"]),
+    ("listeners=PLAINTEXT://h:1,PLAINTEXT://h:2", ["PLAINTEXT occurs twice"]),
     ("listeners=PLAINTEXT://h:1,CONTROLLER://h:1", ["share port 1"]),
     ("listeners=PLAINTEXT//h:1", ["Unable to parse PLAINTEXT//h:1 to a listener; allowed: NAME://host:port"]),
-    ("listeners=PLAINTEXT://h:65536,CONTROLLER://h:2", ["has a port that does not exist"]),
+    ("listeners=PLAINTEXT://h:65536,CONTROLLER://h:2", ["has an invalid port"]),
     ("listeners=INSIDE://h:1,CONTROLLER://h:2", ["No security protocol defined for listener INSIDE"]),
-    ("listeners=CONTROLLER://h:2", ["must contain one that is not a controller's"]),
-    ("listeners=SSL://h:1,CONTROLLER://h:2", ["SSL speaks SSL, which minikafka cannot"]),
+    ("listeners=CONTROLLER://h:2", ["must contain a listener for clients"]),
+    ("listeners=SSL://h:1,CONTROLLER://h:2", ["security protocol SSL of SSL is not supported"]),
     ("listener.security.protocol.map=PLAINTEXT:PLAIN", ["PLAINTEXT:PLAIN is not NAME:PROTOCOL"]),
     ("advertised.listeners=SSL://x:1", ["names must be among those of 'listeners' (allowed: PLAINTEXT)"]),
-    ("advertised.listeners=PLAINTEXT://0.0.0.0:1", ["cannot use the address 0.0.0.0"]),
+    ("advertised.listeners=PLAINTEXT://0.0.0.0:1", ["must not be the wildcard address 0.0.0.0"]),
     ("inter.broker.listener.name=CONTROLLER", ["must be an advertised listener (allowed: PLAINTEXT)"]),
     (
         "inter.broker.listener.name=PLAINTEXT\nsecurity.inter.broker.protocol=PLAINTEXT",
@@ -118,12 +118,12 @@ REFUSED = [
         "controller.listener.names=CONTROLLER,SSL",
         ["must only contain names that appear in 'listeners' (allowed: PLAINTEXT, CONTROLLER)"],
     ),
-    ("controller.quorum.voters=2@h:2", ["the node id 1 must be among the voters"]),
-    ("controller.quorum.voters=1@h:2,1@h:3", ["each voter must have an id of its own"]),
+    ("controller.quorum.voters=2@h:2", ["the node id 1 must be one of the voters"]),
+    ("controller.quorum.voters=1@h:2,1@h:3", ["voters must have distinct ids"]),
     ("controller.quorum.voters=h:2", ["each must be of the form id@host:port"]),
-    ("broker.id=2\nnode.id=1", ["must be the same as node.id"]),
+    ("broker.id=2\nnode.id=1", ["must equal node.id"]),
     ("node.id=-1", ["node.id=-1: Value must be at least 0"]),
-    ("process.roles=broker", ["must not appear in 'listeners' where process.roles is just broker"]),
+    ("process.roles=broker", ["must not appear in 'listeners' if process.roles is broker"]),
     ("log.retention.minutes=0", ["must be unlimited (-1) or at least 1"]),
     ("log.roll.ms=0", ["log.roll.ms=0: must be at least 1"]),
     ("log.roll.jitter.ms=-1", ["must be at least 0"]),
@@ -137,23 +137,23 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED, ids=[text for text, _ in REFUSED])
-def test_a_file_is_refused_that_says(text: str, words: list[str]) -> None:
-    told = problems(BASE + text)
-    assert any(word in line for line in told for word in words), told
+def test_an_invalid_file_is_refused(text: str, words: list[str]) -> None:
+    found = problems(BASE + text)
+    assert any(word in line for line in found for word in words), found
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
-    told = problems(
+def test_all_problems_are_reported_together() -> None:
+    found = problems(
         "log.retention.ms=x\nnum.partitions=0\nauto.create.topics.enable=maybe\nssl.key.password=s"
     )
-    assert told == [
+    assert found == [
         "auto.create.topics.enable=maybe: Expected value to be either true or false (allowed: true or false)",
         "log.retention.ms=x: Not a number of type LONG (allowed: a 64-bit integer)",
         "num.partitions=0: Value must be at least 1 (allowed: a 32-bit integer, [1,...])",
     ]
 
 
-def test_unknown_names_are_warned_about_with_a_guess() -> None:
+def test_unknown_settings_are_warnings_with_the_closest_name() -> None:
     node = config(log_retention_hour="5", zookeeper_connect="x")
     assert list(node.warnings()) == [
         "unknown setting log.retention.hour (did you mean log.retention.hours?)",
@@ -161,14 +161,14 @@ def test_unknown_names_are_warned_about_with_a_guess() -> None:
     ]
 
 
-def test_settings_of_a_listener_are_known_but_not_acted_on() -> None:
+def test_settings_of_a_listener_are_known_and_ignored() -> None:
     names = ["listener.name.inside.ssl.key.password", "listener.name.inside.plain.sasl.jaas.config"]
     node = load_config(settings=dict.fromkeys(names, "secret"))
     assert node.unknown == ()
     assert node.ignored == tuple(sorted(names))
 
 
-def test_the_flag_counts_more_than_the_environment_and_that_more_than_the_file() -> None:
+def test_options_override_the_environment_which_overrides_the_file() -> None:
     node = load_config(
         properties={"num.partitions": "2", "log.roll.hours": "2", "log.segment.bytes": "2000000"},
         environment={"KAFKA_NUM_PARTITIONS": "3", "KAFKA_LOG_ROLL_HOURS": "3"},
@@ -178,7 +178,7 @@ def test_the_flag_counts_more_than_the_environment_and_that_more_than_the_file()
     assert node.number("log.segment.bytes") == 2_000_000
 
 
-def test_variables_are_spelled_as_the_image_of_apache_kafka_wants_them() -> None:
+def test_environment_variables_are_spelled_as_in_apache_kafkas_image() -> None:
     assert from_environment(
         {
             "KAFKA_LISTENERS": "PLAINTEXT://:1",
@@ -194,7 +194,7 @@ def test_variables_are_spelled_as_the_image_of_apache_kafka_wants_them() -> None
     assert from_environment({"KAFKA_A__B___C": "x"}) == {"a_b-c": "x"}
 
 
-def test_internal_topics_follow_the_live_brokers_unless_told_otherwise() -> None:
+def test_defaults_of_internal_topics_follow_the_number_of_live_brokers() -> None:
     name = "offsets.topic.replication.factor"
     assert [load_config().for_internal_topic(name, live_brokers=live) for live in (0, 1, 2, 3, 5)] == [
         1,

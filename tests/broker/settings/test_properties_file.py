@@ -1,4 +1,4 @@
-"""Java's `.properties` files: every odd line that `java.util.Properties` knows."""
+"""Java's `.properties` format: continuations, comments, separators, escapes."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ FILES = {
 
 
 @pytest.mark.parametrize(("text", "settings"), FILES.values(), ids=FILES)
-def test_a_file_with(text: str, settings: dict[str, str]) -> None:
+def test_a_file_parses_as_in_java(text: str, settings: dict[str, str]) -> None:
     assert read_properties(text) == settings
 
 
@@ -52,7 +52,7 @@ def test_bytes_are_utf_8_or_else_latin_1() -> None:
 
 
 @pytest.mark.parametrize("text", ["a=1\nb=\\u12", "a=1\nb=\\uwxyz", "a=1\n\\u=1"])
-def test_a_broken_code_is_refused_with_its_line(text: str) -> None:
+def test_a_malformed_escape_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(PropertiesError, match="line 2"):
         read_properties(text)
 
@@ -61,18 +61,18 @@ KEYS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_siz
 
 
 def escaped(text: str) -> str:
-    """As `Properties.store` writes it."""
+    """Text as `Properties.store` writes it."""
     return "".join("\\" + letter if letter in "\\=:#! " else letter for letter in text)
 
 
 @given(st.dictionaries(KEYS, st.text(st.characters(codec="ascii", categories=["L", "N", "P"]))))
-def test_what_is_escaped_reads_back(settings: dict[str, str]) -> None:
+def test_escaped_settings_are_read_back(settings: dict[str, str]) -> None:
     text = "\n".join(f"{escaped(key)}={escaped(value)}" for key, value in settings.items())
     assert read_properties(text) == settings
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_its_line(text: str) -> None:
     try:
         read_properties(text)
     except PropertiesError as error:
