@@ -179,7 +179,7 @@ def test_a_client_may_disconnect_in_the_middle_of_a_frame() -> None:
 
 @pytest.mark.parametrize(("waits_each", "turns"), [(False, range(33, 51)), (True, range(101, 103))])
 def test_other_connections_get_their_turn(waits_each: bool, turns: range) -> None:
-    """A hundred requests of a millisecond or more: a checkpoint every two milliseconds, none where reads wait anyway."""
+    """100 requests of a millisecond or more: a checkpoint every two milliseconds, none where reads wait anyway."""
 
     async def main() -> None:
         times = itertools.count(0, 0.0005)
