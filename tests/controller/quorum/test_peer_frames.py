@@ -20,7 +20,7 @@ def test_frames_are_limited() -> None:
         here, there = trio.testing.memory_stream_pair()
         frames = FrameStream(there, 100)
         await here.send_all(encode_frame({"kind": "x" * 200}))
-        with pytest.raises(MalformedFrame, match="allowed are 1 to 100"):
+        with pytest.raises(MalformedFrame, match="must be 1 to 100"):
             await frames.next()
 
     trio.run(main)
