@@ -48,7 +48,7 @@ lint: $(VENV)/.with-lint  ## Check style and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 
-types: $(VENV)/.with-types build/typing/minikafka  ## Check types strictly
+types: $(VENV)/.with-types build/typing/minikafka/__init__.py  ## Check types strictly
 	$(BIN)/mypy -p minikafka
 
 sim: $(VENV)/.with-test  ## Simulate a Raft quorum with message loss, partitions and crashes (SEEDS=100000)
@@ -73,10 +73,10 @@ pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, lo
 	PYTHONPATH=tests $(BIN)/python -m support.file_list
 
 # The type checker finds the packages under their import names through a folder of links.
-build/typing/minikafka:
-	mkdir -p $@
-	for package in $(PACKAGES); do ln -sfn ../../../$$package $@/$$package; done
-	for file in __init__.py py.typed; do ln -sfn ../../../package/minikafka/$$file $@/$$file; done
+build/typing/minikafka/__init__.py:
+	mkdir -p $(@D)
+	for package in $(PACKAGES); do ln -sfn ../../../$$package $(@D)/$$package; done
+	for file in __init__.py py.typed; do ln -sfn ../../../package/minikafka/$$file $(@D)/$$file; done
 
 clean:  ## Remove everything that is not in a fresh clone
 	rm -rf $(VENV) build *.egg-info package/*.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
 """A PySpark data source without a jar: `spark.read.format("minikafka")` and `spark.readStream.format("minikafka")`.
 
     from minikafka.spark_connector import register
-    register(spark)                     # only needed for editable installs: Spark finds a wheel's source by itself
+    register(spark)                     # only needed where Spark does not find the module `pyspark_minikafka`
 
     frame = (spark.read.format("minikafka").option("kafka.bootstrap.servers", "localhost:9092")
              .option("subscribe", "flights").load())
