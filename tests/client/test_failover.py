@@ -67,17 +67,17 @@ class ThreeBrokers:
     """Brokers a:1, a:2, a:3 with one partition, whose log is one list shared by all.
 
     Attributes:
-        leader: who leads, since `epoch`.
-        told: what metadata says: (leader, epoch); None: the truth.
-        live: whom metadata lists.
-        silent: brokers that take requests and never answer.
-        hints: whether those that do not lead say who does.
+        leader: the leader since `epoch`.
+        stale: the (leader, epoch) that Metadata responses report; None: the actual ones.
+        live: the brokers that Metadata responses list.
+        silent: brokers that accept requests and never respond.
+        hints: whether other brokers name the leader in Produce and Fetch responses (KIP-951).
     """
 
     def __init__(self) -> None:
         self.network = FakeNetwork()
         self.leader, self.epoch = 1, 1
-        self.told: tuple[int, int] | None = None
+        self.stale: tuple[int, int] | None = None
         self.live = [1, 2, 3]
         self.silent: list[int] = []
         self.hints = False
@@ -109,7 +109,7 @@ class ThreeBrokers:
 
     def metadata(self) -> MetadataResponse:
         self.metadata_asked += 1
-        leader, epoch = self.told or (self.leader, self.epoch)
+        leader, epoch = self.stale or (self.leader, self.epoch)
         partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
         return MetadataResponse(
             cluster_id="fake",
@@ -195,7 +195,7 @@ async def test_a_consumer_follows_leader_hints() -> None:
     async with brokers.consumer() as consumer:
         with anyio.fail_after(20):
             assert [one.value for one in await consumer.poll(20_000)] == [b"0", b"1"]
-            brokers.told = (1, 1)  # metadata names the old leader
+            brokers.stale = (1, 1)  # metadata names the old leader
             brokers.elect(3)
             brokers.values.append(b"2")
             brokers.network.brokers[0].hang_up()
@@ -209,7 +209,7 @@ async def test_stale_metadata_does_not_restore_the_old_leader() -> None:
         brokers.elect(2)
         with anyio.fail_after(20):
             await producer.send_and_wait("t", b"1")
-            brokers.told = (1, 1)
+            brokers.stale = (1, 1)
             await producer.cluster.refresh()
             assert producer.cluster.metadata.leader("t", 0) == 2
             await producer.send_and_wait("t", b"2")

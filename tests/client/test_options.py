@@ -19,7 +19,7 @@ from minikafka.client.options import (
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "said"),
+    ("kind", "arguments", "message"),
     [
         (Producer, {"linger": 5}, "Producer has no argument 'linger'; did you mean linger_ms?"),
         (Producer, {"batch.size": 5}, "did you mean batch_size?"),
@@ -44,8 +44,8 @@ from minikafka.client.options import (
         (Admin, {"acks": 1}, "Admin has no argument 'acks'"),
     ],
 )
-def test_invalid_arguments_are_explained(kind: Any, arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
+def test_invalid_arguments_are_explained(kind: Any, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
         kind(**arguments)
 
 

@@ -146,8 +146,8 @@ def test_subscriptions_survive_encoding_and_decoding(
     topics: list[str], owned: list[tuple[str, int]], generation: int, user_data: bytes | None
 ) -> None:
     partitions = [TopicPartition(*one) for one in owned]
-    said = Subscription(topics, owned=partitions, generation=generation, user_data=user_data)
-    assert decode_subscription(encode_subscription(said)) == said
+    subscription = Subscription(topics, owned=partitions, generation=generation, user_data=user_data)
+    assert decode_subscription(encode_subscription(subscription)) == subscription
     assert decode_assignment(encode_assignment(partitions)) == partitions
 
 

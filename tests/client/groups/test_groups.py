@@ -28,14 +28,14 @@ def member(bootstrap: str, topic: str, **options: object) -> Consumer:
     return Consumer(topic, bootstrap_servers=bootstrap, **known)  # type: ignore[arg-type]
 
 
-class Diary(Listener):
+class RecordingListener(Listener):
     """Records a member's rebalance callbacks."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[str, list[int]]] = []
+        self.events: list[tuple[str, list[int]]] = []
 
     def note(self, what: str, partitions: Sequence[TopicPartition]) -> None:
-        self.lines.append((what, [tp.partition for tp in partitions]))
+        self.events.append((what, [tp.partition for tp in partitions]))
 
     async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         self.note("assigned", partitions)
@@ -87,20 +87,20 @@ async def test_unprocessed_records_are_consumed_again_after_a_failure(bootstrap:
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 async def test_partitions_are_shared_and_reassigned(bootstrap: str, topic: str, strategy: str) -> None:
     await fill(bootstrap, topic, 4, 0)
-    first_diary, second_diary = Diary(), Diary()
+    first_listener, second_listener = RecordingListener(), RecordingListener()
     options = {"partition_assignment_strategy": [strategy]}
     async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **QUICK, **options) as first:  # type: ignore[arg-type]
-        await first.subscribe([topic], listener=first_diary)
+        await first.subscribe([topic], listener=first_listener)
         assert await settled(first, total=4) == [4]
         async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **QUICK, **options) as second:  # type: ignore[arg-type]
-            await second.subscribe([topic], listener=second_diary)
+            await second.subscribe([topic], listener=second_listener)
             assert await settled(first, second, total=4) == [2, 2]
             assert not set(first.assignment()) & set(second.assignment())
         assert await settled(first, total=4) == [4]
-    revoked = next(some for what, some in first_diary.lines if what == "revoked")
+    revoked = next(some for what, some in first_listener.events if what == "revoked")
     assert len(revoked) == (2 if strategy == "cooperative-sticky" else 4)
-    assert first_diary.lines[0] == ("assigned", [0, 1, 2, 3])
-    assert sum(len(some) for what, some in second_diary.lines if what == "assigned") >= 2
+    assert first_listener.events[0] == ("assigned", [0, 1, 2, 3])
+    assert sum(len(some) for what, some in second_listener.events if what == "assigned") >= 2
 
 
 async def test_a_rebalance_loses_no_records_and_duplicates_few(bootstrap: str, topic: str) -> None:
@@ -171,16 +171,16 @@ async def test_commits_of_a_former_member_are_rejected(bootstrap: str, topic: st
 
 async def test_a_member_that_polls_too_rarely_leaves_and_rejoins(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 1, 10)
-    diary = Diary()
+    recorded = RecordingListener()
     options = {**QUICK, "max_poll_interval_ms": 300, "auto_offset_reset": "earliest"}
     async with Consumer(group_id=topic, bootstrap_servers=bootstrap, **options) as consumer:  # type: ignore[arg-type]
-        await consumer.subscribe([topic], listener=diary)
+        await consumer.subscribe([topic], listener=recorded)
         assert len(await consumer.poll(60_000, max_records=3)) == 3
         with anyio.fail_after(60):
-            while ("lost", [0]) not in diary.lines:
+            while ("lost", [0]) not in recorded.events:
                 await anyio.sleep(0.02)
         assert (await consumer.poll(60_000))[0].offset == 0
-        assert diary.lines[-1] == ("assigned", [0])
+        assert recorded.events[-1] == ("assigned", [0])
 
 
 async def test_a_topic_created_later_is_detected(bootstrap: str, topic: str) -> None:

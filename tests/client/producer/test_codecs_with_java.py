@@ -18,8 +18,8 @@ async def test_java_reads_every_codec(bootstrap: str, topic: str, anyio_backend:
             for n in range(2000):  # more than one block of any codec
                 wanted.append(f"{codec} {n} " + "some text " * (n % 20))
                 await producer.send(topic, wanted[-1].encode())
-    said = tool(
+    output = tool(
         "console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning",
         "--max-messages", len(wanted), "--timeout-ms", 90_000,
     )  # fmt: skip
-    assert said.splitlines() == wanted
+    assert output.splitlines() == wanted
