@@ -1,4 +1,4 @@
-"""Producers at work while a cluster is mistreated, their notes, and what a reader's findings say about these.
+"""Producers that run while a test injects faults into a cluster, and the check of what was acknowledged.
 
     with load("confluent-kafka", cluster.bootstrap, topic) as ledger:
         moment = ledger.now()
@@ -30,7 +30,7 @@ READ_TIMEOUT_S = 120
 
 
 class Acknowledged(NamedTuple):
-    """One record that a broker took; `at` in seconds of this process's clock, `offset` -1 where nobody said."""
+    """An acknowledged record; `at` in seconds of this process's clock, `offset` -1 if unknown."""
 
     at: float
     partition: int
@@ -40,7 +40,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass
 class Ledger:
-    """What was handed to a producer, and what it was told."""
+    """The records passed to a producer, and their results."""
 
     sent: int = 0
     acknowledged: list[Acknowledged] = field(default_factory=list[Acknowledged])
@@ -54,8 +54,8 @@ class Ledger:
         self.acknowledged.append(Acknowledged(self.now(), partition, offset, value))
 
     def wait_acknowledged(self, more: int, partition: int | None = None) -> None:
-        """Until so many records (of a partition) were acknowledged that are handed over from now on, not those that
-        were under way; fails when that takes a minute."""
+        """Wait until `count` more records (of a partition), produced from now on, are acknowledged; fails after a
+        minute."""
         first, known = self.sent, len(self.acknowledged)
 
         def count() -> int:
@@ -73,7 +73,7 @@ class Ledger:
 
 
 def wrongs(ledger: Ledger, found: dict[int, list[bytes]]) -> list[str]:
-    """Sentences about every difference between the notes and the partitions as they are read from offset 0."""
+    """Every difference between the ledger and the partitions read from offset 0, as sentences."""
     said = [f"the producer was refused: {why}" for why in ledger.refused[:5]]
     for _, partition, offset, value in ledger.acknowledged:
         values = found.get(partition, [])
@@ -99,12 +99,12 @@ def _disordered(found: dict[int, list[bytes]]) -> list[bytes]:
 
 
 def _number(value: bytes) -> int:
-    """The how-manieth record this is."""
+    """The sequence number of the record."""
     return int(value.rpartition(b" ")[2])
 
 
 def read_back(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
-    """The values of each partition from offset 0, which must come without a gap."""
+    """The values of each partition from offset 0; offsets must have no gap."""
     with Admin(bootstrap) as admin:
         partitions = [TopicPartition(topic, one.index) for one in admin.describe_topic(topic).partitions]
     found: dict[int, list[bytes]] = {tp.partition: [] for tp in partitions}
@@ -161,8 +161,8 @@ class ConfluentLoad(ClusterLoad):
         self._producer.settle()
 
     def _hear(self, error: Any, message: Any) -> None:
-        """Without an offset where a batch was refused by a leader that stepped down, having written it, and librdkafka
-        concludes from the success of the next one that it is there."""
+        """The offset is unknown when a leader rejected an appended batch on stepping down, and librdkafka infers its
+        success from that of the next batch."""
         if error is not None:
             self.ledger.refused.append(str(error))
         else:
@@ -171,7 +171,7 @@ class ConfluentLoad(ClusterLoad):
 
 
 class MinikafkaLoad(ClusterLoad):
-    """Our own client, as it is."""
+    """The minikafka client."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         super().__init__(bootstrap, topic)
@@ -190,7 +190,7 @@ class MinikafkaLoad(ClusterLoad):
 
 
 class _Hearer:
-    """One record's fate."""
+    """Records the result of one record."""
 
     def __init__(self, ledger: Ledger, value: bytes) -> None:
         self._ledger = ledger
@@ -207,5 +207,5 @@ LOADS: dict[str, type[ClusterLoad]] = {"confluent-kafka": ConfluentLoad, "minika
 
 
 def load(client: str, bootstrap: str, topic: str) -> ClusterLoad:
-    """A producer of that client."""
+    """Create a producer of the named client."""
     return LOADS[client](bootstrap, topic)

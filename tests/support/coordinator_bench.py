@@ -1,7 +1,6 @@
-"""The group coordinator's state machine by itself: no runtime, no trio, time moved by hand.
+"""The group coordinator's state machine without runtime and trio; tests advance the time.
 
-What the runtime does with decisions is done here in a few plain lines, over a log that is a list. `crash` makes the
-state anew from that list.
+`Bench` executes decisions as the runtime does, over a log that is a list. `crash` rebuilds the state from that list.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Bench:
     Attributes:
         log: (key, value, producer id) of every record, encoded; ("end", producer id, committed) of every marker.
         replies: By ticket.
-        refusal: What the log says to the next records, once.
+        refusal: The error of the next append, once.
     """
 
     def __init__(self, settings: GroupSettings = NO_DELAY, seed: int = 0) -> None:
@@ -65,7 +64,7 @@ class Bench:
     # -- what the runtime does -------------------------------------------------------------------------------
 
     def do(self, step: Callable[[DecisionBuilder, Any], None]) -> Any:
-        """Decide and carry out; the ticket, whose reply may be there or not."""
+        """Make and execute a decision; returns the ticket, whose reply may be pending."""
         self._tickets += 1
         ticket = self._tickets
         builder = DecisionBuilder(self.state, self.now)
@@ -74,7 +73,7 @@ class Bench:
         return ticket
 
     def ask(self, step: Callable[[DecisionBuilder, Any], None]) -> Any:
-        """Decide and carry out; the reply, which must be there."""
+        """Make and execute a decision; returns the reply, which must not be pending."""
         return self.replies[self.do(step)]
 
     def carry_out(self, decision: Decision | None) -> None:
@@ -99,7 +98,7 @@ class Bench:
             self.carry_out(decision)
 
     def pass_time(self, elapsed_ms: int) -> None:
-        """Let time pass; deadlines are met in their order, each at its time."""
+        """Advance the time; deadlines fire in order, each at its time."""
         until = self.elapsed_ms + elapsed_ms
         while (at_ms := self.state.next_deadline_ms()) is not None and at_ms - 5_000 <= until:
             self.elapsed_ms = max(self.elapsed_ms, at_ms - 5_000)
@@ -118,7 +117,7 @@ class Bench:
         state.apply(*known, offset, producer)
 
     def reloaded(self, keep: Callable[[int], bool] = lambda offset: True) -> GroupShard:
-        """A new state from the log; `keep` leaves out what compaction has taken away."""
+        """A new state from the log; `keep` drops what compaction has removed."""
         state = self.new_state()
         for offset, entry in enumerate(self.log):
             if entry[0] == "end":
@@ -147,7 +146,7 @@ class Bench:
         protocol_type: str = "consumer",
         client: str = "client",
     ) -> Any:
-        """A JoinGroup; its ticket. Version 3 lets members in at once, version 4 and newer give them an id first."""
+        """Send JoinGroup; returns the ticket. Version 3 adds new members at once, version 4 assigns an id first."""
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
@@ -168,7 +167,7 @@ class Bench:
         instance: str | None = None,
         group: str = GROUP,
     ) -> Any:
-        """A SyncGroup; its ticket."""
+        """Send SyncGroup; returns the ticket."""
         request = SyncGroupRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
@@ -180,14 +179,14 @@ class Bench:
     def heartbeat(
         self, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
     ) -> int:
-        """A Heartbeat; the error code of its answer."""
+        """Send Heartbeat; returns the error code."""
         request = HeartbeatRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
         return self.ask(lambda builder, ticket: heartbeat(builder, request, ticket)).error_code
 
     def leave(self, *member_ids: str, instance: str | None = None, group: str = GROUP) -> Any:
-        """A LeaveGroup; its answer."""
+        """Send LeaveGroup; returns the response."""
         request = LeaveGroupRequest(group_id=group)
         request.members = [MemberIdentity(member_id=name, group_instance_id=instance) for name in member_ids]
         return self.ask(lambda builder, ticket: leave_group(builder, request, ticket))

@@ -1,4 +1,4 @@
-"""A node in memory that has just what a group coordinator needs: topics, logs of internal topics, a clock.
+"""An in-memory node for the group coordinator: topics, logs of internal topics, a clock.
 
 Crash it and start it again over the same logs, hold back commits, let appends fail; all on trio's clock.
 """
@@ -155,7 +155,7 @@ class MemoryNode:
         return NIL_UUID if topic is None else topic.id
 
     def create_topic(self, name: str, partition_count: int = 1) -> bytes:
-        """A topic exists from now on; its id."""
+        """Create a topic; returns its id."""
         topic_id = uuid.UUID(int=self.random.getrandbits(128), version=4).bytes
         self.image.apply(TopicRecord(topic_id, name))
         for partition in range(partition_count):
@@ -163,13 +163,13 @@ class MemoryNode:
         return topic_id
 
     async def delete_topic(self, name: str) -> None:
-        """It is gone, and its offsets with it."""
+        """Delete a topic and its offsets."""
         topic = self.image.topics.pop(name)
         del self.image.topics_by_id[topic.id]
         await self.groups.partitions_deleted([TopicPartition(name, i) for i in range(len(topic.partitions))])
 
     async def ask(self, api: str, version: int, request: Any, client_id: str = "conversation") -> Any:
-        """A request through the codec and its handler, and the answer through the codec."""
+        """Send a request through codec and handler; returns the response, also through the codec."""
         module = HANDLERS[api]
         services: GroupApiServices = self
         context = RequestContext(services, version, client_id, ConnectionInfo("PLAINTEXT", "127.0.0.1"))
@@ -191,7 +191,7 @@ def run_with_node(
     settings: dict[str, str] | None = None,
     seed: int | str = 0,
 ) -> Any:
-    """Run `await body(node)` on a clock that jumps ahead whenever nobody has anything to do."""
+    """Run `await body(node)` on a clock that jumps ahead when all tasks are blocked."""
 
     async def main() -> Any:
         node = MemoryNode(logs, settings, seed)

@@ -15,19 +15,19 @@ from support.conversation_values import API_BY_NAME, comparable, spell_out, to_m
 from support.coordinator_node import HANDLERS, MemoryNode, run_with_node
 
 OTHERS = ("CreateTopics", "DeleteTopics", "Metadata", "ListOffsets", "InitProducerId")
-"""APIs that set the scene: carried out as far as the node has them, not compared."""
+"""APIs of the setup: executed if the node has them, not compared."""
 ANSWER_TIMEOUT_S = 15.0
 
 
 def can_play(conversation: Conversation) -> bool:
-    """Whether all of it is about groups."""
+    """Whether the conversation only uses group APIs."""
     apis = {step.api for _, step in conversation.steps if isinstance(step, Request)}
     kinds = {type(step) for _, step in conversation.steps}
     return apis <= {*HANDLERS, *OTHERS} and kinds <= {Request, Answer, Silence, Wait, Closed}
 
 
 def play_in_memory(conversation: Conversation) -> list[Difference]:
-    """All steps; what was answered otherwise."""
+    """Play all steps; returns the differing responses."""
 
     async def body(node: MemoryNode) -> list[Difference]:
         async with trio.open_nursery() as nursery:

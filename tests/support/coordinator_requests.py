@@ -1,4 +1,4 @@
-"""Requests about groups as short as tests want them, sent through codec and handler to a `MemoryNode`."""
+"""Short forms of group requests for tests, sent through codec and handler to a `MemoryNode`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_node(body: Callable[[MemoryNode], Awaitable[Any]], **settings: str) -> 
 async def join(
     node: MemoryNode, member_id: str = "", version: int = 3, *, group: str = GROUP, instance: str | None = None
 ) -> Any:
-    """A JoinGroup; with version 3 one is let in at once."""
+    """Send JoinGroup; version 3 adds new members at once."""
     request = JoinGroupRequest(
         group_id=group,
         session_timeout_ms=10_000,
@@ -46,7 +46,7 @@ async def join(
 
 
 async def sync(node: MemoryNode, member_id: str, version: int = 5, *, generation: int = 1, **request: Any) -> Any:
-    """A SyncGroup that assigns to oneself."""
+    """Send SyncGroup with an assignment to the sender."""
     asked = SyncGroupRequest(group_id=GROUP, generation_id=generation, member_id=member_id, **request)
     asked.assignments = [SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")]
     return await node.ask("SyncGroup", version, asked)
@@ -60,7 +60,7 @@ async def member_of_stable_group(node: MemoryNode, instance: str | None = None) 
 
 
 async def heartbeat(node: MemoryNode, member_id: str, generation: int = 1, version: int = 4) -> int:
-    """A Heartbeat; its error."""
+    """Send Heartbeat; returns the error."""
     request = HeartbeatRequest(group_id=GROUP, generation_id=generation, member_id=member_id)
     return (await node.ask("Heartbeat", version, request)).error_code
 
@@ -68,7 +68,7 @@ async def heartbeat(node: MemoryNode, member_id: str, generation: int = 1, versi
 async def commit(
     node: MemoryNode, offsets: dict[int, int], version: int = 8, *, topic: str | bytes = "t", **request: Any
 ) -> Any:
-    """An OffsetCommit by partition, of a topic by name or, from version 10 on, by id."""
+    """Send OffsetCommit for a topic by name or, from version 10 on, by id."""
     parts = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="m")
         for index, offset in offsets.items()

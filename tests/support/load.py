@@ -1,4 +1,4 @@
-"""A producer at work in a thread while its brokers are mistreated."""
+"""A producer that runs in a thread while a test injects faults into its brokers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTLE_S = 60
 
 
 class Load(ABC):
-    """At work for as long as its `with` block lasts, which ends when everything is answered."""
+    """Produces during its `with` block, which ends when all records are acknowledged or failed."""
 
     records_a_tick = 6
 
@@ -24,11 +24,11 @@ class Load(ABC):
 
     @abstractmethod
     def send(self, number: int) -> None:
-        """Hands the next record to the producer and notes it."""
+        """Produce and record the next record."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Waits until everything is answered."""
+        """Wait until all records are acknowledged or failed."""
 
     def begin(self) -> None:
         self._thread.start()
@@ -46,7 +46,7 @@ class Load(ABC):
 
 
 class Librdkafka:
-    """confluent-kafka's producer, with acks=all and idempotence, told only what an impatient user would tell it."""
+    """confluent-kafka's producer with acks=all, idempotence and short timeouts."""
 
     def __init__(self, bootstrap: str, **options: object) -> None:
         confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -61,7 +61,7 @@ class Librdkafka:
         })
 
     def produce(self, *record: object, **options: object) -> None:
-        """As `Producer.produce`; waits while its queue is full, because the brokers are away for long."""
+        """As `Producer.produce`; waits while its queue is full."""
         while True:
             try:
                 self._producer.produce(*record, **options)
@@ -71,5 +71,5 @@ class Librdkafka:
         self._producer.poll(0)
 
     def settle(self) -> None:
-        """Waits until everything is answered."""
+        """Wait until all records are acknowledged or failed."""
         self._producer.flush(SETTLE_S)

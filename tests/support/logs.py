@@ -1,4 +1,4 @@
-"""Building logs, filling them and reading them back, for tests of storage and of what stands on it."""
+"""Helpers that build, fill and read logs, for tests of storage and of partitions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from minikafka.storage.log_results import Appended
 PARTITION = TopicPartition("flights", 0)
 DIRECTORY = "/data/flights-0"
 SMALL = LogConfig(segment_bytes=4096, index_interval_bytes=256, segment_index_bytes=1200)
-"""Settings under which a few dozen records make segments and index entries."""
+"""Settings with which a few dozen records fill several segments and index entries."""
 
 
 class Clock:
-    """A wall clock that stands still until it is told."""
+    """A wall clock that only the test advances."""
 
     def __init__(self, ms: int = 1_700_000_000_000) -> None:
         self.ms = ms

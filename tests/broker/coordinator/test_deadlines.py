@@ -1,4 +1,4 @@
-"""Deadlines against a plain dictionary, and that a million heartbeats leave no garbage."""
+"""Deadlines compared with a plain dictionary; a million heartbeats leave no garbage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_the_same_as_a_dictionary_that_is_searched_every_time(steps: list[tuple[str, str, int]]) -> None:
+def test_deadlines_behave_like_a_searched_dictionary(steps: list[tuple[str, str, int]]) -> None:
     deadlines: Deadlines[str] = Deadlines()
     plain: dict[str, int] = {}
     for what, name, number in steps:

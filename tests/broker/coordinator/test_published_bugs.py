@@ -1,4 +1,4 @@
-"""Published bugs of Apache Kafka's group coordinator that must not come back, by their numbers."""
+"""Published bugs of Kafka's group coordinator (docs/published-bugs.md, Groups)."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def code(bench: Bench, ticket: object) -> int:
     return bench.replies[ticket].error_code
 
 
-# -- 45: KAFKA-7610, KIP-394, KAFKA-9752 ---------------------------------------------------------------------
+# -- KIP-394, KAFKA-7610, KAFKA-9752 -------------------------------------------------------------------------------
 
 
-def test_clients_that_never_learn_their_id_do_not_make_a_group_grow() -> None:
+def test_clients_that_never_learn_their_id_add_no_members() -> None:
     bench = Bench()
     bench.member()
     for _ in range(500):
@@ -66,20 +66,20 @@ def test_clients_that_never_learn_their_id_do_not_make_a_group_grow() -> None:
     assert str(bench.group().state) == "Stable"
 
 
-def test_a_new_member_that_died_does_not_hold_up_a_rebalance_for_ever() -> None:
+def test_a_failed_new_member_delays_a_rebalance_only_for_its_session() -> None:
     bench = Bench()
     first = bench.member(session_ms=600_000, rebalance_ms=600_000)
-    bench.join(rebalance_ms=600_000)  # lives in the group, but nobody will ever read this answer
+    bench.join(rebalance_ms=600_000)  # a member whose response is never read
     ticket = bench.join(first, session_ms=600_000, rebalance_ms=600_000)
     generation = bench.replies[ticket].generation_id
     bench.sync(first, generation, {})
-    bench.pass_time(10_001)  # it never synced nor sent a heartbeat: its session of 10 s is over
+    bench.pass_time(10_001)  # it never synced nor sent a heartbeat: its session of 10 s has timed out
     assert bench.heartbeat(first, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     again = bench.replies[bench.join(first, session_ms=600_000, rebalance_ms=600_000)]
     assert [member.member_id for member in again.members] == [first]
 
 
-def test_the_join_of_a_new_member_waits_no_longer_than_five_minutes() -> None:
+def test_the_join_of_a_new_member_times_out_after_five_minutes() -> None:
     bench = Bench()
     first = bench.member(session_ms=1_800_000, rebalance_ms=1_800_000)
     waiting = bench.join(session_ms=1_800_000, rebalance_ms=1_800_000)
@@ -90,7 +90,7 @@ def test_the_join_of_a_new_member_waits_no_longer_than_five_minutes() -> None:
     assert list(bench.group().members) == [first]
 
 
-def test_an_id_that_was_handed_out_holds_up_a_rebalance_only_for_its_session() -> None:
+def test_a_pending_member_id_delays_a_rebalance_only_for_its_session() -> None:
     bench = Bench()
     first = bench.member(session_ms=60_000, rebalance_ms=60_000)
     bench.join(version=4, session_ms=6_000)
@@ -100,7 +100,7 @@ def test_an_id_that_was_handed_out_holds_up_a_rebalance_only_for_its_session() -
     assert bench.replies[ticket].generation_id == 2
 
 
-# -- 46: KAFKA-10284, 9801, 14422, 14009 ---------------------------------------------------------------------
+# -- KAFKA-10284, KAFKA-9801, KAFKA-14422, KAFKA-14009 -------------------------------------------------------------
 
 
 def static_group(bench: Bench) -> str:
@@ -109,7 +109,7 @@ def static_group(bench: Bench) -> str:
     return reply.member_id
 
 
-def test_the_new_id_of_a_static_member_is_in_the_log_and_the_old_one_fenced_after_a_fail_over() -> None:
+def test_a_static_members_new_id_is_logged_and_the_old_one_fenced_after_a_fail_over() -> None:
     bench = Bench()
     old = static_group(bench)
     new = bench.replies[bench.join(instance="i", version=9)].member_id
@@ -121,7 +121,7 @@ def test_the_new_id_of_a_static_member_is_in_the_log_and_the_old_one_fenced_afte
     assert bench.replies[bench.sync(new, 1, instance="i")].assignment == b"mine"
 
 
-def test_a_static_member_that_comes_back_between_join_and_sync_starts_a_rebalance() -> None:
+def test_a_static_member_returning_between_join_and_sync_starts_a_rebalance() -> None:
     bench = Bench()
     old = static_group(bench)
     bench.join(old, instance="i", version=9)  # the leader joins again: generation 2, not synced
@@ -140,7 +140,7 @@ def test_members_of_old_and_new_versions_share_a_group() -> None:
     assert bench.replies[second].leader == first
 
 
-def test_the_rebalance_time_out_of_a_static_member_that_comes_back_is_the_new_one() -> None:
+def test_a_returning_static_member_has_its_new_timeouts() -> None:
     bench = Bench()
     static_group(bench)
     new = bench.replies[bench.join(instance="i", version=9, session_ms=7_000, rebalance_ms=70_000)].member_id
@@ -151,10 +151,10 @@ def test_the_rebalance_time_out_of_a_static_member_that_comes_back_is_the_new_on
     assert not bench.group().members
 
 
-# -- 47: KAFKA-8069 ------------------------------------------------------------------------------------------
+# -- KAFKA-8069 ---------------------------------------------------------------------------------------------------
 
 
-def test_offsets_keep_their_expiry_through_a_restart() -> None:
+def test_offset_expiry_survives_a_restart() -> None:
     bench = Bench()
     commit(bench, 5)
     bench.pass_time(6 * DAY_MS)
@@ -166,9 +166,9 @@ def test_offsets_keep_their_expiry_through_a_restart() -> None:
     assert GROUP not in bench.state.groups
 
 
-def test_offsets_of_a_group_with_members_never_expire_while_they_read_the_topic() -> None:
+def test_offsets_of_subscribed_topics_do_not_expire() -> None:
     bench = Bench()
-    member = bench.member(session_ms=1_800_000)  # its metadata is no subscription: it may read anything
+    member = bench.member(session_ms=1_800_000)  # its metadata is not a subscription: every topic counts as subscribed
     assert commit(bench, 5, generation=1, member_id=member) == 0
     for _ in range(2 * 8 * 24):
         bench.pass_time(1_800_000 - 1)
@@ -176,10 +176,10 @@ def test_offsets_of_a_group_with_members_never_expire_while_they_read_the_topic(
     assert fetched(bench) == (0, 5)
 
 
-# -- 48: KAFKA-7447 ------------------------------------------------------------------------------------------
+# -- KAFKA-7447 ---------------------------------------------------------------------------------------------------
 
 
-def test_a_coordinator_that_comes_back_knows_what_was_committed_elsewhere_meanwhile() -> None:
+def test_a_returning_coordinator_has_the_offsets_committed_elsewhere() -> None:
     async def body(here: MemoryNode) -> int:
         there = MemoryNode(here.logs)
         for node in (here, there):
@@ -194,7 +194,7 @@ def test_a_coordinator_that_comes_back_knows_what_was_committed_elsewhere_meanwh
             nursery.cancel_scope.cancel()
         for partition in range(3):
             here.groups.elected(partition, 2)
-            here.groups.resigned(partition, 1)  # older news, too late
+            here.groups.resigned(partition, 1)  # an outdated notification
         await trio.testing.wait_all_tasks_blocked()
         return await offset_at(here)
 
@@ -218,16 +218,16 @@ async def offset_at(node: MemoryNode) -> int:
     return reply.topics[0].partitions[0].committed_offset
 
 
-# -- 49, 50 --------------------------------------------------------------------------------------------------
+# -- OffsetFetch for an unknown group, commits during a rebalance --------------------------------------------------
 
 
-def test_offsets_of_an_unknown_group_are_minus_one_and_no_error() -> None:
+def test_offsets_of_an_unknown_group_are_minus_one_without_error() -> None:
     assert fetched(Bench(), "unknown") == (0, -1)
 
 
 @pytest.mark.parametrize("state", ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable"])
 @pytest.mark.parametrize("who", ["member", "member of the last generation", "stranger", "nobody"])
-def test_a_commit_in_each_state_by_each_sort_of_client(state: str, who: str) -> None:
+def test_commits_in_each_state_by_each_kind_of_client(state: str, who: str) -> None:
     bench = Bench()
     member = bench.member()
     generation = 1
@@ -251,7 +251,7 @@ def test_a_commit_in_each_state_by_each_sort_of_client(state: str, who: str) -> 
 
 
 def expected_error(state: str, who: str) -> ErrorCode:
-    """Kafka's `validateOffsetCommit`, as a table: in an empty group only -1 counts; otherwise first who, then when."""
+    """Kafka's `validateOffsetCommit`, as a table: in an Empty group only generation -1 is valid."""
     if who == "nobody":
         return ErrorCode.NONE if state == "Empty" else ErrorCode.UNKNOWN_MEMBER_ID
     if state == "Empty" or who == "stranger":
@@ -261,7 +261,7 @@ def expected_error(state: str, who: str) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if state == "CompletingRebalance" else ErrorCode.NONE
 
 
-def test_a_group_that_is_over_its_size_after_a_restart_lets_only_so_many_back() -> None:
+def test_a_group_above_its_maximum_size_after_a_restart_shrinks_to_it() -> None:
     bench = Bench()
     first = bench.member()
     second = bench.join()
@@ -279,7 +279,7 @@ def test_a_group_that_is_over_its_size_after_a_restart_lets_only_so_many_back() 
     assert [member.member_id for member in bench.replies[waiting].members] == [other]
 
 
-def test_tidying_up_three_thousand_groups_takes_several_batches_and_leaves_nothing() -> None:
+def test_cleaning_up_three_thousand_groups_takes_several_batches() -> None:
     bench = Bench()
     for number in range(3_000):
         bench.replies[bench.join(group=f"g{number}", version=4)]

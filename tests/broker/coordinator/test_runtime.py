@@ -1,4 +1,4 @@
-"""The runtime: loading, answering only what is committed, errors of the log, the end of leadership, and time."""
+"""CoordinatorRuntime: loading, replies after commit, append errors, end of leadership, deadlines."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def run(body: Callable[[MemoryNode], Awaitable[Any]], logs: MemoryLogs | None = 
 # -- loading -------------------------------------------------------------------------------------------------
 
 
-def test_what_was_committed_is_there_after_a_restart() -> None:
+def test_committed_state_survives_a_restart() -> None:
     logs = MemoryLogs()
     assert run(lambda node: commit(node, 7), logs) == 0
     assert run(fetch, logs) == (0, 7)
 
 
-def test_holes_that_compaction_left_also_at_the_end_are_stepped_over() -> None:
+def test_loading_skips_gaps_of_compaction_also_at_the_end() -> None:
     """KAFKA-9065: a log that ends in a hole must not be read for ever."""
     logs = MemoryLogs()
     empty_tail = encode_batch([], base_offset=90, deltas=(), last_offset_delta=9)
@@ -137,7 +137,7 @@ def test_holes_that_compaction_left_also_at_the_end_are_stepped_over() -> None:
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(ControlType.COMMIT, 5), (ControlType.ABORT, 1)])
-def test_a_transaction_in_the_log_counts_if_it_was_committed(kind: ControlType, expected: int) -> None:
+def test_a_transaction_in_the_log_counts_if_committed(kind: ControlType, expected: int) -> None:
     logs = MemoryLogs()
     for batch in (offset_batch(1), offset_batch(5, producer_id=9), marker_of(kind)):
         logs.append(HOME, bytearray(batch))
@@ -159,7 +159,7 @@ def test_an_open_transaction_in_the_log_is_pending() -> None:
     run(body, logs)
 
 
-def test_records_of_groups_of_the_new_protocol_are_passed_over() -> None:
+def test_records_of_the_new_group_protocol_are_skipped() -> None:
     logs = MemoryLogs()
     strange = encode_batch([Record(-1, 1, b"\x00\x03\x00\x01x", b"\x00\x00"), Record(-1, 1, None, b"x")])
     logs.append(HOME, bytearray(strange))
@@ -167,7 +167,7 @@ def test_records_of_groups_of_the_new_protocol_are_passed_over() -> None:
     assert run(fetch, logs) == (0, 4)
 
 
-def test_while_a_partition_is_read_clients_are_told_and_members_left_in_peace() -> None:
+def test_while_loading_requests_fail_and_heartbeats_succeed() -> None:
     async def body(node: MemoryNode) -> None:
         node.groups.resigned(HOME.partition)
         node.groups.elected(HOME.partition, 1)
@@ -187,7 +187,7 @@ def test_while_a_partition_is_read_clients_are_told_and_members_left_in_peace() 
     run(body)
 
 
-def test_a_partition_that_cannot_be_read_is_coordinated_by_nobody_and_the_others_go_on() -> None:
+def test_a_failed_load_affects_only_its_partition() -> None:
     logs = MemoryLogs()
     torn = bytearray(encode_batch([Record(-1, 1, b"\x00\x01\x00", b"")]))
     logs.append(HOME, torn)
@@ -202,7 +202,7 @@ def test_a_partition_that_cannot_be_read_is_coordinated_by_nobody_and_the_others
 # -- answers wait for commitment -----------------------------------------------------------------------------
 
 
-def test_nothing_is_answered_before_it_is_committed() -> None:
+def test_replies_are_sent_after_the_commit() -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.held = held = trio.Event()
         answered: list[Any] = []
@@ -222,7 +222,7 @@ def test_nothing_is_answered_before_it_is_committed() -> None:
     run(body)
 
 
-def test_what_is_not_committed_in_time_makes_the_client_look_again() -> None:
+def test_a_commit_timeout_fails_with_coordinator_not_available() -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.held = trio.Event()
         began = trio.current_time()
@@ -245,7 +245,7 @@ REFUSALS: list[tuple[KafkaError, ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("refusal", "told"), REFUSALS, ids=lambda value: type(value).__name__)
-def test_a_commit_that_the_log_refuses_changes_nothing(refusal: KafkaError, told: ErrorCode) -> None:
+def test_a_failed_append_of_a_commit_changes_nothing(refusal: KafkaError, told: ErrorCode) -> None:
     async def body(node: MemoryNode) -> None:
         assert await commit(node, 1) == 0
         node.logs.refusal = refusal
@@ -256,7 +256,7 @@ def test_a_commit_that_the_log_refuses_changes_nothing(refusal: KafkaError, told
 
 
 @pytest.mark.parametrize(("refusal", "told"), REFUSALS, ids=lambda value: type(value).__name__)
-def test_a_group_that_the_log_refuses_is_not_founded(refusal: KafkaError, told: ErrorCode) -> None:
+def test_a_failed_append_creates_no_group(refusal: KafkaError, told: ErrorCode) -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.refusal = refusal
         assert (await join(node)).error_code == told
@@ -267,7 +267,7 @@ def test_a_group_that_the_log_refuses_is_not_founded(refusal: KafkaError, told: 
 
 
 @pytest.mark.parametrize(("refusal", "told"), REFUSALS, ids=lambda value: type(value).__name__)
-def test_an_assignment_that_the_log_refuses_is_given_to_nobody(refusal: KafkaError, told: ErrorCode) -> None:
+def test_a_failed_append_of_an_assignment_reaches_no_member(refusal: KafkaError, told: ErrorCode) -> None:
     async def body(node: MemoryNode) -> None:
         joined = await join(node)
         node.logs.refusal = refusal
@@ -279,7 +279,7 @@ def test_an_assignment_that_the_log_refuses_is_given_to_nobody(refusal: KafkaErr
     run(body)
 
 
-def test_ids_fit_into_messages_however_long_the_names_that_clients_give_themselves() -> None:
+def test_member_ids_fit_into_messages_for_any_client_id() -> None:
     async def body(node: MemoryNode) -> None:
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -298,7 +298,7 @@ def test_ids_fit_into_messages_however_long_the_names_that_clients_give_themselv
 # -- leadership ----------------------------------------------------------------------------------------------
 
 
-def test_when_leadership_ends_everybody_who_waits_looks_for_the_new_coordinator() -> None:
+def test_waiting_requests_fail_with_not_coordinator_when_leadership_ends() -> None:
     async def body(node: MemoryNode) -> None:
         first = await join(node)
         await sync(node, first.member_id, 1)
@@ -317,7 +317,7 @@ def test_when_leadership_ends_everybody_who_waits_looks_for_the_new_coordinator(
     run(body)
 
 
-def test_news_of_leadership_that_come_late_change_nothing() -> None:
+def test_outdated_leadership_changes_are_ignored() -> None:
     async def body(node: MemoryNode) -> None:
         node.groups.elected(HOME.partition, 5)
         await trio.testing.wait_all_tasks_blocked()
@@ -328,7 +328,7 @@ def test_news_of_leadership_that_come_late_change_nothing() -> None:
     run(body)
 
 
-def test_without_the_topic_nobody_coordinates() -> None:
+def test_without_the_topic_requests_fail_with_not_coordinator() -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.count = None
         assert await commit(node, 1) == ErrorCode.NOT_COORDINATOR
@@ -336,7 +336,7 @@ def test_without_the_topic_nobody_coordinates() -> None:
     run(body)
 
 
-def test_a_client_that_gives_up_leaves_the_decision_standing() -> None:
+def test_cancelling_a_request_keeps_the_decision() -> None:
     async def body(node: MemoryNode) -> None:
         first = await join(node)
         await sync(node, first.member_id, 1)
@@ -351,7 +351,7 @@ def test_a_client_that_gives_up_leaves_the_decision_standing() -> None:
 # -- time ----------------------------------------------------------------------------------------------------
 
 
-def test_a_deadline_is_met_though_nobody_asks() -> None:
+def test_deadlines_fire_without_requests() -> None:
     async def body(node: MemoryNode) -> None:
         member = await join(node, session_timeout_ms=6_000)
         await sync(node, member.member_id, 1)
@@ -364,7 +364,7 @@ def test_a_deadline_is_met_though_nobody_asks() -> None:
     run(body)
 
 
-def test_an_earlier_deadline_wakes_the_keeper_of_time() -> None:
+def test_an_earlier_deadline_wakes_the_timer_task() -> None:
     async def body(node: MemoryNode) -> None:
         long = await join(node, session_timeout_ms=1_800_000)
         await sync(node, long.member_id, 1)
@@ -388,6 +388,6 @@ def test_an_earlier_deadline_wakes_the_keeper_of_time() -> None:
     ("key", "count", "expected"),
     [("", 50, 0), ("golden-group", 3, 1), ("my-group", 50, 12), ("ünïcode-⚙😀", 50, 1), ("polygenelubricants", 50, 0)],
 )
-def test_groups_live_where_java_would_put_them(key: str, count: int, expected: int) -> None:
+def test_groups_are_partitioned_as_in_java(key: str, count: int, expected: int) -> None:
     """The second is where a log of Kafka's own has it; the last one's hash is the number without a positive twin."""
     assert partition_for(key, count) == expected

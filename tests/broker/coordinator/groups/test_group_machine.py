@@ -1,7 +1,7 @@
-"""A group of clients that come, go, crash and fall silent in any order, and a coordinator that crashes and is refused.
+"""State machine test: clients join, leave, crash and time out in any order; the coordinator crashes and appends fail.
 
-Whatever happens: no partition belongs to two members of a generation, the log says what the living know, committed
-offsets stay what they are, and after some quiet everybody who is there is in one Stable generation.
+Invariants: no partition belongs to two members of a generation, the log agrees with the state in memory, committed
+offsets do not change, and after a quiet period all live members are in one Stable generation.
 """
 
 from __future__ import annotations

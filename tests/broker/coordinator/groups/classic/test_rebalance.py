@@ -1,4 +1,4 @@
-"""Rebalances by the clock: what no conversation can show without waiting, or only with luck."""
+"""Timing of rebalances, and cases that recorded conversations cannot show without waiting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def members_told(reply: Any) -> list[str]:
 # -- the first rebalance -------------------------------------------------------------------------------------
 
 
-def test_a_first_rebalance_waits_for_its_delay_though_all_have_joined() -> None:
+def test_the_initial_delay_runs_to_its_end_though_all_have_joined() -> None:
     bench = Bench(SLOW_START)
     ticket = bench.join()
     bench.pass_time(2_999)
@@ -29,7 +29,7 @@ def test_a_first_rebalance_waits_for_its_delay_though_all_have_joined() -> None:
     assert bench.replies[ticket].generation_id == 1
 
 
-def test_members_that_keep_coming_put_it_off_but_not_beyond_the_rebalance_time_out() -> None:
+def test_new_members_extend_the_initial_delay_up_to_the_rebalance_timeout() -> None:
     bench = Bench(SLOW_START)
     tickets = [bench.join(rebalance_ms=10_000)]
     for _ in range(4):
@@ -41,7 +41,7 @@ def test_members_that_keep_coming_put_it_off_but_not_beyond_the_rebalance_time_o
     assert len(members_told(bench.replies[tickets[0]])) == 5
 
 
-def test_when_the_only_member_leaves_in_the_first_delay_the_group_becomes_empty_at_its_end() -> None:
+def test_a_group_left_during_the_initial_delay_becomes_empty_at_its_end() -> None:
     bench = Bench(SLOW_START)
     bench.join()
     (member,) = bench.group().members
@@ -53,7 +53,7 @@ def test_when_the_only_member_leaves_in_the_first_delay_the_group_becomes_empty_
 # -- time is up ----------------------------------------------------------------------------------------------
 
 
-def test_who_does_not_join_in_time_is_out_and_another_leads() -> None:
+def test_a_member_that_does_not_join_in_time_is_removed_and_another_leads() -> None:
     bench = Bench()
     first = bench.member(session_ms=60_000, rebalance_ms=5_000)
     second = bench.join(session_ms=60_000, rebalance_ms=5_000)
@@ -63,7 +63,7 @@ def test_who_does_not_join_in_time_is_out_and_another_leads() -> None:
     assert bench.heartbeat(first, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_longest_rebalance_time_out_of_all_members_counts() -> None:
+def test_the_longest_rebalance_timeout_counts() -> None:
     bench = Bench()
     bench.member(session_ms=60_000, rebalance_ms=9_000)
     second = bench.join(session_ms=60_000, rebalance_ms=1_000)
@@ -84,7 +84,7 @@ def test_static_members_that_do_not_join_stay_until_their_sessions_end() -> None
     assert joined.leader == joined.member_id, "the static one led, but was not there"
 
 
-def test_static_members_alone_that_are_all_silent_do_not_keep_the_coordinator_busy() -> None:
+def test_inactive_static_members_alone_do_not_keep_the_coordinator_busy() -> None:
     bench = Bench()
     reply = bench.replies[bench.join(instance="i", version=9, session_ms=30_000, rebalance_ms=0)]
     bench.sync(reply.member_id, 1, {reply.member_id: b"x"}, instance="i")
@@ -96,7 +96,7 @@ def test_static_members_alone_that_are_all_silent_do_not_keep_the_coordinator_bu
     assert str(bench.group().state) == "Empty"
 
 
-def test_a_member_that_waits_is_not_silent() -> None:
+def test_a_waiting_member_does_not_time_out() -> None:
     bench = Bench()
     first = bench.member(session_ms=6_000, rebalance_ms=60_000)
     second = bench.join(session_ms=60_000, rebalance_ms=60_000)
@@ -110,7 +110,7 @@ def test_a_member_that_waits_is_not_silent() -> None:
     assert bench.replies[waiting].generation_id == bench.replies[second].generation_id == 2
 
 
-def test_a_member_is_silent_again_once_it_has_its_assignment() -> None:
+def test_the_session_restarts_with_the_assignment() -> None:
     bench = Bench()
     first = bench.member(session_ms=6_000)
     bench.pass_time(5_999)
@@ -123,7 +123,7 @@ def test_a_member_is_silent_again_once_it_has_its_assignment() -> None:
 # -- protocols -----------------------------------------------------------------------------------------------
 
 
-def test_of_protocols_with_as_many_votes_the_one_voted_for_first_wins() -> None:
+def test_among_protocols_with_equal_votes_the_one_voted_for_first_wins() -> None:
     bench = Bench()
     both, turned = (("a", b""), ("b", b"")), (("b", b""), ("a", b""))
     first = bench.replies[bench.join(protocols=both)].member_id
@@ -131,13 +131,13 @@ def test_of_protocols_with_as_many_votes_the_one_voted_for_first_wins() -> None:
     assert bench.replies[bench.join(first, protocols=both)].protocol_name == "a"
 
 
-def test_a_protocol_named_twice_is_refused_where_kafka_never_answers() -> None:
+def test_a_duplicate_protocol_is_rejected_where_kafka_never_answers() -> None:
     bench = Bench()
     ticket = bench.join(protocols=(("a", b"1"), ("a", b"2")))
     assert bench.replies[ticket].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_when_the_one_who_stood_in_the_way_leaves_a_protocol_can_be_chosen_again() -> None:
+def test_a_protocol_is_selectable_again_after_the_member_without_it_left() -> None:
     bench = Bench()
     first = bench.replies[bench.join(protocols=(("a", b""), ("b", b"")))].member_id
     bench.sync(first, 1, {})
@@ -154,7 +154,7 @@ def test_when_the_one_who_stood_in_the_way_leaves_a_protocol_can_be_chosen_again
 # -- who is answered -----------------------------------------------------------------------------------------
 
 
-def test_a_join_that_is_sent_again_on_another_connection_ends_the_one_before() -> None:
+def test_a_repeated_join_ends_the_waiting_one() -> None:
     bench = Bench()
     first = bench.member()
     waiting = bench.join()
@@ -165,7 +165,7 @@ def test_a_join_that_is_sent_again_on_another_connection_ends_the_one_before() -
     assert bench.replies[again].generation_id == 2
 
 
-def test_a_member_that_leaves_while_it_waits_for_its_assignment_is_told() -> None:
+def test_a_member_that_leaves_while_waiting_for_its_assignment_is_answered() -> None:
     bench = Bench()
     first = bench.member()
     second = bench.join()
@@ -184,7 +184,7 @@ def test_a_pending_id_with_an_instance_id_is_unknown_where_kafka_says_server_err
 
 
 @pytest.mark.parametrize("with_follower", [False, True])
-def test_an_empty_group_is_empty_though_the_log_did_not_take_it(with_follower: bool) -> None:
+def test_a_group_becomes_empty_even_if_the_append_fails(with_follower: bool) -> None:
     bench = Bench()
     member = bench.member()
     if with_follower:
@@ -199,7 +199,7 @@ def test_an_empty_group_is_empty_though_the_log_did_not_take_it(with_follower: b
     assert str(bench.group().state) == "Empty", "the members of the older generation are silent"
 
 
-def test_generations_go_on_after_a_fail_over() -> None:
+def test_generations_continue_after_a_fail_over() -> None:
     bench = Bench()
     first = bench.member()
     bench.crash()

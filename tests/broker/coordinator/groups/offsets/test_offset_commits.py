@@ -1,4 +1,4 @@
-"""Committed offsets: transactions, deletion, and when they expire (KIP-211)."""
+"""Committed offsets: transactions, deletion and expiry (KIP-211)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_an_offset_in_a_transaction_is_pending_until_the_marker() -> None:
     assert fetch(bench) == 5
 
 
-def test_an_aborted_offset_is_never_seen_not_even_after_a_fail_over() -> None:
+def test_an_aborted_offset_is_never_visible_also_after_a_fail_over() -> None:
     """KAFKA-15784."""
     bench = Bench()
     commit_in_transaction(bench, 5)
@@ -107,7 +107,7 @@ def test_an_aborted_offset_is_never_seen_not_even_after_a_fail_over() -> None:
     assert fetch(bench, stable=True) == -1
 
 
-def test_of_a_plain_and_a_transactional_commit_the_later_in_the_log_counts() -> None:
+def test_of_a_plain_and_a_transactional_commit_the_later_record_wins() -> None:
     bench = Bench()
     commit_in_transaction(bench, 5)
     commit(bench, 1)
@@ -142,7 +142,7 @@ def test_a_zombie_with_an_old_generation_cannot_commit_in_a_transaction() -> Non
 # -- deleting ------------------------------------------------------------------------------------------------
 
 
-def test_offsets_of_topics_that_are_read_cannot_be_deleted_others_can() -> None:
+def test_offsets_of_subscribed_topics_cannot_be_deleted() -> None:
     bench = Bench()
     member = consumer(bench)
     for topic in ("read", "other"):
@@ -152,7 +152,7 @@ def test_offsets_of_topics_that_are_read_cannot_be_deleted_others_can() -> None:
     assert (fetch(bench, "read"), fetch(bench, "other")) == (3, -1)
 
 
-def test_deleting_an_offset_takes_a_pending_one_with_it() -> None:
+def test_deleting_an_offset_deletes_the_pending_one_too() -> None:
     bench = Bench()
     commit_in_transaction(bench, 5)
     delete(bench)
@@ -160,7 +160,7 @@ def test_deleting_an_offset_takes_a_pending_one_with_it() -> None:
     assert fetch(bench) == -1
 
 
-def test_a_deleted_group_leaves_no_offsets_pending_or_not() -> None:
+def test_deleting_a_group_deletes_committed_and_pending_offsets() -> None:
     bench = Bench()
     commit(bench, 1, "a")
     commit_in_transaction(bench, 5)
@@ -170,7 +170,7 @@ def test_a_deleted_group_leaves_no_offsets_pending_or_not() -> None:
         assert (len(state.offsets), list(state.groups)) == (0, [])
 
 
-def test_offsets_of_deleted_partitions_are_forgotten() -> None:
+def test_offsets_of_deleted_partitions_are_deleted() -> None:
     bench = Bench()
     commit(bench, 1, "gone")
     commit(bench, 2, "there")
@@ -179,7 +179,7 @@ def test_offsets_of_deleted_partitions_are_forgotten() -> None:
     assert (fetch(bench, "gone"), fetch(bench, "there")) == (-1, 2)
 
 
-def test_a_great_topic_is_forgotten_in_several_batches() -> None:
+def test_offsets_of_a_large_deleted_topic_are_deleted_in_several_batches() -> None:
     bench = Bench()
     parts = [
         OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata=None)
@@ -191,7 +191,7 @@ def test_a_great_topic_is_forgotten_in_several_batches() -> None:
     assert len(bench.state.offsets) == 0
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_not_told() -> None:
+def test_offsets_of_a_recreated_topic_are_not_returned() -> None:
     bench = Bench()
     commit(bench, 4, topic_id=b"1" * 16)
     assert fetch(bench, topic_id=b"1" * 16) == 4
@@ -202,7 +202,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_told() -> None:
 # -- expiring ------------------------------------------------------------------------------------------------
 
 
-def test_a_simple_groups_offset_expires_so_long_after_its_commit() -> None:
+def test_retention_of_a_simple_group_counts_from_the_commit() -> None:
     bench = Bench()
     commit(bench, 1, "a")
     bench.pass_time(CHECK_MS)
@@ -213,7 +213,7 @@ def test_a_simple_groups_offset_expires_so_long_after_its_commit() -> None:
     assert GROUP not in bench.state.groups
 
 
-def test_offsets_of_a_group_expire_so_long_after_its_last_member_left() -> None:
+def test_retention_of_a_group_counts_from_when_it_became_empty() -> None:
     bench = Bench()
     member = consumer(bench)
     commit(bench, 1, "read", member_id=member, generation_id_or_member_epoch=1)
@@ -227,7 +227,7 @@ def test_offsets_of_a_group_expire_so_long_after_its_last_member_left() -> None:
     assert not bench.reloaded().groups
 
 
-def test_with_members_only_what_nobody_reads_expires() -> None:
+def test_with_members_only_unsubscribed_topics_expire() -> None:
     bench = Bench()
     member = consumer(bench)
     for topic in ("read", "other"):
@@ -238,7 +238,7 @@ def test_with_members_only_what_nobody_reads_expires() -> None:
     assert (fetch(bench, "read"), fetch(bench, "other")) == (1, -1)
 
 
-def test_during_a_rebalance_and_in_groups_of_other_kinds_nothing_expires() -> None:
+def test_nothing_expires_during_a_rebalance_or_in_groups_of_other_protocol_types() -> None:
     bench = Bench()
     reply = bench.replies[bench.join(protocol_type="connect", session_ms=1_800_000)]
     bench.sync(reply.member_id, 1, {})
@@ -249,7 +249,7 @@ def test_during_a_rebalance_and_in_groups_of_other_kinds_nothing_expires() -> No
     assert fetch(bench) == 1
 
 
-def test_a_retention_time_of_its_own_counts_alone() -> None:
+def test_an_explicit_expiry_takes_precedence() -> None:
     bench = Bench()
     commit(bench, 1, retention_time_ms=CHECK_MS)
     commit(bench, 2, "long", retention_time_ms=RETENTION_MS + 2 * CHECK_MS)
@@ -260,7 +260,7 @@ def test_a_retention_time_of_its_own_counts_alone() -> None:
     assert fetch(bench, "long") == 2
 
 
-def test_what_a_transaction_may_change_does_not_expire() -> None:
+def test_offsets_with_a_pending_commit_do_not_expire() -> None:
     bench = Bench()
     commit(bench, 1)
     commit_in_transaction(bench, 5)
@@ -271,7 +271,7 @@ def test_what_a_transaction_may_change_does_not_expire() -> None:
     assert fetch(bench) == -1
 
 
-def test_a_group_that_only_handed_out_an_id_goes_with_the_next_check() -> None:
+def test_a_group_with_only_a_pending_id_is_removed_by_the_next_cleanup() -> None:
     bench = Bench()
     handed_out = bench.replies[bench.join(version=4, session_ms=1_800_000)].member_id
     bench.pass_time(CHECK_MS)
@@ -283,7 +283,7 @@ def test_a_group_that_only_handed_out_an_id_goes_with_the_next_check() -> None:
 
 
 @pytest.mark.parametrize("kept", ["first", "last", "all"])
-def test_compaction_of_the_log_does_not_change_what_is_committed(kept: str) -> None:
+def test_compaction_does_not_change_committed_offsets(kept: str) -> None:
     bench = Bench()
     for offset in (3, 1, 4, 1, 5):
         commit(bench, offset)

@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: read what Kafka wrote, write the same bytes."""
+"""Records of `__consumer_offsets`: Kafka's are read, and the same bytes are written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ needs_kafkas_log = pytest.mark.skipif(not KAFKAS_LOG.exists(), reason="no log di
 
 
 @needs_kafkas_log
-def test_kafkas_own_batches_come_out_byte_for_byte() -> None:
+def test_kafkas_batches_are_reproduced_byte_for_byte() -> None:
     count = 0
     for batch in batches(KAFKAS_LOG.read_bytes()):
         records: list[Record] = []
@@ -44,7 +44,7 @@ def test_kafkas_own_batches_come_out_byte_for_byte() -> None:
 
 
 @needs_kafkas_log
-def test_a_coordinator_goes_on_from_kafkas_log() -> None:
+def test_a_coordinator_continues_from_kafkas_log() -> None:
     state = GroupShard(NO_DELAY, Random(0), lambda topic: NIL_UUID)
     for batch in batches(KAFKAS_LOG.read_bytes()):
         for record in batch.records():
@@ -59,7 +59,7 @@ def test_a_coordinator_goes_on_from_kafkas_log() -> None:
     assert committed.topic_id == uuid_from_text("GSgMFGb-TpiqysbVGSmfFw")
 
 
-def test_an_offset_with_an_expiry_of_its_own_is_written_as_version_1() -> None:
+def test_an_offset_with_explicit_expiry_is_written_as_version_1() -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=3)
     value = OffsetCommitValue(offset=6, commit_timestamp=1, expire_timestamp=2, leader_epoch=9)
     encoded = encode_record(key, value)
@@ -95,12 +95,12 @@ def test_groups_of_older_versions_can_be_read(version: int) -> None:
         (b"\x00\x02\x00\x01g", b"\x00\x63"),
     ],
 )
-def test_what_cannot_be_read_is_said(key: bytes, value: Any) -> None:
+def test_malformed_records_are_rejected(key: bytes, value: Any) -> None:
     with pytest.raises(MalformedMessage):
         decode_record(key, value)
 
 
-def test_types_of_the_future_are_passed_over() -> None:
+def test_unknown_record_types_are_skipped() -> None:
     assert decode_record(b"\x00\x03\x00\x01g", b"") is None
 
 
