@@ -1,4 +1,4 @@
-"""Attacks on a real process: minikafka always, and Apache Kafka, marked `oracle`, to show what may be asked for."""
+"""Attacks on a node process: minikafka, and Apache Kafka, marked `oracle`, for comparison."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])
 
 @pytest.fixture(scope="session", params=NODES)
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running node that creates no topics by itself, shared by all attacks."""
+    """A running node without automatic topic creation, shared by all attacks."""
     kind = Oracle if request.param == "kafka" else NodeProcess
     with kind(tmp_path_factory.mktemp("node") / "data", settings=SETTINGS) as running:
         yield running
@@ -24,13 +24,13 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def growth_bytes_max(node: ServerProcess) -> int:
-    """How much an attack may leave behind; a JVM's heap grows to its bound whatever happens."""
+    """How much memory an attack may leave allocated; a JVM's heap grows to its limit in any case."""
     return 600 * MIB if isinstance(node, Oracle) else 32 * MIB
 
 
 @pytest.fixture(autouse=True)
 def unharmed(node: ServerProcess, growth_bytes_max: int) -> Iterator[None]:
-    """After each attack a fresh client is served at once, by the same process, which has not grown."""
+    """After each attack the same process serves a new client at once, and has not grown."""
     pid, before = node.pid, resident_bytes(node.pid)
     yield
     check_served(node)

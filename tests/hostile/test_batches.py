@@ -1,4 +1,4 @@
-"""Record batches that lie: the sender gets an error, the log stays whole, memory flat."""
+"""Malformed record batches: the producer gets an error, the log stays intact, memory does not grow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
 
 TOPIC = "lies"
-BOMBS = "bombs"  # a well-formed one may rightly be kept, and then no reader of moderate means gets past it
+BOMBS = "bombs"  # a valid one may be stored, and then consumers with little memory cannot read past it
 NONE, CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE = 0, 2, 87, 10, 76
 UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER = 3, 6
 MIB = 1 << 20
@@ -34,7 +34,7 @@ CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 @pytest.fixture(scope="session", autouse=True)
 def topic(node: ServerProcess) -> str:
-    """A topic that takes what is sent, once it is there."""
+    """Waits until the topic can be written."""
     with RawConnection(node.address) as connection:
         wanted = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (TOPIC, BOMBS)]
         connection.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), 5)
@@ -66,7 +66,7 @@ def end_offset(node: ServerProcess) -> int:
 
 
 def sealed(batch: bytearray) -> bytes:
-    """The batch with a CRC that fits whatever it says."""
+    """The batch with a correct CRC."""
     struct.pack_into(">I", batch, CRC_AT, crc32c.crc32c(bytes(batch[ATTRIBUTES_AT:])))
     return bytes(batch)
 
@@ -78,7 +78,7 @@ def lying(field: str, position: int, value: int) -> bytes:
 
 
 def with_payload(codec: Codec, payload: bytes, count: int = 5) -> bytes:
-    """A batch of that codec whose records are these bytes."""
+    """A batch of the codec with these bytes as records."""
     batch = bytearray(encode_batch(RECORDS)[:RECORDS_AT]) + payload
     struct.pack_into(">i", batch, 8, len(batch) - 12)
     struct.pack_into(">h", batch, ATTRIBUTES_AT, codec)
@@ -88,7 +88,7 @@ def with_payload(codec: Codec, payload: bytes, count: int = 5) -> bytes:
 
 
 def refused(node: ServerProcess, batch: bytes) -> int:
-    """The error; the log must not have grown."""
+    """The error code; the log must not have grown."""
     before = end_offset(node)
     error = produce(node, batch)
     assert end_offset(node) == before
@@ -118,18 +118,18 @@ def test_a_batch_with_a_bad_crc_is_corrupt(node: ServerProcess, position: int) -
     ],
     ids=["few", "many", "none", "negative", "billions", "delta-few", "delta-billions", "delta-negative", "control"],
 )
-def test_a_batch_that_counts_wrongly_is_refused(node: ServerProcess, field: str, position: int, value: int) -> None:
+def test_a_batch_with_a_wrong_count_is_refused(node: ServerProcess, field: str, position: int, value: int) -> None:
     assert refused(node, lying(field, position, value)) in {INVALID_RECORD, CORRUPT_MESSAGE}
 
 
 @pytest.mark.parametrize("length", [0, -1, 48, 2**31 - 1, 60])
-def test_a_batch_that_lies_about_its_length_is_refused(node: ServerProcess, length: int) -> None:
+def test_a_batch_with_a_wrong_length_is_refused(node: ServerProcess, length: int) -> None:
     refused(node, lying(">i", 8, length))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_an_unknown_codec_is_refused(node: ServerProcess, codec: int) -> None:
-    """Apache Kafka ends the connection, for it cannot even say what it was sent."""
+    """Apache Kafka closes the connection instead of sending an error."""
     try:
         refused(node, lying(">h", ATTRIBUTES_AT, codec))
     except ConnectionError:
@@ -148,7 +148,7 @@ def test_corrupt_compressed_data_are_refused(node: ServerProcess, codec: Codec, 
 
 
 def one_great_record(size_bytes: int) -> bytes:
-    """One well-formed record with so many zeros for a value."""
+    """One valid record whose value is this number of zeros."""
     def varint(number: int) -> bytes:
         number, out = number << 1, bytearray()
         while number > 127:
@@ -162,7 +162,7 @@ def one_great_record(size_bytes: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.LZ4], ids=lambda codec: codec.name.lower())
 @pytest.mark.parametrize("content", [bytes, one_great_record], ids=["zeros", "well-formed"])
-def test_a_decompression_bomb_does_not_go_off(
+def test_a_decompression_bomb_is_refused_or_stored_compressed(
     node: ServerProcess, codec: Codec, content: Callable[[int], bytes]
 ) -> None:
     bomb = compress(codec, content(200 * MIB if codec is not Codec.LZ4 else 100 * MIB))
@@ -171,7 +171,7 @@ def test_a_decompression_bomb_does_not_go_off(
         produce(node, with_payload(codec, bomb, count=1), BOMBS)
 
 
-def test_what_was_written_before_and_after_is_read(node: ServerProcess) -> None:
+def test_records_before_and_after_are_read(node: ServerProcess) -> None:
     before = end_offset(node)
     assert produce(node, encode_batch(RECORDS, codec=Codec.ZSTD)) == NONE
     with connect("confluent-kafka", node.bootstrap) as client:

@@ -1,4 +1,4 @@
-"""Connections that only take up room: idle, slow, deaf."""
+"""Connections that only use resources: idle, slow to send, not reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def many_files() -> None:
-    """Raises the soft limit; skips where the hard one is too low for us and, as it inherits ours, for the node."""
+    """Raises the soft limit of open files; skips where the hard limit is too low. The node inherits both."""
     needed = 2 * IDLE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -31,12 +31,12 @@ def many_files() -> None:
 
 @pytest.fixture
 def growth_bytes_max(growth_bytes_max: int) -> int:
-    """Five thousand connections may leave some of the room that they took."""
+    """Five thousand connections may leave some of their memory allocated."""
     return growth_bytes_max + IDLE * IDLE_BYTES_EACH_MAX
 
 
 @pytest.mark.slow
-def test_five_thousand_idle_connections_disturb_nobody(node: ServerProcess, many_files: None) -> None:
+def test_five_thousand_idle_connections_do_not_affect_others(node: ServerProcess, many_files: None) -> None:
     before = resident_bytes(node.pid)
     with contextlib.ExitStack() as idle:
         for number in range(IDLE):
@@ -49,7 +49,7 @@ def test_five_thousand_idle_connections_disturb_nobody(node: ServerProcess, many
     check_served(node)
 
 
-def test_slow_senders_wait_alone(node: ServerProcess) -> None:
+def test_slow_senders_do_not_affect_others(node: ServerProcess) -> None:
     whole = request(ApiVersionsRequest(), 0)
     with contextlib.ExitStack() as stack:
         slow = [stack.enter_context(RawConnection(node.address)) for _ in range(100)]
@@ -62,7 +62,7 @@ def test_slow_senders_wait_alone(node: ServerProcess) -> None:
             assert connection.receive_frame()[:4] == whole[8:12], "the slow ones are served in the end"
 
 
-def test_a_frame_may_come_in_any_pieces(node: ServerProcess) -> None:
+def test_a_frame_may_arrive_in_any_pieces(node: ServerProcess) -> None:
     both = request(ApiVersionsRequest(), 0) * 2
     for cut in range(1, len(both)):
         with RawConnection(node.address) as connection:
@@ -71,8 +71,8 @@ def test_a_frame_may_come_in_any_pieces(node: ServerProcess) -> None:
             assert connection.receive_frame() == connection.receive_frame()
 
 
-def test_who_asks_without_reading_is_not_served_for_ever(node: ServerProcess) -> None:
-    """What it is owed stays in the socket buffers: the node stops taking its requests."""
+def test_a_client_that_does_not_read_is_not_served_without_limit(node: ServerProcess) -> None:
+    """Its responses stay in the socket buffers, and the node stops reading its requests."""
     ask = request(MetadataRequest(topics=None), 9) * 1000
     before = resident_bytes(node.pid)
     with contextlib.ExitStack() as stack:
@@ -86,14 +86,14 @@ def test_who_asks_without_reading_is_not_served_for_ever(node: ServerProcess) ->
 
 
 def send_until_blocked(stream: socket.socket, data: bytes) -> None:
-    """Sends again and again until nothing more is taken for half a second, at most 64 MiB."""
+    """Sends repeatedly until the node reads nothing for half a second, at most 64 MiB."""
     stream.settimeout(0.5)
     with contextlib.suppress(TimeoutError):
         for _ in range(64 * MIB // len(data)):
             stream.sendall(data)
 
 
-def test_connections_that_come_and_go_leave_nothing(node: ServerProcess) -> None:
+def test_closed_connections_leave_nothing_allocated(node: ServerProcess) -> None:
     for _ in range(2_000):
         RawConnection(node.address).close()
     check_served(node)

@@ -1,4 +1,4 @@
-"""Frames that no client sends: cut, gigantic, negative, unknown, and not Kafka at all."""
+"""Malformed frames: truncated, oversized, of negative size, of unknown APIs, or of other protocols."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDED = load_frames(Path(__file__).parent / "recorded_frames.txt")
 
 
 def header(api_key: int, version: int, *, client_id: bytes | None = b"x") -> bytes:
-    """A request header of the plain kind, v1."""
+    """A request header v1."""
     name = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
     return struct.pack(">hhi", api_key, version, 7) + name
 
@@ -57,15 +57,15 @@ def test_a_frame_too_short_for_a_header_ends_the_connection(node: ServerProcess,
     assert hung_up_after(node, frame(bytes(size)))
 
 
-def test_a_frame_that_stops_anywhere_is_only_a_lost_connection(node: ServerProcess) -> None:
+def test_a_truncated_frame_is_only_a_lost_connection(node: ServerProcess) -> None:
     whole = request(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3)
     for end in range(len(whole)):
         with RawConnection(node.address) as connection:
             connection.send(whole[:end])
 
 
-def test_a_request_whose_body_is_cut_is_not_believed(node: ServerProcess) -> None:
-    """The size is right, the body ends too soon: at every byte of one request of each API."""
+def test_a_request_with_a_truncated_body_ends_the_connection(node: ServerProcess) -> None:
+    """With a correct size; truncated at every byte of one request of each API."""
     one_of_each = {recorded.api_key: recorded.body for recorded in RECORDED}
     for body in one_of_each.values():
         for end in range(8, len(body), max(1, len(body) // 12)):
@@ -85,7 +85,7 @@ def test_an_unknown_version_ends_the_connection(node: ServerProcess, version: in
 
 
 @pytest.mark.parametrize("version", [99, 32767])
-def test_apiversions_of_an_unknown_version_is_told_what_there_is(node: ServerProcess, version: int) -> None:
+def test_api_versions_of_an_unknown_version_returns_the_supported_ones(node: ServerProcess, version: int) -> None:
     with RawConnection(node.address) as connection:
         connection.send(frame(header(API_VERSIONS, version) + bytes(20)))
         correlation_id, error, count = struct.unpack_from(">ihi", connection.receive_frame())
@@ -94,7 +94,7 @@ def test_apiversions_of_an_unknown_version_is_told_what_there_is(node: ServerPro
 
 
 def huge_arrays() -> Iterator[tuple[int, int, bytes]]:
-    """(API key, version, body) with an array of two billion where one may be."""
+    """(API key, version, body) with an array of two billion elements."""
     count = struct.pack(">i", 2_000_000_000)
     compact = b"\x81\xa8\xd6\xb9\x07"  # the same as a varint, plus 1
     yield METADATA, 1, count
@@ -118,7 +118,7 @@ def test_an_array_of_two_billion_ends_the_connection(
 
 
 @pytest.mark.parametrize("api_key", [PRODUCE, FETCH, METADATA, CREATE_TOPICS, API_VERSIONS])
-def test_endless_varints_end_the_connection(node: ServerProcess, api_key: int) -> None:
+def test_overlong_varints_end_the_connection(node: ServerProcess, api_key: int) -> None:
     version = {PRODUCE: 9, FETCH: 12, METADATA: 12, CREATE_TOPICS: 5, API_VERSIONS: 3}[api_key]
     assert hung_up_after(node, frame(header(api_key, version) + b"\xff" * 400))
 
@@ -144,14 +144,14 @@ def test_garbage_is_not_answered(node: ServerProcess, seed: int) -> None:
     ],
     ids=["http-get", "http-post", "tls-hello", "smb", "ssh"],
 )
-def test_other_protocols_are_hung_up_on(node: ServerProcess, greeting: bytes) -> None:
+def test_other_protocols_are_disconnected(node: ServerProcess, greeting: bytes) -> None:
     with RawConnection(node.address) as connection:
         connection.send(greeting)
         if not greeting.startswith(b"\x00\x00\x00\xff"):  # that size is possible: the rest may still come
             assert connection.is_hung_up_on()
 
 
-def test_others_are_served_while_one_is_cut_off(node: ServerProcess) -> None:
+def test_other_clients_are_served_while_one_is_disconnected(node: ServerProcess) -> None:
     with RawConnection(node.address) as good:
         assert good.ask(ApiVersionsRequest(), 0).error_code == 0
         assert hung_up_after(node, b"\xff" * 100)

@@ -1,7 +1,7 @@
-"""A hundred thousand requests of real clients, each damaged in its own way.
+"""A hundred thousand requests of real clients, each mutated.
 
-Requests that were recorded from confluent-kafka, kafka-python and aiokafka are mutated by a seed and sent over some
-hundred connections, one at a time on each: all of them reach the node, and each is answered or ends its connection.
+Requests recorded from confluent-kafka, kafka-python and aiokafka are mutated by a seed and sent over about a hundred
+connections, one at a time on each: every request is answered or ends its connection.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SEEDS = 4
 WARM_UP = 5_000
 CONNECTIONS = 200
 PATIENCE = 4 * CONNECTIONS
-"""What has no answer while so many others were heard of waits for long: a poll, a rebalance, acks=0. No clock tells
-that: on a busy machine it would take everything for unanswered."""
+"""A request without a response after so many others were answered waits for long: a poll, a rebalance, acks=0. Counted,
+not timed: on a busy machine every request would time out."""
 SILENCE_S = 2.0
-"""Where nothing at all comes for so long, all that is left waits for long."""
+"""After so long without any response, all outstanding requests count as waiting."""
 CRC_AT, CRC_FROM = 17, 21
 MIB = 1 << 20
 GROWTH_BYTES_MAX = 16 * MIB
@@ -88,7 +88,7 @@ MUTATIONS: list[Mutation] = [flip_bits, flip_bits, overwrite, overwrite, insert,
 
 
 def originals() -> list[bytes]:
-    """What was recorded, and the changes of topics, which only pretend: a mutated one may ask for thousands."""
+    """The recorded requests and changes of topics with validate_only: a mutated one may request thousands."""
     topic = CreatableTopic(name="never", num_partitions=3, replication_factor=1)
     more = CreatePartitionsTopic(name=topic_of("aiokafka"), count=2, assignments=None)
     pretended = [
@@ -103,7 +103,7 @@ def originals() -> list[bytes]:
 
 
 def mutants(count: int, seed: object) -> Iterator[bytes]:
-    """Request bodies; of those that produce, every other one has damaged records behind a CRC that fits."""
+    """Request bodies; every other Produce has mutated records with a correct CRC."""
     dice, whole = random.Random(str(seed)), originals()
     for _ in range(count):
         original = dice.choice(whole)
@@ -129,7 +129,7 @@ def with_damaged_records(body: bytes, dice: random.Random) -> bytes:
 
 @dataclass
 class Outcome:
-    """How the frames ended."""
+    """The outcomes of the requests."""
 
     answered: int = 0
     hung_up: int = 0
@@ -145,7 +145,7 @@ class Outcome:
 
 
 class Storm:
-    """Some hundred connections, each with one damaged request under way."""
+    """About a hundred connections, each with one mutated request in flight."""
 
     def __init__(self, address: tuple[str, int], bodies: Iterator[bytes]) -> None:
         self.outcome = Outcome()
@@ -181,7 +181,7 @@ class Storm:
             self._go_on(self._dropped(slot) if ended else slot)
 
     def _go_on(self, slot: Slot | None) -> None:
-        """The next request goes over the same connection, or over a new one where that is gone."""
+        """Send the next request over the same connection, or a new one if it was closed."""
         body = next(self._bodies, None)
         if body is None:
             if slot is not None:
@@ -203,7 +203,7 @@ class Storm:
 
 
 class Slot:
-    """A connection that waits for the end of one request."""
+    """A connection with one request in flight."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self._socket = socket.create_connection(address, timeout=TIMEOUT_S)
@@ -222,7 +222,7 @@ class Slot:
         return True
 
     def hear(self) -> tuple[bool, bool]:
-        """Whether the connection has ended, and whether the whole answer is there."""
+        """Whether the connection was closed, and whether the response is complete."""
         try:
             chunk = self._socket.recv(1 << 16)
         except ConnectionError:
@@ -233,13 +233,13 @@ class Slot:
 
 
 def storm(address: tuple[str, int], bodies: Iterator[bytes]) -> Outcome:
-    """Sends every request, and waits until it is answered, or hung up on, or nothing comes."""
+    """Sends every request, and waits until it is answered, disconnected, or counts as waiting."""
     return Storm(address, bodies).run()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def warm(node: ServerProcess) -> None:
-    """The topics that the recorded requests name, and a small storm: codecs are compiled, buffers have grown."""
+    """Creates the topics of the recorded requests and warms up: codecs are compiled, buffers have grown."""
     for name in FOREIGN_CLIENTS:
         with connect(name, node.bootstrap) as client:
             client.create_topic(topic_of(name))
@@ -251,7 +251,7 @@ def warm(node: ServerProcess) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_mutated_requests_harm_nobody(node: ServerProcess, seed: int) -> None:
+def test_mutated_requests_do_not_affect_others(node: ServerProcess, seed: int) -> None:
     count = (FRAMES_FOR_KAFKA if isinstance(node, Oracle) else FRAMES) // SEEDS
     before = resident_bytes(node.pid)
     outcome = storm(node.address, mutants(count, seed))
@@ -262,8 +262,8 @@ def test_mutated_requests_harm_nobody(node: ServerProcess, seed: int) -> None:
         assert grown < GROWTH_BYTES_MAX, f"grew by {grown / MIB:.0f} MiB, {outcome}"
 
 
-def test_the_topics_under_attack_can_still_be_read_to_their_end(node: ServerProcess) -> None:
-    """Nothing that a consumer chokes on was let in."""
+def test_the_attacked_topics_can_be_read_to_their_end(node: ServerProcess) -> None:
+    """No batch that a consumer cannot read was stored."""
     if isinstance(node, Oracle):
         pytest.skip("Apache Kafka lets something in behind which librdkafka finds no more")
     for name in FOREIGN_CLIENTS:
