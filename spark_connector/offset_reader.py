@@ -129,12 +129,12 @@ class OffsetReader:
 
     def refresh(self, topics: Iterable[str] | None) -> None:
         """Fetches metadata of these topics, for None of all, with retries."""
-        asked = None if topics is None else list(topics)
+        names = None if topics is None else list(topics)
 
         def attempt() -> None:
-            requested = None if asked is None else [MetadataRequestTopic(name=name) for name in asked]
+            requested = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             response = self.request(MetadataRequest(topics=requested, allow_auto_topic_creation=False))
-            self.metadata.apply(response, asked)
+            self.metadata.apply(response, names)
 
         self.retry(attempt, "fetching metadata")
 

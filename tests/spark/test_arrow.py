@@ -229,11 +229,11 @@ def test_a_batch_table_agrees_with_the_batches() -> None:
             assert bool(table.is_compressed[row]) == bool(batch.codec)
 
 
-@pytest.mark.parametrize(("place", "lie"), [(8, b"\x80"), (8, bytes(4)), (16, b"\x01")])
-def test_a_batch_table_rejects_invalid_batches(place: int, lie: bytes) -> None:
+@pytest.mark.parametrize(("place", "damage"), [(8, b"\x80"), (8, bytes(4)), (16, b"\x01")])
+def test_a_batch_table_rejects_invalid_batches(place: int, damage: bytes) -> None:
     data = bytearray(originals()[0] * 2)
     place += len(data) // 2
-    data[place : place + len(lie)] = lie
+    data[place : place + len(damage)] = damage
     with pytest.raises(CorruptRecords) as plain:
         list(batches(data))
     with pytest.raises(type(plain.value), match=re.escape(str(plain.value))):

@@ -30,15 +30,15 @@ def run(*command: object) -> str:
 
 
 def test_the_streaming_job_continues_after_a_stop_with_equal_results() -> None:
-    said = run(EXAMPLES / "delays.py", "--limit", 8000)
-    assert "Restarted from the checkpoint" in said
-    assert "windows agree with the batch computation" in said
+    output = run(EXAMPLES / "delays.py", "--limit", 8000)
+    assert "Restarted from the checkpoint" in output
+    assert "windows agree with the batch computation" in output
 
 
 def test_the_demo_ends_with_a_batch_query(tmp_path: Path) -> None:
     picture = tmp_path / "delays.svg"
     spark = f"{sys.executable} {EXAMPLES / 'by_hour.py'} --limit 3000 --picture {picture}"
-    said = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", spark)
-    assert "All 3,000 flights were consumed" in said
-    assert "These values agree with those of the data frame" in said
+    output = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", spark)
+    assert "All 3,000 flights were consumed" in output
+    assert "These values agree with those of the data frame" in output
     assert picture.read_text().count("<rect") > 10

@@ -42,16 +42,16 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "words"), REFUSALS, ids=lambda value: str(value)[:60])
-def test_invalid_options_are_refused(changes: dict[str, str | None], words: str) -> None:
+@pytest.mark.parametrize(("changes", "message"), REFUSALS, ids=lambda value: str(value)[:60])
+def test_invalid_options_are_refused(changes: dict[str, str | None], message: str) -> None:
     options = {name: value for name, value in (GOOD | changes).items() if value is not None}
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the words are compared below)
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the message is compared below)
         parse(options)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
         ({"endingOffsets": "Earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
@@ -59,21 +59,21 @@ def test_invalid_options_are_refused(changes: dict[str, str | None], words: str)
         ({"endingOffsets": '{"a":{"0":-2}}'}, "ending offset for a-0 can't be earliest for batch queries on Kafka"),
     ],
 )
-def test_options_refused_in_batch_queries(changes: dict[str, str], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_options_refused_in_batch_queries(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_batch(parse(GOOD | changes))
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "message"),
     [
         ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
         ({"endingTimestamp": "5"}, "ending timestamp not valid in streaming queries"),
         ({"endingOffsetsByTimestamp": '{"a":{"0":5}}'}, "ending timestamp not valid in streaming queries"),
     ],
 )
-def test_options_refused_in_streams(changes: dict[str, str], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_options_refused_in_streams(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         check_stream(parse(GOOD | changes))
 
 

@@ -127,7 +127,7 @@ def test_a_pattern_matches_new_topics(node: NodeProcess) -> None:
 
 @pytest.mark.parametrize("records", [2, 30])
 def test_a_recreated_topic_is_detected(node: NodeProcess, records: int) -> None:
-    name = f"anew-{records}"
+    name = f"recreated-{records}"
     create(node.bootstrap, {name: 1})
     send(node, name, 10)
     given = options_for(node, name)
@@ -154,8 +154,8 @@ def test_a_topic_recreated_while_the_query_was_stopped_is_detected(node: NodePro
     delete(node.bootstrap, name)
     create(node.bootstrap, {name: 1})
     send(node, name, 9 if remember == "true" else 2)
-    words = "was deleted and created again" if remember == "true" else "offset was changed from 5 to 2"
-    with pytest.raises(DataLoss, match=f'{words}(.|\n)*"failOnDataLoss" to "false"'):
+    message = "was deleted and created again" if remember == "true" else "offset was changed from 5 to 2"
+    with pytest.raises(DataLoss, match=f'{message}(.|\n)*"failOnDataLoss" to "false"'):
         StreamPosition(parse(given)).next(end, everything=False)
 
 
@@ -199,18 +199,18 @@ def test_offsets_beyond_the_log_end_are_refused(node: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"startingOffsets": '{"named":{"0":0}}'}, r"specify all TopicPartitions(.|\n)*named-0\} .*named-0, named-1"),
         ({"startingOffsetsByTimestamp": '{"named":{"0":0}}'}, "you didn't specify all the partitions"),
         ({"startingTimestamp": "4102444800000"}, "No offset matched from request of topic-partition named-0 and"),
     ],
 )
-def test_starting_options_that_do_not_match_the_partitions(node: NodeProcess, more: dict[str, str], words: str) -> None:
+def test_starting_options_must_match_the_partitions(node: NodeProcess, more: dict[str, str], message: str) -> None:
     if "named" not in _topics(node):
         create(node.bootstrap, {"named": 2})
     options = parse(options_for(node, "named", **more))
-    with pytest.raises(UnresolvedOffsets, match=words):
+    with pytest.raises(UnresolvedOffsets, match=message):
         batch_ranges(offset_reader_for(options.kafka), options)
 
 
@@ -235,13 +235,13 @@ def test_an_idle_query_sends_few_requests(node: NodeProcess) -> None:
 
 
 def test_progress_is_committed_to_a_group(node: NodeProcess, tmp_path: Path) -> None:
-    create(node.bootstrap, {"told": 2})
-    position = StreamPosition(parse(options_for(node, "told", commitOffsets="spark-lag")))
-    position.commit({"told": {"0": 4, "1": 0}})
+    create(node.bootstrap, {"committed": 2})
+    position = StreamPosition(parse(options_for(node, "committed", commitOffsets="spark-lag")))
+    position.commit({"committed": {"0": 4, "1": 0}})
     import confluent_kafka
 
     consumer = confluent_kafka.Consumer({"bootstrap.servers": node.bootstrap, "group.id": "spark-lag"})
-    wanted = [confluent_kafka.TopicPartition("told", number) for number in (0, 1)]
+    wanted = [confluent_kafka.TopicPartition("committed", number) for number in (0, 1)]
     assert [one.offset for one in consumer.committed(wanted, 60)] == [4, 0]
     consumer.close()
 

@@ -45,12 +45,13 @@ def test_a_schema_selects_columns(spark: Any, seen: NodeProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"), [("ofset long", "has no column 'ofset'"), ("offset int", "column 'offset' is bigint, not int")]
+    ("schema", "message"),
+    [("ofset long", "has no column 'ofset'"), ("offset int", "column 'offset' is bigint, not int")],
 )
-def test_a_schema_with_unknown_columns_is_refused(spark: Any, seen: NodeProcess, schema: str, words: str) -> None:
+def test_a_schema_with_unknown_columns_is_refused(spark: Any, seen: NodeProcess, schema: str, message: str) -> None:
     from pyspark.errors import PySparkException
 
-    with pytest.raises(PySparkException, match=words):
+    with pytest.raises(PySparkException, match=message):
         spark.read.format("minikafka").schema(schema).options(**options(seen)).load().collect()
 
 
@@ -61,7 +62,7 @@ def test_filters_do_not_leak_into_other_uses_of_a_frame(spark: Any, seen: NodePr
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"startingOffsets": "latest"}, "starting offset can't be latest for batch queries on Kafka"),
         ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
@@ -77,11 +78,11 @@ def test_filters_do_not_leak_into_other_uses_of_a_frame(spark: Any, seen: NodePr
     ids=lambda value: str(value)[:40],
 )
 def test_error_messages_are_those_of_sparks_source(
-    spark: Any, seen: NodeProcess, way: str, more: dict[str, str], words: str
+    spark: Any, seen: NodeProcess, way: str, more: dict[str, str], message: str
 ) -> None:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         spark.read.format(way).options(**options(seen, **more)).load().collect()
-    assert words in str(caught.value)
+    assert message in str(caught.value)

@@ -125,8 +125,8 @@ def test_a_flipped_bit_in_unflushed_data_is_truncated_and_reported(
     kept = list(node.log_path.glob("*.damaged"))
     assert bool(kept) is (which != "last")
     check_indexes(log)
-    append(log, b"goes on")
-    assert read_all(log)[-1][1] == b"goes on"
+    append(log, b"next")
+    assert read_all(log)[-1][1] == b"next"
 
 
 def test_damaged_files_contain_all_truncated_bytes(node: Node) -> None:
@@ -311,12 +311,12 @@ def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
     """An invalid length or format: reads of these records fail with CORRUPT_MESSAGE, as in Kafka."""
     rows = node.fill()
     node.stop(clean=True)
-    rotten = node.segments[1]
-    positions = batch_positions(rotten)
-    flip(rotten, positions[len(positions) // 2] + field)
+    corrupt = node.segments[1]
+    positions = batch_positions(corrupt)
+    flip(corrupt, positions[len(positions) // 2] + field)
     manager = node.start()
     log = manager.logs[PARTITION]
-    base, behind = int(rotten.stem), int(node.segments[2].stem)
+    base, behind = int(corrupt.stem), int(node.segments[2].stem)
     for _ in range(2):
         with pytest.raises(CorruptMessageError, match="has no valid batch at byte"):
             log.read(base + len(positions) // 2, max_bytes=1000)
@@ -324,8 +324,8 @@ def test_a_corrupt_batch_in_an_inactive_segment_fails_only_its_reads(
     assert log.read(0, max_bytes=1000) is not None
     assert log.read(behind - 1, max_bytes=1000) is not None, "the batch of an index entry is found"
     assert read_all(log, behind) == [row for row in rows if row[0] >= behind]
-    append(log, b"goes on")
-    assert read_all(log, log.end_offset - 1) == [(log.end_offset - 1, b"goes on")]
+    append(log, b"next")
+    assert read_all(log, log.end_offset - 1) == [(log.end_offset - 1, b"next")]
     assert manager.directories[0].failure is None
 
 

@@ -125,11 +125,11 @@ def normal(rows: list[list[Any]]) -> list[list[Any]]:
 @pytest.mark.parametrize("kind", ["clean", "crashed"])
 def test_a_topic_reads_as_in_the_manifest(kind: str, topic: str, tmp_path: Path) -> None:
     with closing(open_copy(copy(kind, topic, tmp_path), topic, clean=kind == "clean")) as log:
-        said = MANIFEST[topic]
-        assert (log.start_offset, log.end_offset) == (said["log_start_offset"], said["end_offset"])
-        assert (log.last_stable_offset_unbounded or log.end_offset) == said["last_stable_offset"]
-        assert normal(records(log)) == said["read_uncommitted"]
-        assert committed_offsets(log) == said["read_committed_offsets"]
+        expected = MANIFEST[topic]
+        assert (log.start_offset, log.end_offset) == (expected["log_start_offset"], expected["end_offset"])
+        assert (log.last_stable_offset_unbounded or log.end_offset) == expected["last_stable_offset"]
+        assert normal(records(log)) == expected["read_uncommitted"]
+        assert committed_offsets(log) == expected["read_committed_offsets"]
         assert log.report.clean is (kind == "clean")
         assert not log.report.damage
 

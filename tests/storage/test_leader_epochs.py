@@ -40,7 +40,7 @@ def test_conflicting_entries_are_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("epoch", "answer"),
     [
         (-1, (-1, -1)),
         (1, (1, 10)),  # older than all entries: ends at the start of the first
@@ -52,8 +52,8 @@ def test_conflicting_entries_are_removed() -> None:
         (8, (-1, -1)),  # newer than all entries
     ],
 )
-def test_end_offsets_of_epochs(asked: int, answer: tuple[int, int]) -> None:
-    assert epochs((2, 10), (4, 20), (7, 30)).end_offset_for(asked, 99) == answer
+def test_end_offsets_of_epochs(epoch: int, answer: tuple[int, int]) -> None:
+    assert epochs((2, 10), (4, 20), (7, 30)).end_offset_for(epoch, 99) == answer
 
 
 def test_without_entries_end_offsets_are_undefined() -> None:
@@ -97,7 +97,7 @@ def test_an_invalid_file_differs_from_a_missing_one(text: str) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 50)), max_size=30), st.integers(0, 60))
-def test_entries_increase_in_epoch_and_offset(steps: list[tuple[int, int]], cut: int) -> None:
+def test_entries_increase_in_epoch_and_offset(steps: list[tuple[int, int]], end: int) -> None:
     found = epochs(*steps)
     for _ in range(2):
         entries = found.entries
@@ -107,5 +107,5 @@ def test_entries_increase_in_epoch_and_offset(steps: list[tuple[int, int]], cut:
             expected = [epoch for epoch, start in entries if start <= offset]
             assert found.epoch_of(offset) == (expected[-1] if expected else None)
         assert read_epochs(found._disk, PATH) in (entries, None if not steps else entries)
-        found.truncate_from_end(cut)
-        assert all(start < cut for _, start in found.entries)
+        found.truncate_from_end(end)
+        assert all(start < end for _, start in found.entries)

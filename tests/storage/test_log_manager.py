@@ -166,13 +166,13 @@ def test_new_logs_are_created_in_the_directory_with_the_fewest() -> None:
 def test_a_failed_directory_takes_only_its_logs_offline() -> None:
     disk = memory_disk()
     disk.make_directory("/other")
-    told: list[str] = []
-    manager = manage(disk, "/data", "/other", on_offline=lambda path, error: told.append(path))
+    reported: list[str] = []
+    manager = manage(disk, "/data", "/other", on_offline=lambda path, error: reported.append(path))
     logs = [manager.create(A._replace(partition=index)) for index in range(4)]
     disk.fail("write", path="/data/a-0/")
     with pytest.raises(KafkaStorageError):
         append(logs[0], b"x")
-    assert told == ["/data"]
+    assert reported == ["/data"]
     assert [log.failure is None for log in logs] == [False, True, False, True]
     assert len(manager.logs) == 2
     append(logs[1], b"x")
@@ -199,8 +199,8 @@ def test_a_failed_directory_takes_only_its_logs_offline() -> None:
 )
 def test_any_io_error_takes_the_directory_offline(kind: str, path: str, action: Any) -> None:
     disk = memory_disk()
-    told: list[str] = []
-    manager = manage(disk, on_offline=lambda path, error: told.append(path))
+    reported: list[str] = []
+    manager = manage(disk, on_offline=lambda path, error: reported.append(path))
     log = manager.create(A)
     for _ in range(60):
         append(log, b"x" * 200)
@@ -213,7 +213,7 @@ def test_any_io_error_takes_the_directory_offline(kind: str, path: str, action: 
         action(manager)
     except KafkaStorageError:
         pass
-    assert told == ["/data"]
+    assert reported == ["/data"]
     assert manager.logs == {}
     with pytest.raises(KafkaStorageError):
         append(log, b"x")

@@ -48,21 +48,21 @@ def dump(log: Log, suffix: str, *options: str) -> dict[Path, list[str]]:
     files = sorted(Path(log.directory).glob(f"*{suffix}"))
     assert files
     text = tool("dump-log", "--files", ",".join(map(str, files)), *options)
-    said: dict[Path, list[str]] = {}
+    output: dict[Path, list[str]] = {}
     for line in text.splitlines():
         if line.startswith("Dumping "):
-            said[Path(line.removeprefix("Dumping "))] = current = []
-        elif said:
+            output[Path(line.removeprefix("Dumping "))] = current = []
+        elif output:
             current.append(line)
-    assert sorted(said) == files
-    return said
+    assert sorted(output) == files
+    return output
 
 
 def test_batches(written: Log) -> None:
     lines = [line for part in dump(written, ".log").values() for line in part]
-    said = [line for line in lines if line.startswith("baseOffset:")]
-    assert len(said) == len(read_batches(written))
-    for line, batch in zip(said, read_batches(written), strict=True):
+    output = [line for line in lines if line.startswith("baseOffset:")]
+    assert len(output) == len(read_batches(written))
+    for line, batch in zip(output, read_batches(written), strict=True):
         fields = dict(re.findall(r"(\w+): (\S+)", line))
         assert fields["isvalid"] == "true"
         assert int(fields["baseOffset"]) == batch.base_offset
@@ -93,10 +93,10 @@ def test_indexes_have_no_mismatch(written: Log, suffix: str) -> None:
 
 
 def test_transaction_index_and_snapshots(written: Log) -> None:
-    said = [line for part in dump(written, ".txnindex").values() for line in part]
+    output = [line for part in dump(written, ".txnindex").values() for line in part]
     pairs = [
         (int(fields["producerId"]), int(fields["firstOffset"]))
-        for fields in (dict(re.findall(r"(\w+): (-?\d+)", line)) for line in said)
+        for fields in (dict(re.findall(r"(\w+): (-?\d+)", line)) for line in output)
         if fields
     ]
     assert pairs == written.aborted_transactions(0, written.end_offset)

@@ -215,14 +215,14 @@ def test_kafka_10778_after_an_io_error_nothing_is_appended(kind: str) -> None:
 
 def test_kafka_10778_a_failed_background_flush_takes_the_log_offline() -> None:
     disk = memory_disk()
-    told: list[str] = []
-    log = open_log(disk, on_failure=lambda log, error: told.append(str(error)))
+    reported: list[str] = []
+    log = open_log(disk, on_failure=lambda log, error: reported.append(str(error)))
     append(log, b"a")
     disk.fail("sync")
     with pytest.raises(KafkaStorageError):
         trio.run(log.flush_async)
     assert log.recovery_point == 0
-    assert len(told) == 1
+    assert len(reported) == 1
     with pytest.raises(KafkaStorageError):
         append(log, b"b")
 
