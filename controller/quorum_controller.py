@@ -1,4 +1,4 @@
-"""The controller on every node of a cluster: an image that follows the quorum, and requests to change it.
+"""The controller on every node of a cluster: its image follows the quorum; it forwards changes and retries them.
 
 A request that changes metadata is forwarded to the active controller, on the node that leads the quorum; the response
 is returned once this node's own image has the change. While there is no active controller the request is retried if it

@@ -1,4 +1,4 @@
-"""Broker sessions: when each broker last made contact, and how much metadata it has applied.
+"""Broker sessions: last contact and expiry of each broker's session, and how much metadata it has applied.
 
 Soft state of the active controller; nothing of it is in the metadata log. Pure. A broker without contact for a session
 timeout is fenced (`decisions/broker_fencing.py`). A new active controller gives every broker a full session (`reset`).

@@ -1,4 +1,4 @@
-"""One leadership term of the active controller: its queue, an image ahead of the committed one, and pending decisions.
+"""One leadership term of the active controller: its queue, an image ahead of the committed one, pending decisions.
 
 A decision is made against the effects of all earlier decisions of the term, committed or not, in an image that is
 private to the term. The sender gets the reply once the decision is committed and this node has applied it. If the term

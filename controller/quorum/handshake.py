@@ -1,4 +1,4 @@
-"""The handshake of two nodes on the controller listener: each sends its node id, its cluster id and the voters.
+"""The handshake of two nodes on the controller listener: node id, cluster id and voters, or the reason of a refusal.
 
 The node that opened the connection sends first. A node refuses another cluster's node, or a node with another id than
 it expected, and sends the reason::

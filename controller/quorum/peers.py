@@ -1,4 +1,4 @@
-"""The connections between this node and the other nodes of the cluster. Trio: one task per connection and listener.
+"""The connections to the other nodes: opening with backoff, accepting, discovery of the voters. Trio: tasks.
 
 A node opens one connection to each controller when it first has a request for it, and keeps it; controllers accept on
 the controller listener. Each connection begins with a handshake (`handshake.py`). A connection that ends, or that is
