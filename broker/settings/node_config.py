@@ -257,5 +257,5 @@ def _is_listener_setting(name: str) -> bool:
 
 
 def _ignored(given: Mapping[str, str]) -> tuple[str, ...]:
-    idle = [name for name, setting in NODE_SETTINGS.items() if name in given and not setting.acted_on]
+    idle = [name for name, setting in NODE_SETTINGS.items() if name in given and not setting.supported]
     return tuple(sorted([*idle, *filter(_is_listener_setting, given)]))

@@ -51,7 +51,7 @@ class Setting:
         importance: "high", "medium" or "low", as in Kafka.
         update_mode: "read-only", "per-broker" or "cluster-wide" for node settings, "" for others.
         doc: the description, one sentence.
-        acted_on: whether minikafka supports it.
+        supported: whether minikafka supports it.
         synonym: for topic and group settings, the node setting that supplies the default.
     """
 
@@ -62,7 +62,7 @@ class Setting:
     importance: str
     update_mode: str
     doc: str
-    acted_on: bool = False
+    supported: bool = False
     synonym: str | None = None
 
     def parse(self, text: str | None) -> SettingValue:

@@ -35,7 +35,7 @@ NODE_SETTINGS = by_name(
 def inherited(name: str, node_name: str, *, valid: Valid | None = None, doc: str = "") -> Setting:
     """The setting of a topic or group that overrides a node setting.
 
-    Type, default, description and `acted_on` are those of the node setting `node_name`, and so is the bound unless
+    Type, default, description and `supported` are those of the node setting `node_name`, and so is the bound unless
     `valid` is given. If the node setting is null by default, its first synonym that is not null supplies the default.
     """
     node = NODE_SETTINGS[node_name]
@@ -47,6 +47,6 @@ def inherited(name: str, node_name: str, *, valid: Valid | None = None, doc: str
         MEDIUM,
         "",
         doc or node.doc,
-        node.acted_on,
+        node.supported,
         node_name,
     )

@@ -18,10 +18,10 @@ QUOTA_SETTINGS: tuple[Setting, ...] = (
 THROTTLE_SETTINGS: tuple[Setting, ...] = (
     Setting("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
             "Maximum rate of replication of throttled replicas on the follower side, in bytes per second.",
-            acted_on=True),
+            supported=True),
     Setting("leader.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
             "Maximum rate of replication of throttled replicas on the leader side, in bytes per second.",
-            acted_on=True),
+            supported=True),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
             "Maximum rate of moves between log directories, in bytes per second."),
 )

@@ -65,12 +65,12 @@ def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
 
 def _section(title: str, what: str, settings: Iterable[Setting]) -> str:
     declared = list(settings)
-    acted = sum(setting.acted_on for setting in declared)
+    supported = sum(setting.supported for setting in declared)
     return "\n".join(
         [
             f"## {title}",
             "",
-            f"{len(declared)} settings {what}; {acted} are supported.",
+            f"{len(declared)} settings {what}; {supported} are supported.",
             "",
             *map(_entry, declared),
             "",
@@ -85,7 +85,7 @@ def _entry(setting: Setting) -> str:
     facts += [f"node setting `{setting.synonym}`"] if setting.synonym else []
     synonyms = [f"`{name}`" for name in node_synonyms(setting.name) if name != setting.name]
     facts += [f"see also {', '.join(synonyms)}"] if synonyms else []
-    mark = "" if setting.acted_on else " *Not supported.*"
+    mark = "" if setting.supported else " *Not supported.*"
     return f"- **`{setting.name}`** ({'; '.join(facts)}). {setting.doc}{mark}"
 
 

@@ -111,7 +111,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Maximum size of a SASL message before authentication."),
     Setting("security.inter.broker.protocol", STRING, "PLAINTEXT", one_of("PLAINTEXT", "SSL",
             "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY,
-            "Security protocol between brokers, if `inter.broker.listener.name` is not set.", acted_on=True),
+            "Security protocol between brokers, if `inter.broker.listener.name` is not set.", supported=True),
     Setting("security.providers", STRING, None, None, LOW, READ_ONLY, "Java classes of security providers."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, READ_ONLY,
             "Whether a new certificate may have a different distinguished name."),

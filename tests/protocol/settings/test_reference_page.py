@@ -17,4 +17,4 @@ def test_settings_without_effect_are_marked() -> None:
     lines = settings_page({}).splitlines()
     for name, setting in NODE_SETTINGS.items():
         (line,) = [line for line in lines if line.startswith(f"- **`{name}`** (") and "node setting" not in line][:1]
-        assert line.endswith("*Not supported.*") != setting.acted_on
+        assert line.endswith("*Not supported.*") != setting.supported
