@@ -20,7 +20,7 @@ log = structlog.get_logger("minikafka.connection")
 
 REQUESTS_BETWEEN_CHECKPOINTS = 64
 TURN_S = 0.002
-"""Reads of a client that has always sent more already never block: other connections get their turn after so long."""
+"""Longest turn of a client whose next request has always arrived, so that its reads never block."""
 
 
 class FrameHandler(Protocol):

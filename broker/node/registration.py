@@ -36,7 +36,7 @@ RETRY_S = 0.1
 SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
 LEADERLESS_TIMEOUT_S = 1.5
-"""A controlled shutdown ends after so long without a response of an active controller."""
+"""A controlled shutdown ends after this time without a response of an active controller."""
 _RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
 _PROTOCOLS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: refused, but first it is said whose the group is."""
+"""ConsumerGroupHeartbeat: refused with NOT_COORDINATOR or UNSUPPORTED_VERSION."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_groups_of_kip_848_are_refused_by_the_coordinator() -> None:
     with_node(body)
 
 
-def test_who_does_not_coordinate_the_group_says_that() -> None:
+def test_another_node_than_the_coordinator_answers_not_coordinator() -> None:
     async def body(node: MemoryNode) -> None:
         for partition in range(3):
             node.groups.resigned(partition)

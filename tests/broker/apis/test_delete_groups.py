@@ -1,4 +1,4 @@
-"""DeleteGroups: groups without members, with all that they have committed."""
+"""DeleteGroups: groups without members, with their committed offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def delete(node: MemoryNode, *names: str, version: int = 2) -> dict[str, i
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_good_and_bad_groups_together(version: int) -> None:
+def test_valid_and_invalid_groups_together(version: int) -> None:
     async def body(node: MemoryNode) -> None:
         await member_of_stable_group(node)
         await commit(node, {0: 1, 1: 2}, group_id="simple")
@@ -34,7 +34,7 @@ def test_good_and_bad_groups_together(version: int) -> None:
     with_node(body)
 
 
-def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
+def test_a_deleted_group_stays_deleted_after_a_restart() -> None:
     async def before(node: MemoryNode) -> MemoryNode:
         node.create_topic("t")
         await commit(node, {0: 1})
@@ -47,7 +47,7 @@ def test_a_deleted_group_is_gone_after_a_restart_too() -> None:
     run_with_node(after, run_with_node(before).logs)
 
 
-def test_what_the_log_refuses_stays() -> None:
+def test_a_group_stays_if_the_append_fails() -> None:
     async def body(node: MemoryNode) -> None:
         await commit(node, {0: 1})
         node.logs.refusal = NotEnoughReplicasError()

@@ -1,4 +1,4 @@
-"""DescribeGroups: members in each state, and groups that nobody knows."""
+"""DescribeGroups: members in each state, and unknown groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_stable_group_and_an_unknown_one_at_every_version(version: int) -> Non
     with_node(body)
 
 
-def test_outside_stable_metadata_is_left_out_and_the_last_assignment_kept() -> None:
+def test_metadata_is_empty_unless_the_group_is_stable_and_the_assignment_is_kept() -> None:
     async def body(node: MemoryNode) -> None:
         member_id = await member_of_stable_group(node)
         await join(node, member_id)
@@ -42,7 +42,7 @@ def test_outside_stable_metadata_is_left_out_and_the_last_assignment_kept() -> N
     with_node(body)
 
 
-def test_groups_come_in_the_order_and_as_often_as_asked_for() -> None:
+def test_groups_have_the_order_and_duplicates_of_the_request() -> None:
     async def body(node: MemoryNode) -> None:
         reply = await node.ask("DescribeGroups", 5, DescribeGroupsRequest(groups=["b", "a", "b", ""]))
         assert [group.group_id for group in reply.groups] == ["b", "a", "b", ""]
@@ -51,7 +51,7 @@ def test_groups_come_in_the_order_and_as_often_as_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("version", "of_unknown"), [(5, GROUP_OPERATIONS), (6, NOT_ASKED)])
-def test_operations_are_told_where_there_is_no_error(version: int, of_unknown: int) -> None:
+def test_operations_are_included_unless_there_is_an_error(version: int, of_unknown: int) -> None:
     async def body(node: MemoryNode) -> None:
         await member_of_stable_group(node)
         for asked, expected in ((True, [GROUP_OPERATIONS, of_unknown]), (False, [NOT_ASKED, NOT_ASKED])):

@@ -1,4 +1,4 @@
-"""FindCoordinator: one key in old versions, many in new ones, each with its own error."""
+"""FindCoordinator: one key in old versions, several in new ones, each with its own error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_new_versions_answer_for_each_key(version: int) -> None:
 
 
 @pytest.mark.parametrize("key_type", [-1, 2, 3, 127])
-def test_kinds_of_coordinators_that_are_not_here_are_invalid(key_type: int) -> None:
+def test_unknown_types_of_coordinators_are_invalid(key_type: int) -> None:
     async def body(node: MemoryNode) -> None:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
         (one,) = (await node.ask("FindCoordinator", 6, request)).coordinators
@@ -49,7 +49,7 @@ class Picky:
         return BROKER_ID
 
 
-def test_an_error_of_one_key_leaves_the_others_alone() -> None:
+def test_an_error_of_one_key_does_not_affect_the_others() -> None:
     async def body(node: MemoryNode) -> None:
         node.coordinators = Picky()
         request = FindCoordinatorRequest(coordinator_keys=["bad", "g"])

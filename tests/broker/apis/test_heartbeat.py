@@ -1,4 +1,4 @@
-"""Heartbeat at every version, and what it tells in each state."""
+"""Heartbeat at every version and in every state of the group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minikafka.protocol.errors import ErrorCode
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_all_is_well_at_every_version(version: int) -> None:
+def test_a_member_of_a_stable_group_at_every_version(version: int) -> None:
     async def body(node: MemoryNode) -> None:
         assert await heartbeat(node, await member_of_stable_group(node), version=version) == 0
 
@@ -30,7 +30,7 @@ def test_it_keeps_the_session_alive() -> None:
     with_node(body)
 
 
-def test_who_it_is_counts_before_the_generation() -> None:
+def test_the_member_id_is_checked_before_the_generation() -> None:
     async def body(node: MemoryNode) -> None:
         member_id = await member_of_stable_group(node)
         assert await heartbeat(node, "nobody", generation=9) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -40,7 +40,7 @@ def test_who_it_is_counts_before_the_generation() -> None:
     with_node(body)
 
 
-def test_it_tells_of_a_rebalance() -> None:
+def test_it_reports_a_rebalance() -> None:
     async def body(node: MemoryNode) -> None:
         member_id = await member_of_stable_group(node)
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""JoinGroup at every version: what is asked of a new member, and what can be said."""
+"""JoinGroup at every version: what a new member must send, and the errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_new_member_at_every_version(version: int) -> None:
     with_node(body)
 
 
-def test_the_log_has_the_host_as_java_writes_it_and_the_session_time_out_twice_for_version_0() -> None:
+def test_the_log_has_the_host_as_java_writes_it_and_the_session_timeout_as_rebalance_timeout_for_version_0() -> None:
     async def body(node: MemoryNode) -> None:
         reply = await join(node, version=0)
         await sync(node, reply.member_id, version=0)
@@ -40,7 +40,7 @@ def test_the_log_has_the_host_as_java_writes_it_and_the_session_time_out_twice_f
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-def test_who_names_a_member_that_there_is_not_is_unknown(instance: str | None) -> None:
+def test_an_unknown_member_id_is_refused(instance: str | None) -> None:
     async def body(node: MemoryNode) -> None:
         reply = await join(node, "nobody", version=9, instance=instance)
         assert (reply.error_code, reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "nobody")
@@ -57,7 +57,7 @@ def test_the_empty_group_id_is_refused_before_anything_else() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [("10001", "20000"), ("1", "9999")])
-def test_session_time_outs_outside_the_limits(low: str, high: str) -> None:
+def test_session_timeouts_outside_the_limits(low: str, high: str) -> None:
     async def body(node: MemoryNode) -> None:
         reply = await join(node, group=GROUP)
         assert reply.error_code == ErrorCode.INVALID_SESSION_TIMEOUT

@@ -1,4 +1,4 @@
-"""LeaveGroup: one member in old versions, many in new ones."""
+"""LeaveGroup: one member in old versions, several in new ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_static_member_may_be_named_by_its_instance_alone() -> None:
     with_node(body)
 
 
-def test_the_empty_group_id_is_refused_as_a_whole_and_an_unknown_group_member_by_member() -> None:
+def test_an_empty_group_id_fails_the_request_and_an_unknown_group_each_member() -> None:
     async def body(node: MemoryNode) -> None:
         old = await node.ask("LeaveGroup", 1, LeaveGroupRequest(group_id="", member_id="m"))
         new = await node.ask("LeaveGroup", 4, LeaveGroupRequest(group_id="", members=[MemberIdentity(member_id="m")]))

@@ -1,4 +1,4 @@
-"""ListGroups: of all partitions that are coordinated here, by state and type."""
+"""ListGroups: of all partitions that the node coordinates, by state and type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def three_groups(node: MemoryNode) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_version_tells_what_it_can(version: int) -> None:
+def test_fields_of_every_version(version: int) -> None:
     async def body(node: MemoryNode) -> None:
         await three_groups(node)
         states = {"joined": "CompletingRebalance", "pending": "Empty", "simple": "Empty"}
@@ -52,7 +52,7 @@ def test_filters(filters: dict[str, list[str]], names: list[str]) -> None:
     with_node(body)
 
 
-def test_without_any_partition_there_is_nothing_and_no_error() -> None:
+def test_a_node_that_coordinates_nothing_lists_nothing() -> None:
     async def body(node: MemoryNode) -> None:
         for partition in range(3):
             node.groups.resigned(partition)

@@ -1,4 +1,4 @@
-"""OffsetCommit: what is not there fails by itself, by name and by id; the group is asked about the rest."""
+"""OffsetCommit: unknown partitions, by name and by id, fail alone; the others are committed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_commit_at_every_version_is_written_with_the_topics_id(version: int) -
     with_node(body)
 
 
-def test_partitions_that_are_not_there_fail_alone_in_one_entry_a_topic() -> None:
+def test_unknown_partitions_fail_alone_in_one_entry_for_each_topic() -> None:
     async def body(node: MemoryNode) -> None:
         reply = await commit(node, {0: 1, 2: 1, -1: 1})
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -54,7 +54,7 @@ def test_partitions_that_are_not_there_fail_alone_in_one_entry_a_topic() -> None
         (bytes(16), 10, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
-def test_topics_that_are_not_there_are_found_out_before_the_group_is_asked(
+def test_unknown_topics_are_checked_before_the_group(
     topic: str | bytes, version: int, error: ErrorCode
 ) -> None:
     async def body(node: MemoryNode) -> None:
@@ -65,7 +65,7 @@ def test_topics_that_are_not_there_are_found_out_before_the_group_is_asked(
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_a_generation_of_a_group_that_is_not_there(version: int, error: ErrorCode) -> None:
+def test_a_generation_of_an_unknown_group(version: int, error: ErrorCode) -> None:
     async def body(node: MemoryNode) -> None:
         reply = await commit(node, {0: 1, 1: 1}, version, member_id="x", generation_id_or_member_epoch=0)
         assert errors(reply) == {0: error, 1: error}
@@ -73,7 +73,7 @@ def test_a_generation_of_a_group_that_is_not_there(version: int, error: ErrorCod
     with_node(body)
 
 
-def test_nothing_asked_nothing_answered() -> None:
+def test_an_empty_request_has_an_empty_response() -> None:
     async def body(node: MemoryNode) -> None:
         request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=9, member_id="x")
         assert not (await node.ask("OffsetCommit", 8, request)).topics
@@ -84,7 +84,7 @@ def test_nothing_asked_nothing_answered() -> None:
 @pytest.mark.parametrize(
     ("metadata", "error"), [("😀", 0), ("😀x", ErrorCode.OFFSET_METADATA_TOO_LARGE), ("üü", 0), (None, 0)]
 )
-def test_metadata_is_measured_as_java_does(metadata: str | None, error: int) -> None:
+def test_the_size_of_metadata_is_measured_as_in_java(metadata: str | None, error: int) -> None:
     async def body(node: MemoryNode) -> None:
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=metadata)
         request = OffsetCommitRequest(group_id=GROUP)

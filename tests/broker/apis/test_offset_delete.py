@@ -1,4 +1,4 @@
-"""OffsetDelete: what is not there fails by itself, unless the group as a whole is refused."""
+"""OffsetDelete: unknown partitions fail alone, unless the whole request fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def request_of(topics: dict[str, list[int]], group: str = GROUP) -> OffsetDelete
     return request
 
 
-def test_what_is_not_there_fails_alone() -> None:
+def test_unknown_partitions_fail_alone() -> None:
     async def body(node: MemoryNode) -> None:
         await commit(node, {0: 7})
         reply = await node.ask("OffsetDelete", 0, request_of({"t": [0, 1, 9], "none": [0]}))
@@ -41,7 +41,7 @@ def test_what_is_not_there_fails_alone() -> None:
     ("group", "error"), [("", ErrorCode.INVALID_GROUP_ID), ("none", ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 @pytest.mark.parametrize("topics", [{}, {"t": [0]}, {"none": [0]}])
-def test_a_group_that_is_refused_is_refused_whatever_the_topics(
+def test_an_error_of_the_group_fails_the_whole_request(
     group: str, error: ErrorCode, topics: dict[str, list[int]]
 ) -> None:
     async def body(node: MemoryNode) -> None:
@@ -51,7 +51,7 @@ def test_a_group_that_is_refused_is_refused_whatever_the_topics(
     with_node(body)
 
 
-def test_topics_that_members_read_keep_their_offsets() -> None:
+def test_topics_with_subscribed_members_keep_their_offsets() -> None:
     async def body(node: MemoryNode) -> None:
         await member_of_stable_group(node)
         reply = await node.ask("OffsetDelete", 0, request_of({"t": [0, 5]}))

@@ -1,4 +1,4 @@
-"""OffsetFetch in its three shapes: one group, many groups, topics by id."""
+"""OffsetFetch in its three shapes: one group, several groups, topics by id."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def offsets(answered: Any) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_one_group_in_the_old_shape(version: int) -> None:
+def test_one_group_before_version_8(version: int) -> None:
     async def body(node: MemoryNode) -> None:
         await commit(node, {0: 7, 1: 8})
         topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[1, 0, 5])]
@@ -55,7 +55,7 @@ def test_many_groups_at_once(version: int) -> None:
     with_node(body)
 
 
-def test_topics_by_id_and_ids_that_stand_for_none() -> None:
+def test_topics_by_known_and_unknown_id() -> None:
     async def body(node: MemoryNode) -> None:
         await commit(node, {0: 7})
         known, unknown = node.image.topics["t"].id, b"x" * 16
@@ -84,7 +84,7 @@ def test_all_topics_by_id_are_those_that_still_exist() -> None:
     with_node(body)
 
 
-def test_an_error_of_the_group_is_told_where_the_version_has_room_for_it() -> None:
+def test_an_error_of_the_group_is_in_the_field_that_the_version_has() -> None:
     async def body(node: MemoryNode) -> None:
         node.logs.count = None
         topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]

@@ -1,4 +1,4 @@
-"""SyncGroup at every version: assignments out, and who must say which protocol it means."""
+"""SyncGroup at every version: assignments, and when the protocol is required."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from minikafka.protocol.messages.sync_group import SyncGroupRequest
 def test_an_assignment_at_every_version(version: int) -> None:
     async def body(node: MemoryNode) -> None:
         member_id = (await join(node)).member_id
-        said = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
-        reply = await sync(node, member_id, version, **said)
+        sent = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+        reply = await sync(node, member_id, version, **sent)
         assert (reply.error_code, reply.assignment) == (0, b"all")
         assert reply.protocol_name == ("range" if version >= 5 else None)
 
     with_node(body)
 
 
-@pytest.mark.parametrize("said", [(None, None), ("consumer", None), (None, "range"), ("consumer", "x"), ("x", "range")])
-def test_from_version_5_on_type_and_name_must_be_given_and_right(said: tuple[str | None, str | None]) -> None:
+@pytest.mark.parametrize("sent", [(None, None), ("consumer", None), (None, "range"), ("consumer", "x"), ("x", "range")])
+def test_type_and_name_of_the_protocol_are_required_from_version_5(sent: tuple[str | None, str | None]) -> None:
     async def body(node: MemoryNode) -> None:
         member_id = (await join(node)).member_id
-        reply = await sync(node, member_id, 5, protocol_type=said[0], protocol_name=said[1])
+        reply = await sync(node, member_id, 5, protocol_type=sent[0], protocol_name=sent[1])
         assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     with_node(body)
@@ -57,7 +57,7 @@ def test_a_follower_waits_for_the_leader() -> None:
 
 
 @pytest.mark.parametrize("group", ["", "none"])
-def test_groups_that_are_not_there(group: str) -> None:
+def test_unknown_groups(group: str) -> None:
     async def body(node: MemoryNode) -> None:
         reply = await node.ask("SyncGroup", 4, SyncGroupRequest(group_id=group, generation_id=1, member_id="m"))
         assert reply.error_code == (ErrorCode.UNKNOWN_MEMBER_ID if group else ErrorCode.INVALID_GROUP_ID)
