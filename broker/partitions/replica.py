@@ -121,9 +121,9 @@ class Replica:
 
     def read_nothing(self, preferred_replica: int) -> FetchResult:
         """Only the offsets, for a consumer that should fetch from another replica."""
-        marks = FetchResult(self.high_watermark, self.last_stable_offset, self.log.start_offset, NO_RECORDS)
-        marks.preferred_replica = preferred_replica
-        return marks
+        result = FetchResult(self.high_watermark, self.last_stable_offset, self.log.start_offset, NO_RECORDS)
+        result.preferred_replica = preferred_replica
+        return result
 
     def _read(
         self, offset: int, max_bytes: int, limit: int, last_fetched_epoch: int, at_least_one_batch: bool

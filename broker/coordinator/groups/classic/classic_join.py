@@ -192,7 +192,7 @@ def _replace_static_member(
         if caller.version >= SKIP_ASSIGNMENT_FROM:
             reply.skip_assignment = group.leader == new_id
         else:
-            # Before KIP-814, a returning leader that must not assign is told that its old id is the leader.
+            # Before KIP-814, a returning leader that must not assign receives its old id as leader.
             reply.leader, reply.members = old_leader, []
         later.answer(ticket, reply)
 

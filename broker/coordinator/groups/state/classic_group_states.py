@@ -7,7 +7,7 @@
     PreparingRebalance     Empty                  the last member has left
     CompletingRebalance    Stable                 the leader's assignment is in the log
     CompletingRebalance    PreparingRebalance     a member joins, changes, leaves or times out
-    Stable                 PreparingRebalance     likewise, or the leader joins again
+    Stable                 PreparingRebalance     as above, or the leader joins again
     any                    Dead                   the group is deleted, or this node no longer coordinates it
 
 Only Empty and Stable are in the log. A new coordinator does not know the states between; members learn of that from
