@@ -33,7 +33,7 @@ OWN_DEFAULTS: dict[str, tuple[str, str]] = {
         "without security a node serves its own machine by default",
     ),
     "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share a directory"),
-    "group.initial.rebalance.delay.ms": ("0", "the first consumer does not wait three seconds"),
+    "group.initial.rebalance.delay.ms": ("0", "the first consumer of a group starts without delay"),
 }
 """Name: (our default, why it is not Kafka's). All other settings have Kafka's defaults.
 
