@@ -141,7 +141,7 @@ class LogManager:
         if log.report.damage:
             self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:
-            self._logger.info("log recovered", partition=str(key), truncated_bytes=log.report.cut_bytes)
+            self._logger.info("log recovered", partition=str(key), truncated_bytes=log.report.truncated_bytes)
         return log
 
     def get(self, key: TopicPartition) -> Log | None:

@@ -59,13 +59,13 @@ class Recovery:
 
     Attributes:
         clean: no scan was necessary.
-        scanned_bytes, cut_bytes: bytes read again; bytes truncated.
+        scanned_bytes, truncated_bytes: bytes read again; bytes truncated.
         damage: a sentence about lost data that a torn write does not explain, or an empty string.
     """
 
     clean: bool = True
     scanned_bytes: int = 0
-    cut_bytes: int = 0
+    truncated_bytes: int = 0
     damage: str = ""
 
 
@@ -330,7 +330,7 @@ class Loader:
         segment = self.segments[index]
         if self.end_offset < self.recovery_point:
             raise self._corrupt(segment, self.end_offset, f"{reason} (at byte {position})")
-        self.report.cut_bytes += segment.log.size_bytes - position
+        self.report.truncated_bytes += segment.log.size_bytes - position
         rest = self.segments.take(index + 1, len(self.segments))
         later = [one for one in rest if one.size]
         if later or valid_batch_after(segment, position, self.end_offset):

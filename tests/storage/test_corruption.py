@@ -199,7 +199,7 @@ def test_garbage_at_the_end_is_truncated(node: Node, clean: bool, tail: bytes) -
     segment.write_bytes(segment.read_bytes() + tail)
     log = node.start().logs[PARTITION]
     assert read_all(log) == rows
-    assert log.report.cut_bytes == len(tail)
+    assert log.report.truncated_bytes == len(tail)
 
 
 def flip_all(pattern: str) -> Callable[[Path], None]:

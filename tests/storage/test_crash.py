@@ -216,7 +216,7 @@ def test_a_batch_torn_at_any_byte_of_its_header_is_truncated(size: int) -> None:
     file.append(bytes(torn[:size]))
     log = open_log(disk)
     assert [offset for offset, _ in read_all(log)] == [0, 1, 2, 3, 4]
-    assert (log.report.cut_bytes, log.report.damage) == (size, "")
+    assert (log.report.truncated_bytes, log.report.damage) == (size, "")
     assert append(log, b"next").first_offset == 5
 
 
@@ -229,7 +229,7 @@ def test_zeros_and_garbage_at_the_end_are_truncated() -> None:
         disk.open(f"{DIRECTORY}/{0:020d}.log").append(tail)
         log = open_log(disk)
         assert read_all(log) == [(0, b"kept")]
-        assert log.report.cut_bytes == 5000
+        assert log.report.truncated_bytes == 5000
         assert list(batches(log.read(0, max_bytes=9999).read()))  # type: ignore[union-attr]
 
 
