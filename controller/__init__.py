@@ -25,7 +25,7 @@ The packages and files:
 - `quorum_controller.py`: `QuorumController`, the controller of every node of a cluster.
 - `standalone_controller.py`, `standalone_log.py`: `StandaloneController` of a lone node, and its metadata log.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
-- `decisions/`: one pure module per kind of request; `routing.py` is their table.
+- `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
 - `metadata/`: records, image, snapshots, and what both metadata logs have in common.
 - `settings/`: static and effective settings, DescribeConfigs, the metadata log's directories.
 - `quorum/`: Raft over disk and network: driver, log, applier, peer connections, handshake.

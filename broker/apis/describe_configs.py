@@ -11,4 +11,4 @@ VERSIONS = "1-4"
 
 async def handle(request: DescribeConfigsRequest, context: RequestContext[ConfigsService]) -> DescribeConfigsResponse:
     """Of topics, groups and this broker; other brokers describe their own."""
-    return describe_configs(request, context.services.in_force, context.services.log_levels)
+    return describe_configs(request, context.services.effective_settings, context.services.log_levels)

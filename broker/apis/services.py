@@ -168,7 +168,7 @@ class ConfigsService(Protocol):
     """The settings that DescribeConfigs shows."""
 
     @property
-    def in_force(self) -> EffectiveSettings:
+    def effective_settings(self) -> EffectiveSettings:
         """Of topics, brokers and groups."""
         ...
 

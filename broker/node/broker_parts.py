@@ -76,7 +76,7 @@ class BrokerParts:
             config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
         )
         self.log_levels = self.controller.log_levels
-        self.in_force = EffectiveSettings(config.static, self.image)
+        self.effective_settings = EffectiveSettings(config.static, self.image)
         self.logs = self._log_manager(self.controller.cluster_id)
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
@@ -131,7 +131,7 @@ class BrokerParts:
 
     def log_config(self, topic: str) -> LogConfig:
         """The effective settings of a topic's logs."""
-        return LogConfig.from_settings(self.in_force.topic(topic))
+        return LogConfig.from_settings(self.effective_settings.topic(topic))
 
     def name_cluster(self, cluster_id: str) -> None:
         """On a first start in a cluster: from now on the data directories belong to this cluster."""

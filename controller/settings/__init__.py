@@ -16,6 +16,7 @@ The files::
 
     static_settings.py          StaticSettings: the static config and the defaults of one node
     effective_settings.py       EffectiveSettings: the effective value and the source of each setting
+    metadata_log_settings.py    data directories, the directory and the configuration of the metadata log
     describe_configs.py         the response to DescribeConfigs
 
 *Caveats*

@@ -6,7 +6,7 @@ from typing import Any
 
 from minikafka.controller.decisions.bootstrap_records import bootstrap
 from minikafka.controller.decisions.decision import Context, Decision
-from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import BrokerRecord, PartitionRecord, Record, TopicRecord
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.error_codes import ErrorCode
@@ -37,6 +37,16 @@ def applied(records: Iterable[Record], image: Image | None = None) -> Image:
 def cluster(*brokers: BrokerRecord) -> Image:
     """A new cluster with these brokers, by default broker 1."""
     return applied([*bootstrap(CLUSTER_ID, static()), *(brokers or (broker(1),))])
+
+
+def three_brokers() -> Image:
+    """A new cluster with brokers 1, 2 and 3."""
+    return cluster(broker(1), broker(2), broker(3))
+
+
+def state(image: Image, name: str = "t", index: int = 0) -> PartitionState:
+    """The state of a partition."""
+    return image.topics[name].partitions[index]
 
 
 def topic_id(name: str) -> bytes:
