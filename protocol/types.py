@@ -1,4 +1,4 @@
-"""The primitive types of the wire protocol, as annotations: `int32`, `string`, `uuid`, `records`, …
+"""The primitive types of the wire protocol, as annotations: `int32`, `string`, `uuid`, `records` and others.
 
 ``int32`` is ``Annotated[int, …]``: an ``int`` for type checkers, four bytes for the codec. ``bool`` is Python's
 ``bool``. Arrays are ``list[…]``, structs are classes, and nullable fields are ``… | None``.

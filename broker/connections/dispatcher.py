@@ -1,9 +1,8 @@
-"""The way of a request through the node, a row of steps:
+"""Carries each request through its steps: decode, principal, authorize, handle, throttle, encode, measure.
 
-    decode → principal → authorize → handle → throttle → encode → measure
-
-Each step is a method of `Dispatcher` or one of the objects that it is given (`request_steps.py`). The sizes that are
-measured are known once the response is encoded, so measuring comes last; muting the connection is left to it.
+A step is a method of `Dispatcher` that calls an object of `request_steps.py`. An error that a handler raises becomes an
+error code here; a bug in a handler is logged here and closes the connection. The response size is known once the
+response is encoded, so measuring is the last step; `Connection` sends the response and is muted for the throttle time.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,11 +13,9 @@ import structlog
 
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
 from minikafka.broker.connections.request_steps import (
-    AllowAll,
     Authorizer,
     Quotas,
     RequestObserver,
-    Unlimited,
     anonymous,
 )
 from minikafka.broker.connections.routes import Route
@@ -41,9 +38,9 @@ class Dispatcher(Generic[S]):
         routes: The APIs, see `routes_of`.
         clock: Seconds that only grow, for measuring.
         principal_of: Names the client of a connection.
-        authorizer: Refuses requests.
-        quotas: Throttles clients.
-        observer: Notified of every answered request; None for nobody.
+        authorizer: Refuses requests; None allows every request, as Kafka does without `authorizer.class.name`.
+        quotas: Throttles clients; None throttles no client.
+        observer: Notified of answered requests.
     """
 
     def __init__(
@@ -61,8 +58,8 @@ class Dispatcher(Generic[S]):
         self._routes = routes
         self._clock = clock
         self._principal_of = principal_of
-        self._authorizer: Authorizer = authorizer or AllowAll()
-        self._quotas: Quotas = quotas or Unlimited()
+        self._authorizer = authorizer
+        self._quotas = quotas
         self._observer = observer
         self._waiting_keys = {route.key for route in routes.values() if route.waits}
 
@@ -83,7 +80,7 @@ class Dispatcher(Generic[S]):
         context = RequestContext(self._services, version, header.client_id or "", connection, principal)
         try:
             response = await self._authorize_and_handle(route, request, context)
-            throttle_ms = self._throttle(request, response, context, len(frame), self._clock() - began_s)
+            throttle_ms = self._throttle(request, response, context, frame, began_s) if self._quotas else 0
             parts = response_parts(response, version, header.correlation_id) if response else []
         except (Disconnect, MalformedMessage):
             raise
@@ -91,8 +88,9 @@ class Dispatcher(Generic[S]):
             # A bug of ours: it must cost this connection only, and be logged.
             log.exception("request failed", api=route.name, version=version, client=context.client_id)
             raise Disconnect(f"{route.name} failed: {error!r}") from error
-        self._measure(route, context, self._clock() - began_s, len(frame), parts, throttle_ms)
-        return Answer(parts, throttle_ms)
+        if self._observer is not None and self._observer.enabled:
+            self._measure(self._observer, route, context, began_s, frame, parts, throttle_ms)
+        return parts, throttle_ms
 
     # -- the steps -----------------------------------------------------------------------------------------------
 
@@ -111,17 +109,20 @@ class Dispatcher(Generic[S]):
 
     async def _authorize_and_handle(self, route: Route[S], request: Any, context: RequestContext[S]) -> Any:
         try:
-            self._authorizer.authorize(request, context)
+            if self._authorizer is not None:
+                self._authorizer.authorize(request, context)
             return await route.handle(request, context)
         except KafkaError as error:
             return _refusal(route, error)
 
     def _throttle(
-        self, request: Any, response: Any, context: RequestContext[S], request_size_bytes: int, handled_s: float
+        self, request: Any, response: Any, context: RequestContext[S], frame: bytearray, began_s: float
     ) -> int:
         """The throttle time, written into the response where its API has a field for it."""
+        assert self._quotas is not None
+        handled_s = self._clock() - began_s
         throttle_ms = self._quotas.throttle_time_ms(
-            request, response, context, request_size_bytes=request_size_bytes, handled_s=handled_s
+            request, response, context, request_size_bytes=len(frame), handled_s=handled_s
         )
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
@@ -129,22 +130,22 @@ class Dispatcher(Generic[S]):
 
     def _measure(
         self,
+        observer: RequestObserver,
         route: Route[S],
         context: RequestContext[S],
-        duration_s: float,
-        request_size_bytes: int,
+        began_s: float,
+        frame: bytearray,
         parts: list[Any],
         throttle_ms: int,
     ) -> None:
-        if self._observer is not None:
-            self._observer.request_completed(
-                route.name,
-                context,
-                duration_s=duration_s,
-                request_size_bytes=request_size_bytes,
-                response_size_bytes=sum(map(len, parts)),
-                throttle_ms=throttle_ms,
-            )
+        observer.request_completed(
+            route.name,
+            context,
+            duration_s=self._clock() - began_s,
+            request_size_bytes=len(frame),
+            response_size_bytes=sum(map(len, parts)),
+            throttle_ms=throttle_ms,
+        )
 
 
 def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:

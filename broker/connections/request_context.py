@@ -1,7 +1,7 @@
-"""A request besides its fields: the connection it came by, its principal, the node's services; and what it ends in."""
+"""`RequestContext`: what a handler gets besides the request: connection, principal, version, services of the node."""
 
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 S = TypeVar("S", covariant=True)
 
@@ -62,16 +62,9 @@ class RequestContext(Generic[S]):
     principal: Principal = ANONYMOUS
 
 
-class Answer(NamedTuple):
-    """The outcome of a request.
-
-    Attributes:
-        parts: The response frame, size first; empty where there is none (Produce with acks=0).
-        throttle_ms: How long the connection is muted after the response is sent (KIP-219).
-    """
-
-    parts: list[Any]
-    throttle_ms: int = 0
+Answer = tuple[list[Any], int]
+"""The parts of the response frame, size first (none for Produce with acks=0), and the throttle time in milliseconds,
+for which the connection is muted after the response is sent (KIP-219)."""
 
 
 class Disconnect(Exception):

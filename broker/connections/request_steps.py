@@ -1,11 +1,11 @@
-"""The steps of a request around its handler, as the dispatcher calls them, each with what Kafka does by default.
+"""The interfaces of a request's steps besides its handler, with the default of a node for each.
 
-    principal    who asks               ANONYMOUS on a PLAINTEXT listener
-    authorize    may they               everybody may everything while `authorizer.class.name` is empty
-    throttle     are they within quota  no quota is enforced
-    measure      what did it take       a log event for each request at level DEBUG, as Kafka's request log
+    principal    identifies the client       default: ANONYMOUS, as on a PLAINTEXT listener of Kafka
+    authorize    refuses a request           default: none; everything is allowed while `authorizer.class.name` is empty
+    throttle     enforces client quotas      default: none
+    measure      observes answered requests  default: `RequestLog`, Kafka's request log at level DEBUG
 
-Pure; `security/`, `quotas.py` and `metrics.py` will bring other implementations.
+Pure. Security, quotas and metrics will add other implementations.
 """
 
 from collections.abc import Mapping
@@ -37,12 +37,6 @@ class Authorizer(Protocol):
         ...
 
 
-class AllowAll:
-    """The authorizer of a node without `authorizer.class.name`."""
-
-    def authorize(self, request: Any, context: RequestContext[Any]) -> None: ...
-
-
 class Quotas(Protocol):
     """Counts requests, and says how long a client must be throttled."""
 
@@ -58,17 +52,13 @@ class Quotas(Protocol):
         ...
 
 
-class Unlimited:
-    """No client quotas."""
-
-    def throttle_time_ms(
-        self, request: Any, response: Any, context: RequestContext[Any], *, request_size_bytes: int, handled_s: float
-    ) -> int:
-        return 0
-
-
 class RequestObserver(Protocol):
-    """Is notified of every request that was answered."""
+    """Is notified of answered requests."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether to measure at all; read at each request."""
+        ...
 
     def request_completed(
         self,
@@ -96,6 +86,11 @@ class RequestLog:
         self._levels = levels
         self._logger = logger
 
+    @property
+    def enabled(self) -> bool:
+        """Whether the level is DEBUG or lower now."""
+        return self._levels.get(self._logger) in DEBUG_LEVELS
+
     def request_completed(
         self,
         api: str,
@@ -106,17 +101,16 @@ class RequestLog:
         response_size_bytes: int,
         throttle_ms: int,
     ) -> None:
-        if self._levels.get(self._logger) in DEBUG_LEVELS:
-            log.debug(
-                "request completed",
-                api=api,
-                version=context.version,
-                client=context.client_id,
-                host=context.connection.client_host,
-                listener=context.connection.listener,
-                principal=str(context.principal),
-                duration_ms=round(duration_s * 1000, 3),
-                request_bytes=request_size_bytes,
-                response_bytes=response_size_bytes,
-                throttle_ms=throttle_ms,
-            )
+        log.debug(
+            "request completed",
+            api=api,
+            version=context.version,
+            client=context.client_id,
+            host=context.connection.client_host,
+            listener=context.connection.listener,
+            principal=str(context.principal),
+            duration_ms=round(duration_s * 1000, 3),
+            request_bytes=request_size_bytes,
+            response_bytes=response_size_bytes,
+            throttle_ms=throttle_ms,
+        )

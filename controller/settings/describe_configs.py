@@ -1,4 +1,4 @@
-"""DescribeConfigs: the configs of a resource with their values, sources, synonyms and documentation.
+"""DescribeConfigs: builds the response: the configs of a resource with values, config sources, synonyms, documentation.
 
 A pure function of the effective settings and log levels (KIP-133, KIP-226, KIP-569). Fields that older versions do not
 have are dropped when the response is encoded. Source: `ConfigHelper`.

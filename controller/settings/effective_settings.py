@@ -1,4 +1,4 @@
-"""Resolves the effective value of each setting, and its source.
+"""Resolves the value of each setting that is in effect, by precedence: dynamic, static, default.
 
 The precedence of a broker config: dynamic config of the broker, cluster-wide dynamic config, static broker config,
 default config (KIP-226). A config of a topic or group takes precedence over the broker config that is its default.

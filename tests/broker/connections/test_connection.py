@@ -68,7 +68,7 @@ class Echo:
             await self.released.wait()
         if bytes(frame[:2]) == FAILING:
             raise Disconnect("asked to")
-        return Answer([framed(bytes(frame))], self.throttle_ms)
+        return [framed(bytes(frame))], self.throttle_ms
 
 
 def framed(body: bytes) -> bytes:
