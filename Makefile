@@ -44,9 +44,9 @@ reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Ka
 quick: $(VENV)/.with-test  ## Run the suite without slow tests
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle"
 
-lint: $(VENV)/.with-lint  ## Check style and the import contract
+lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and the import contract
 	$(BIN)/ruff check .
-	$(BIN)/lint-imports
+	PYTHONPATH=build/typing $(BIN)/lint-imports
 
 types: $(VENV)/.with-types build/typing/minikafka/__init__.py  ## Check types strictly
 	$(BIN)/mypy -p minikafka
@@ -72,7 +72,7 @@ pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, lo
 	PYTHONPATH=tests $(BIN)/python -m support.log_events
 	PYTHONPATH=tests $(BIN)/python -m support.file_list
 
-# The type checker finds the packages under their import names through a folder of links.
+# The type checker and the import linter find the packages under their import names through a folder of links.
 build/typing/minikafka/__init__.py:
 	mkdir -p $(@D)
 	for package in $(PACKAGES); do ln -sfn ../../../$$package $(@D)/$$package; done

@@ -13,7 +13,8 @@ is then muted for the throttle time (KIP-219).
     connection.py           one connection: frames in, responses out in order, muting
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
-    request_steps.py        principal, authorizer, quotas, observer: Protocols and Kafka's defaults
+    request_steps.py        principal, authorizer, quotas, observer: Protocols
+    request_log.py          the debug log of answered requests
     request_context.py      what a handler knows of its request; `Principal`, `Answer`, `Disconnect`
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: what a node registers and what clients are given

@@ -1,8 +1,9 @@
 """Carries each request through its steps: decode, principal, authorize, handle, throttle, encode, measure.
 
-A step is a method of `Dispatcher` that calls an object of `request_steps.py`. An error that a handler raises becomes an
-error code here; a bug in a handler is logged here and closes the connection. The response size is known once the
-response is encoded, so measuring is the last step; `Connection` sends the response and is muted for the throttle time.
+A step is a method of `Dispatcher` that calls an object of `request_steps.py`. This is the one place where an error that
+a handler raises becomes an error code; a bug in a handler is logged and closes the connection. The response size is
+known once the response is encoded, so measuring is the last step; `Connection` sends the response and is then muted for
+the throttle time.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,21 +3,14 @@
     principal    identifies the client       default: ANONYMOUS, as on a PLAINTEXT listener of Kafka
     authorize    refuses a request           default: none; everything is allowed while `authorizer.class.name` is empty
     throttle     enforces client quotas      default: none
-    measure      observes answered requests  default: `RequestLog`, Kafka's request log at level DEBUG
+    measure      observes answered requests  default: `request_log.RequestLog`
 
 Pure. Security, quotas and metrics will add other implementations.
 """
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
-import structlog
-
 from minikafka.broker.connections.request_context import ANONYMOUS, ConnectionInfo, Principal, RequestContext
-
-log = structlog.get_logger("minikafka.request")
-
-DEBUG_LEVELS = ("DEBUG", "TRACE")
 
 
 def anonymous(connection: ConnectionInfo) -> Principal:
@@ -72,45 +65,3 @@ class RequestObserver(Protocol):
     ) -> None:
         """A response is ready to be sent. `duration_s` runs from the whole frame to the encoded response."""
         ...
-
-
-class RequestLog:
-    """Logs every request while the log level is DEBUG or lower.
-
-    Args:
-        levels: Level by logger, read at each request; it changes while the node runs (KIP-412).
-        logger: The logger whose level counts.
-    """
-
-    def __init__(self, levels: Mapping[str, str], logger: str) -> None:
-        self._levels = levels
-        self._logger = logger
-
-    @property
-    def enabled(self) -> bool:
-        """Whether the level is DEBUG or lower now."""
-        return self._levels.get(self._logger) in DEBUG_LEVELS
-
-    def request_completed(
-        self,
-        api: str,
-        context: RequestContext[Any],
-        *,
-        duration_s: float,
-        request_size_bytes: int,
-        response_size_bytes: int,
-        throttle_ms: int,
-    ) -> None:
-        log.debug(
-            "request completed",
-            api=api,
-            version=context.version,
-            client=context.client_id,
-            host=context.connection.client_host,
-            listener=context.connection.listener,
-            principal=str(context.principal),
-            duration_ms=round(duration_s * 1000, 3),
-            request_bytes=request_size_bytes,
-            response_bytes=response_size_bytes,
-            throttle_ms=throttle_ms,
-        )

@@ -12,7 +12,7 @@ from minikafka.broker.apis.handler_table import HANDLERS
 from minikafka.broker.apis.quorum_state import Quorum, quorum_of
 from minikafka.broker.apis.services import LogDirectory, Services
 from minikafka.broker.connections.dispatcher import Dispatcher
-from minikafka.broker.connections.request_steps import RequestLog
+from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
 from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup

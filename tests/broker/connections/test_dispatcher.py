@@ -18,7 +18,7 @@ from minikafka.broker.connections.request_context import (
     Principal,
     RequestContext,
 )
-from minikafka.broker.connections.request_steps import RequestLog
+from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import ApiHandler, routes_of
 from minikafka.protocol.errors import ClusterAuthorizationFailedError, ErrorCode
 from minikafka.protocol.headers import decode_response, encode_request
