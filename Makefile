@@ -34,7 +34,7 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader half-way, read them back, also with Spark
 	$(BIN)/python examples/flights.py --then '$(BIN)/python examples/by_hour.py'
 
-test: $(VENV)/.with-test  ## Run the whole suite
+test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `reference`
 	@$(HAS_JAVA) || echo $(NO_JAVA)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not reference"
 
@@ -51,7 +51,7 @@ lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and 
 types: $(VENV)/.with-types build/typing/minikafka/__init__.py  ## Check types strictly
 	$(BIN)/mypy -p minikafka
 
-sim: $(VENV)/.with-test  ## Simulate a Raft quorum with message loss, partitions and crashes (SEEDS=100000)
+sim: $(VENV)/.with-test  ## Simulate a Raft quorum with message loss, partitions and crashes (SEEDS=number, 100000 by default)
 	PYTHONPATH=tests $(BIN)/python -m simulation.raft --seeds $(or $(SEEDS),100000) --jobs 2
 
 mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch each (MUTANTS=part of a name)
@@ -60,10 +60,10 @@ mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch e
 kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
 
-chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a hundred times (CHAOS=1000, SEED=2)
+chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a hundred times (CHAOS=number of faults, SEED=number)
 	MINIKAFKA_CHAOS=$(or $(CHAOS),100) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
 
-bench: $(VENV)/.with-bench  ## Measure and update the tables of bench/RESULTS.md
+bench: $(VENV)/.with-bench  ## Run the benchmarks and update bench/RESULTS.md
 	$(BIN)/python -m bench.run
 
 pages: $(VENV)/.with-test  ## Update the generated pages: settings, commands, log events, the list of files

@@ -1,4 +1,4 @@
-"""Measures start-up time and memory of a node, and how they depend on the size of its logs."""
+"""Measures startup time and memory of a node, and how they depend on the size of its logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures clusters of three nodes: start-up, replicated writes, failover, catching up, many partitions."""
+"""Measures clusters of three nodes: startup, replicated writes, failover, catching up, many partitions."""
 
 from __future__ import annotations
 

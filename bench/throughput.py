@@ -27,7 +27,7 @@ COUNTS = {"minikafka": 1_000_000, "aiokafka": 500_000, "kafka_python": 200_000, 
 
 
 def work(worker: str, **arguments: object) -> Run:
-    """Run one of `bench.workers` in a process of its own."""
+    """Run one of `bench.workers` in a separate process."""
     command = [sys.executable, "-m", "bench.workers", worker, json.dumps(arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WORK_TIMEOUT_S)
     if done.returncode:

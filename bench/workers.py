@@ -1,8 +1,8 @@
-"""Workers of the benchmark: one client and one task each, in a process of its own.
+"""Workers of the benchmark: one client and one task each, in a separate process.
 
     python -m bench.workers consume_confluent '{"bootstrap": "127.0.0.1:9092", "topic": "t", "count": 1000}'
 
-prints the number of records and the time from the first to the last, without start-up.
+prints the number of records and the time from the first to the last, without startup.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     connections/   listeners, frames, and the steps of a request
     apis/          a handler for each API
     coordinator/   consumer groups and their offsets
-    partitions/    replicas, leaders and followers, what producers write and fetches read
+    partitions/    replicas, leaders and followers: appends, reads, high watermarks
     replication/   fetching from leaders, ISR changes, replication quotas
 
 A package imports those below it in this order only: node, apis, coordinator and replication, partitions, connections,
@@ -14,15 +14,15 @@ settings. The cluster's metadata and settings are in `minikafka.controller`, log
 **Produce.** `Connection` cuts the byte stream into frames. `Dispatcher` decodes the request and finds its handler,
 `apis/produce.py`, which looks up the `Partition`. The partition validates the batch, asks the log's producer state
 whether it is a duplicate, and appends it. All of that happens without an `await`, so requests never interleave. Then
-the handler waits until the batch is committed, and the response goes back the same way.
+the handler waits until the batch is committed, and the response returns along the same path.
 
-**Fetch** takes the same way and returns a slice of a file, which is sent with `sendfile`: the broker never holds the
+**Fetch** takes the same path and returns a slice of a file, which is sent with `sendfile`: the broker never holds the
 records that it serves. A fetch that finds less than `min_bytes` sleeps in `partitions/fetch_wait.py` until its
 partitions grow.
 
-**Replication.** A follower's fetch tells the leader its log end offset; the leader's high watermark is the least log
-end offset in the ISR, and a Produce with acks=all waits for that. Leaders and ISR come by the metadata log only
-(`partitions/partition_lifecycle.py`). A follower appends batches unchanged, and truncates its log only where the
+**Replication.** A follower's fetch reports its log end offset to the leader; the leader's high watermark is the lowest
+log end offset in the ISR, and a Produce with acks=all waits for it. Leaders and ISRs change only through the metadata
+log (`partitions/partition_lifecycle.py`). A follower appends batches unchanged, and truncates its log only where the
 leader's response reports a diverging epoch.
 
 *Caveats*: one connection to each leader (`num.replica.fetchers` has no effect), no moves between log directories. A

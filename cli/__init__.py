@@ -1,7 +1,7 @@
 """The `minikafka` command.
 
 One module for each subcommand, listed in `main.COMMANDS` and imported when the subcommand is called, so that
-`minikafka server` does not load what only `minikafka produce` needs.
+`minikafka server` does not load modules that only `minikafka produce` needs.
 
     minikafka server                  run a node in the foreground
     minikafka cluster --brokers 3     run a local cluster, one process per node

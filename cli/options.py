@@ -22,7 +22,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
 """Shorter than the clients' default of 10 s, so that a user at a terminal soon sees that no broker is reachable."""
 FIND_TOPIC_TIMEOUT_MS = 2_000
-"""How long to wait for a broker to create a topic automatically or to learn of it."""
+"""How long to wait until a broker has created a topic automatically or has applied its metadata."""
 
 
 def client_options(function: F) -> F:

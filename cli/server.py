@@ -73,7 +73,7 @@ def update_pid_file(config: Path | None) -> None:
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import without garbage collection, and without rich, which structlog imports for coloured tracebacks.
+    """Import without garbage collection, and without rich, which structlog imports for colored tracebacks.
 
     This saves a fifth of the time to `ready`.
     """

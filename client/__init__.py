@@ -22,7 +22,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
 
     options.py           the options of all clients, with defaults and bounds
     arguments.py         the same options as TypedDicts, for type checkers
-    connections/         sockets, requests and responses, metadata, retries and back-off
+    connections/         sockets, requests and responses, metadata, retries and backoff
     producer/            partitioning, batches, sequence numbers, Produce requests
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
     groups/              group membership (classic protocol) and assignors
@@ -37,8 +37,8 @@ Caveats:
     * The default of `batch_size` is much larger than Kafka's 16 KiB, as Python is slow with small batches, and it
       counts uncompressed bytes.
     * Rebalances happen in the background, even while a record is being processed: its partition may be reassigned
-      meanwhile, and its last records be consumed again by another member. Automatic commits never include the record
-      being processed.
+      meanwhile, and another member may consume its last records again. Automatic commits never include the record being
+      processed.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
     * No transactions, KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
       does not detect truncation after an unclean leader election (KIP-320).

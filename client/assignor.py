@@ -1,4 +1,4 @@
-"""The interface of a partition assignor, which users may implement, and what an assignor is given and returns."""
+"""The interface of a partition assignor, which users may implement, and its arguments and results."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ The life of a CreateTopics on a node of a cluster::
 
     broker/apis/forwarded.py            await controller.handle(request, version)
     quorum_controller.py                read-only requests are answered from the image; the rest is forwarded
-    decisions/forwarding_rules.py       what the node decides itself (its own log levels)
+    decisions/forwarding_rules.py       the part that the node decides itself (its own log levels)
     active/forwarded_requests.py        the request in Kafka's encoding, over a connection of quorum/peers.py
     active/active_controller.py         on the leader: queued in request_queue.py
     decisions/create_topics.py          decide(image, request, context) -> Decision([TopicRecord, ...], response)
@@ -17,16 +17,16 @@ The life of a CreateTopics on a node of a cluster::
     quorum/metadata_applier.py          on every node: applied to the image; the broker opens its new partitions' logs
     quorum_controller.py                the response, once this node's image has the topic
 
-On a lone node `standalone_controller.py` does all of it: one task decides, appends to `standalone_log.py`, syncs,
+On a standalone node `standalone_controller.py` does all of it: one task decides, appends to `standalone_log.py`, syncs,
 applies and replies.
 
 The packages and files:
 
 - `quorum_controller.py`: `QuorumController`, the controller of every node of a cluster.
-- `standalone_controller.py`, `standalone_log.py`: `StandaloneController` of a lone node, and its metadata log.
+- `standalone_controller.py`, `standalone_log.py`: the controller of a standalone node, and its metadata log.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
 - `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
-- `metadata/`: records, image, snapshots, and what both metadata logs have in common.
+- `metadata/`: records, image, snapshots, and code that both metadata logs share.
 - `settings/`: static and effective settings, DescribeConfigs, the metadata log's directories.
 - `quorum/`: Raft over disk and network: driver, log, applier, peer connections, handshake.
 - `raft/`: Raft in pull form, pure.
@@ -38,7 +38,7 @@ The data on disk::
     <metadata.log.dir>/__cluster_metadata-0/
     ├── 00000000000000000000.log …                       a `storage.Log`; each record is a msgpack map
     ├── 00000000000000000123-0000000002.checkpoint       a snapshot: everything below offset 123, leader epoch 2
-    ├── quorum-state                                     epoch and vote; absent on a lone node
+    ├── quorum-state                                     epoch and vote; absent on a standalone node
     └── .lock                                            held by the process that uses the directory
 
 *Caveats*

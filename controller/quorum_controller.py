@@ -294,7 +294,7 @@ class QuorumController:
         return self._peers.voters
 
     async def resign(self) -> None:
-        """Give up leadership of the quorum, if this node has it, and leave the followers a moment to notice."""
+        """Give up leadership of the quorum, if this node has it, and wait until followers can have noticed."""
         if self._raft is not None and self._raft.is_leader:
             self._raft.resign()
             await trio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""The controller of a lone node, which needs no quorum: one task decides, appends, commits, applies and replies.
+"""The controller of a standalone node, without a quorum: one task decides, appends, commits, applies and replies.
 
 A decision is made against the effects of all earlier decisions, committed or not, in an image private to the
 controller. Everybody else reads `image`, which has committed records only. Requests that arrive while the device syncs

@@ -1,4 +1,4 @@
-"""The metadata log of a lone node, on its own disk: a record is committed once the device has it.
+"""The metadata log of a standalone node, on its own disk: a record is committed once the device has it.
 
 A node of a cluster has a `StoredRaftLog` (`quorum/raft_log.py`) instead, with the same layout, and commits through the
 quorum.

@@ -12,7 +12,7 @@ in processes that it forks, and only the protocol and parts of the client are sh
 
 The path of a query. Spark creates a `MinikafkaDataSource` from the options. For a batch query, a planner process on the
 driver resolves the start and end offsets and splits the ranges into input partitions; a stream does so for each
-micro-batch, in a process of its own. Each executor task reads one input partition: fetch responses become Arrow columns
+micro-batch, in a separate process. Each executor task reads one input partition: fetch responses become Arrow columns
 (`minikafka.client.consumer.arrow_batches`), which Spark uses without copying.
 
     data_source.py        `format("minikafka")`: schema, batch queries, registration with Spark
@@ -22,7 +22,7 @@ micro-batch, in a process of its own. Each executor task reads one input partiti
     micro_batches.py      streams: start and end of each micro-batch, re-created topics, commitOffsets
     rate_limits.py        maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay
     offsets.py            the JSON form of offsets, in options and checkpoints
-    input_partitions.py   what the driver sends to an executor task
+    input_partitions.py   the work that the driver sends to an executor task
     partition_reader.py   reads one range in an executor: fetch requests, read_committed, retries
     offset_reader.py      metadata, log start and end offsets, offsets by timestamp, offset commits; with retries
     sockets.py            a blocking connection to one broker; clocks

@@ -94,5 +94,5 @@ class BatchReader(DataSourceReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Registers `format("minikafka")` with a session that did not find it by itself."""
+    """Registers `format("minikafka")` with a session that did not discover it."""
     spark.dataSource.register(MinikafkaDataSource)

@@ -1,4 +1,4 @@
-"""Micro-batches of a stream: the start and end offsets of each. Runs in a process of its own for each query.
+"""Micro-batches of a stream: the start and end offsets of each. Runs in a separate process for each query.
 
 Spark calls `latestOffset` repeatedly, every ten milliseconds while there are no new records; brokers are then queried
 at most once per `idlePollMs`. Offsets never decrease unless the log did: a re-created topic is recognized by its topic

@@ -1,4 +1,4 @@
-"""The consumer lag of a stream, computed from its progress: Spark reports it only for sources written for the JVM."""
+"""The consumer lag of a stream, computed from its progress: Spark reports it only for JVM sources."""
 
 from __future__ import annotations
 

@@ -66,11 +66,10 @@ by a read fails that read only.
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.
-- A `.txnindex` that disappears from a segment below the recovery point is not noticed (nor in Kafka): no other file
+- A `.txnindex` that disappears from a segment below the recovery point is not detected (nor in Kafka): no other file
   records its existence. It is rebuilt when the segment is scanned.
 - A checksum does not cover a batch's base offset and leader epoch (by design of the format): their corruption is
-noticed
-  only if offsets do not increase.
+  detected only if offsets do not increase.
 - The last entry of a time index below the recovery point is trusted: if it was truncated, a lookup by timestamp may
   skip the end of that segment.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage, no moves between log directories.

@@ -10,14 +10,14 @@ partition is a value in the response. To add an API, add its module to `handler_
     cluster_answers.py       brokers, topics and leaders as Metadata and others return them
     quorum_state.py          the quorum of the metadata log, for DescribeQuorum
     forwarded.py             APIs that the controller carries out
-    without_security.py      ACLs, SASL and delegation tokens: Kafka's answers of a broker without security
+    without_security.py      ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
 
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
     api_versions, metadata, describe_cluster, describe_topic_partitions           the cluster
-    describe_configs, describe_log_dirs, describe_producers, describe_quorum      what operators ask
+    describe_configs, describe_log_dirs, describe_producers, describe_quorum      administration
     find_coordinator, join_group, sync_group, heartbeat, leave_group              members of a classic group
     offset_commit, offset_fetch, offset_delete                                    committed offsets
-    list_groups, describe_groups, delete_groups                                   groups as operators see them
+    list_groups, describe_groups, delete_groups                                   administration of groups
     init_producer_id                                                              idempotent producers
     consumer_group_heartbeat, push_telemetry                                      refused, not advertised
 

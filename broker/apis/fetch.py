@@ -2,8 +2,8 @@
 racks from 11 (KIP-392), diverging epochs from 12 (KIP-595), topics by id from 13 (KIP-516), a follower's broker epoch
 from 15 (KIP-903), leaders' addresses from 16 (KIP-951).
 
-Consumers and followers use the same API. A follower reads up to the log end offset, and its fetch offset tells the
-leader what it has; a consumer reads committed records, from version 11 on from any replica.
+Consumers and followers use the same API. A follower reads up to the log end offset, and its fetch offset reports
+its progress to the leader; a consumer reads committed records, from version 11 on from any replica.
 """
 
 from collections.abc import Hashable, Iterable
@@ -254,7 +254,7 @@ def _looked_at(
     found: FetchResult,
     context: Context,
 ) -> None:
-    """It has no changes any more, unless there was no room for its records."""
+    """The partition has no more changes, unless its records did not fit into the response."""
     changes.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.services.rack_aware)
     if len(found.records) or cached.fetch_offset == partition.log.end_offset:
         changes.keys.pop(cached.key, None)
@@ -305,7 +305,7 @@ def _read_for_follower(
 
 
 def _count(answers: Reads, context: Context) -> None:
-    """Records sent to a follower count for its throttle; records that were read for nothing do not."""
+    """Records sent to a follower count for its throttle; records that were read and not sent do not."""
     now_ms = steady_ms()
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
@@ -328,8 +328,8 @@ def _watch(
 ) -> None:
     """Note what the fetch waits for, and whether it must not wait.
 
-    A follower that serves consumers of its rack learns of an advanced high watermark at once; others learn of it with
-    the next records, or when their wait is over, as in Kafka (KAFKA-9731).
+    A follower that serves consumers of its rack is sent an advanced high watermark at once; others receive it with the
+    next records, or when their wait ends, as in Kafka (KAFKA-9731).
     """
     answers.urgent |= found.diverging is not None or found.preferred_replica >= 0
     if not follows:

@@ -1,4 +1,4 @@
-"""Heartbeat: keeps a member of a classic group alive, and tells it of a rebalance. Versions 0 to 4: static members
+"""Heartbeat: keeps a member of a classic group alive, and notifies it of a rebalance. Versions 0 to 4: static members
 from 3 (KIP-345).
 """
 

@@ -1,6 +1,6 @@
 """ListOffsets: the first, the last, or the offset of a timestamp. Versions 1 to 11: read_committed from 2, leader
 epochs from 4 (KIP-320), the greatest timestamp from 7 (KIP-734), local and tiered starts from 8 and 9 (KIP-405,
-KIP-1005), the earliest not yet copied from 11 (KIP-1023). The last three are answered as by a Kafka without tiered
+KIP-1005), the earliest not yet copied from 11 (KIP-1023). The last three have the results of a Kafka without tiered
 storage: the local start is the log start, and nothing is remote.
 """
 

@@ -65,7 +65,7 @@ async def _fetch(
 
 
 def _complete(group: OffsetFetchRequestGroup, context: Context) -> list[OffsetFetchResponseTopics]:
-    """Fill in names and ids of topics; those with unknown ids are removed, and their answers returned."""
+    """Fill in names and ids of topics; those with unknown ids are removed, and their results returned."""
     image = context.services.image
     unknown: list[OffsetFetchResponseTopics] = []
     known: list[OffsetFetchRequestTopics] = []

@@ -1,4 +1,4 @@
-"""PushTelemetry: clients' metrics (KIP-714). Version 0, answered but not advertised, as by an Apache Kafka without a
+"""PushTelemetry: clients' metrics (KIP-714). Version 0, supported but not advertised, as in an Apache Kafka without a
 metrics reporter: there is no subscription.
 """
 

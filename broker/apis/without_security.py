@@ -1,4 +1,4 @@
-"""ACLs, SASL and delegation tokens, answered as by a Kafka without security.
+"""ACLs, SASL and delegation tokens: the responses of a Kafka broker without security.
 
 Without an authorizer ACLs are SECURITY_DISABLED, on a PLAINTEXT listener SASL is ILLEGAL_SASL_STATE, and an anonymous
 client gets no delegation token (KIP-48).

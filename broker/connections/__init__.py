@@ -1,11 +1,11 @@
 """Client connections: from an accepted socket to a decoded request, and from a response to bytes.
 
 `Server` binds a listener and starts a `Connection` for each socket. The connection reads frames from its `Transport`
-and hands them, one at a time, to the `Dispatcher`. A request passes these steps:
+and passes them, one at a time, to the `Dispatcher`. A request passes these steps:
 
     decode → principal → authorize → handle → throttle → encode → measure
 
-The handler is found in the routing table. The response is sent, and where the client is over its quota the connection
+The handler is found in the routing table. The response is sent, and if the client is over its quota the connection
 is then muted for the throttle time (KIP-219).
 
     server.py               listening sockets, limits on connections
@@ -14,10 +14,10 @@ is then muted for the throttle time (KIP-219).
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
     request_steps.py        principal, authorizer, quotas, observer: Protocols
-    request_log.py          the debug log of answered requests
-    request_context.py      what a handler knows of its request; `Principal`, `Answer`, `Disconnect`
+    request_log.py          the debug log of completed requests
+    request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     routes.py               the routing table, which is what ApiVersions advertises
-    listener_addresses.py   advertised addresses: what a node registers and what clients are given
+    listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive
 
 *Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
 topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,

@@ -41,7 +41,7 @@ class Dispatcher(Generic[S]):
         principal_of: Names the client of a connection.
         authorizer: Refuses requests; None allows every request, as Kafka does without `authorizer.class.name`.
         quotas: Throttles clients; None throttles no client.
-        observer: Notified of answered requests.
+        observer: Notified of completed requests.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Dispatcher(Generic[S]):
         return int.from_bytes(frame[:2], "big") in self._waiting_keys
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
-        """Carry a request through all steps. Cancellation leaves done what the handler has done.
+        """Carry a request through all steps. Cancellation does not undo the handler's effects.
 
         Raises:
             MalformedMessage: The frame is no request of an API and version that this node supports.
@@ -86,7 +86,7 @@ class Dispatcher(Generic[S]):
         except (Disconnect, MalformedMessage):
             raise
         except Exception as error:
-            # A bug of ours: it must cost this connection only, and be logged.
+            # A bug in minikafka: it is logged, and closes only this connection.
             log.exception("request failed", api=route.name, version=version, client=context.client_id)
             raise Disconnect(f"{route.name} failed: {error!r}") from error
         if self._observer is not None and self._observer.enabled:
@@ -150,7 +150,7 @@ class Dispatcher(Generic[S]):
 
 
 def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:
-    """Answers an ApiVersions of an unknown version with what every client can read, in version 0 (KIP-511)."""
+    """Answers an ApiVersions of an unknown version in version 0, which every client can read (KIP-511)."""
 
     async def handle(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
         supported = ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)

@@ -1,4 +1,4 @@
-"""Advertised addresses: what a node registers, and which address of each broker a client is given."""
+"""Advertised addresses: those that a node registers, and the address of each broker that a client receives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

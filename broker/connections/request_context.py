@@ -1,4 +1,4 @@
-"""`RequestContext`: what a handler gets besides the request: connection, principal, version, services of the node."""
+"""`RequestContext`: a handler's arguments besides the request: connection, principal, version, services of the node."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -28,7 +28,7 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 
 @dataclass(slots=True, frozen=True)
 class ConnectionInfo:
-    """The connection that a request came by.
+    """The connection on which a request arrived.
 
     Attributes:
         listener: The name of the listener, as in `listeners`.
@@ -45,13 +45,13 @@ class ConnectionInfo:
 
 @dataclass(slots=True)
 class RequestContext(Generic[S]):
-    """The surroundings of one request.
+    """The context of one request.
 
     Attributes:
         services: The parts of the node that the handler uses; each handler names them (`broker/apis/services.py`).
         version: The API version of the request and of its response.
-        client_id: The client's name for itself, "" if it gave none.
-        connection: The connection it came by.
+        client_id: The client id of the request, "" for null.
+        connection: The connection on which it arrived.
         principal: The client as authenticated.
     """
 

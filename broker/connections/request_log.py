@@ -1,4 +1,4 @@
-"""Logs each answered request at level DEBUG, as Kafka's request log does: API, version, client, duration, sizes."""
+"""Logs each completed request at level DEBUG, as Kafka's request log does: API, version, client, duration, sizes."""
 
 from collections.abc import Mapping
 from typing import Any

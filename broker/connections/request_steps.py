@@ -3,7 +3,7 @@
     principal    identifies the client       default: ANONYMOUS, as on a PLAINTEXT listener of Kafka
     authorize    refuses a request           default: none; everything is allowed while `authorizer.class.name` is empty
     throttle     enforces client quotas      default: none
-    measure      observes answered requests  default: `request_log.RequestLog`
+    measure      observes completed requests default: `request_log.RequestLog`
 
 Pure. Security, quotas and metrics will add other implementations.
 """
@@ -31,7 +31,7 @@ class Authorizer(Protocol):
 
 
 class Quotas(Protocol):
-    """Counts requests, and says how long a client must be throttled."""
+    """Counts requests, and computes how long a client is throttled."""
 
     def throttle_time_ms(
         self, request: Any, response: Any, context: RequestContext[Any], *, request_size_bytes: int, handled_s: float
@@ -46,7 +46,7 @@ class Quotas(Protocol):
 
 
 class RequestObserver(Protocol):
-    """Is notified of answered requests."""
+    """Is notified of completed requests."""
 
     @property
     def enabled(self) -> bool:

@@ -40,7 +40,7 @@ class ApiModule(Protocol[S_contra]):
 
 @dataclass(slots=True, frozen=True)
 class ApiHandler(Generic[S]):
-    """An `ApiModule` that has no module of its own."""
+    """An `ApiModule` without a module of the same name."""
 
     REQUEST: type
     VERSIONS: str

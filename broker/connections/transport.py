@@ -24,7 +24,7 @@ class Transport(Protocol):
     """One connection's bytes.
 
     Attributes:
-        waits: How many reads had to wait, which gave other connections their turn.
+        waits: The number of reads that had to wait, so that other connections ran.
     """
 
     peer_host: str
@@ -49,7 +49,7 @@ class Transport(Protocol):
         ...
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer disconnected. Reads nothing of what it sent before."""
+        """Whether the peer disconnected. Does not consume bytes that it sent before."""
         ...
 
     def close(self) -> None: ...

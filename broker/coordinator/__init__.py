@@ -1,12 +1,12 @@
 """Coordinators: state machines that store their state in an internal topic.
 
 A coordinator makes a *decision* from its state without waiting. Its runtime *appends* the records of the decision to
-a partition of the internal topic, *applies* them to the state, and answers once they are committed. A new leader of
+a partition of the internal topic, *applies* them to the state, and responds once they are committed. A new leader of
 the partition rebuilds the state from the log with the same `apply`.
 
     decision.py         Decision: records, replies and the next step
     deadlines.py        named deadlines in a heap
-    runtime.py          CoordinatorRuntime and its shards: load, decide, append, apply, answer, unload
+    runtime.py          CoordinatorRuntime and its shards: load, decide, append, apply, respond, unload
     error_mapping.py    maps errors of the log to errors of the coordinator
     internal_topic.py   GroupEnvironment: the runtime's access to the partitions of `__consumer_offsets`
     groups/             consumer groups and their offsets

@@ -20,7 +20,7 @@ _COORDINATOR_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Clients of a coordinator do not handle errors of the partition behind it."""
+"""Clients of a coordinator do not handle errors of the coordinator's partition."""
 
 
 def coordinator_error(error: KafkaError) -> ErrorCode:

@@ -1,6 +1,6 @@
 """The coordinator runtime: one shard for each partition of an internal topic that this node leads.
 
-    elected ─► load: replay the log ─► active: decide, append, apply, answer ─► resigned: fail waiting requests
+    elected ─► load: replay the log ─► active: decide, append, apply, respond ─► resigned: fail waiting requests
 
 A shard's state machine never waits; only the runtime does. There is no await between deciding, appending and applying,
 so operations of a shard never interleave and need no lock. A reply is held back until every record it depends on is
@@ -41,7 +41,7 @@ ROUND_UP_MS = 1e-3
 
 
 class Environment(Protocol):
-    """What the runtime needs of its node. Partition errors are raised as `KafkaError`."""
+    """The services that the runtime needs from its node. Partition errors are raised as `KafkaError`."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since 1970."""
@@ -115,7 +115,7 @@ class CoordinatorState(Protocol):
         ...
 
     def expire(self, name: Any, now: Now) -> Decision:
-        """Decide what follows from a deadline that has passed."""
+        """Decide the consequences of a deadline that has passed."""
         ...
 
 

@@ -1,16 +1,16 @@
-"""The process of a node: it makes the parts, starts them in order, and stops them in order.
+"""The process of a node: creates its parts, starts them in order, and stops them in order.
 
-`minikafka server` calls `main.run`, which reads the settings and hands the clock, disk, randomness and signals to a
-`Node`. Nothing below `main.py` takes them from anywhere else, so that a whole cluster can be simulated.
+`minikafka server` calls `main.run`, which reads the settings and passes clock, disk, randomness and signals to a
+`Node`. No other file obtains them from the system, so that a whole cluster can be simulated.
 
     main.py                 settings from file, environment and command line; signals; `ready HOST:PORT`
     logging_setup.py        structlog on standard error, with a level that can change while the node runs
     node.py                 a node that serves clients: the order of start and stop
-    broker_parts.py         its parts, made and connected; what handlers are given
+    broker_parts.py         creates and connects its parts; the services of handlers
     controller_node.py      a controller-only node
     controller_factory.py   the controller of a node: standalone, or part of a quorum
     registration.py         broker registration, heartbeats, controlled shutdown
-    producer_ids.py         producer ids out of blocks from the controller
+    producer_ids.py         producer ids, from blocks that the controller allocates
 
 *Caveats*: a change of `process.roles` needs a restart, as in Kafka. There is one logger, `root`.
 """

@@ -99,7 +99,7 @@ class BrokerParts:
         )
         self.routes = routes_of(HANDLERS)
 
-    # -- what handlers use besides -------------------------------------------------------------------------------
+    # -- other services for handlers -----------------------------------------------------------------------------
 
     @property
     def image(self) -> Image:

@@ -1,4 +1,4 @@
-"""Makes a node's controller: on its own in a single-node cluster, or this node's part of the quorum.
+"""Makes a node's controller: a standalone controller, or this node's member of the quorum.
 
 Modules that only a cluster needs are imported when there is one, so that a single node starts faster.
 """

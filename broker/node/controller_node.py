@@ -1,4 +1,4 @@
-"""A controller-only node (`process.roles=controller`): it takes part in the quorum and serves no clients."""
+"""A controller-only node (`process.roles=controller`): a member of the quorum that serves no clients."""
 
 from collections.abc import Callable
 from random import Random
@@ -43,9 +43,9 @@ class ControllerNode:
         self._stopping = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
-        """Take part in the quorum until `stop`.
+        """Run as a member of the quorum until `stop`.
 
-        `task_status` is given the address of the controller listener once the cluster has its first records: from then
+        `task_status` receives the address of the controller listener once the cluster has its first records: from then
         on brokers can register.
 
         Raises:

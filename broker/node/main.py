@@ -1,4 +1,4 @@
-"""Runs a node in this process: reads its settings, and hands it the real clock, disk, randomness and signals.
+"""Runs a node in this process: reads its settings, and passes it the real clock, disk, randomness and signals.
 
 Everything below this file takes them as arguments, so that a whole cluster can be simulated.
 """
@@ -32,7 +32,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 
 
 class CannotStart(Exception):
-    """The node cannot start; the text says what is wrong, and where."""
+    """The node cannot start; the text names the problem and its place."""
 
 
 UNUSABLE_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)

@@ -44,7 +44,7 @@ class Node:
         log_levels: Level by logger; changed in place by AlterConfigs.
 
     Attributes:
-        parts: What it consists of.
+        parts: The parts of the node.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Node:
         self._registration: Registration | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until `stop`, then close the logs cleanly. `task_status` is given the address of the first listener.
+        """Serve until `stop`, then close the logs cleanly. `task_status` receives the address of the first listener.
 
         Raises:
             OSError: A directory or a port cannot be used.

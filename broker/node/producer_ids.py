@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, out of blocks that the controller allocates.
+"""Producer ids for idempotent producers, from blocks that the controller allocates.
 
 A block is allocated once, even if the node crashes before it has used all its ids, so no id is ever used twice.
 Source: Kafka's `RPCProducerIdManager`.

@@ -1,4 +1,4 @@
-"""The life of a broker in a cluster: registration, heartbeats, controlled shutdown.
+"""The lifecycle of a broker in a cluster: registration, heartbeats, controlled shutdown.
 
     register ──► broker epoch ──► image has the registration ──► partitions take their roles ──► ready_to_lead
                    └─ heartbeats: fenced ──ready_to_lead──► unfenced ──controlled_shutdown──► leaders move → it stops
@@ -66,7 +66,7 @@ class ClusterController(Protocol):
         ...
 
     async def report_contact(self) -> Any:
-        """Let the active controller know that this broker is alive."""
+        """Report contact of this broker to the active controller."""
         ...
 
 
@@ -127,7 +127,7 @@ class Registration:
             await trio.sleep(RETRY_S)
 
     async def _request_epoch(self) -> BrokerRegistrationResponse | None:
-        """None where no active controller answered."""
+        """None if no active controller responded."""
         request = BrokerRegistrationRequest(
             broker_id=self._node_id,
             cluster_id=self._controller.cluster_id or self._controller.image.cluster_id,
@@ -147,7 +147,7 @@ class Registration:
             return None
 
     def ready_to_lead(self) -> None:
-        """From the next heartbeat on, ask to be unfenced."""
+        """From the next heartbeat on, request to be unfenced."""
         self._ready = True
 
     async def send_heartbeats(self) -> None:
@@ -172,7 +172,7 @@ class Registration:
         return broker is not None and broker.epoch == self._controller.broker_epoch and not broker.fenced
 
     async def _ask_to_be_unfenced(self) -> None:
-        """Send a heartbeat that asks to be unfenced once this broker is ready."""
+        """Send a heartbeat, which requests to be unfenced once this broker is ready."""
         response = await self._heartbeat(want_fence=not self._ready)
         if response is not None and response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             await self._register_again()
@@ -183,7 +183,7 @@ class Registration:
         await self.register()
 
     async def _heartbeat(self, *, want_fence: bool, want_shut_down: bool = False) -> BrokerHeartbeatResponse | None:
-        """None where no response came within `broker.session.timeout.ms`."""
+        """None if there was no response within `broker.session.timeout.ms`."""
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self._controller.broker_epoch,

@@ -1,4 +1,4 @@
-"""The partitions of this broker: replicas and their logs, checks before an append, reads, and waiting for growth.
+"""The partitions of this broker: replicas and their logs, checks before an append, reads, and waiting for new records.
 
 A partition on this node is a *replica* with a role: the leader appends what clients produce and tracks its followers,
 a follower appends what it fetches. The role and the in-sync replicas change only when a record of the metadata log is
@@ -21,7 +21,7 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
     follower_log.py              appends fetched batches and finds the truncation offset (pure)
     follower_progress.py         LeaderState: the leader's view of its followers: high watermark and ISR (pure)
     preferred_read_replica.py    the replica that a consumer should fetch from, by rack (pure)
-    fetch_result.py              FetchResult: what a read returns, and where logs diverge
+    fetch_result.py              FetchResult: the result of a read, and where logs diverge
     fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
     fetch_wait.py                waiting until partitions grow or offsets are committed
 

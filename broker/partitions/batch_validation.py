@@ -224,7 +224,7 @@ def _payload(batch: Batch) -> bytes | memoryview:
 
 
 class ScanResult(NamedTuple):
-    """What the scan found in the scanned records."""
+    """The result of the scan."""
 
     max_timestamp_delta: int
     null_keys: int

@@ -1,6 +1,6 @@
 """Periodic work on the logs: retention, flushes, checkpoints, expiry of producers, removal of deleted files.
 
-Each task runs in a loop with an interval of its own; Node starts one `repeat` per entry of `Housekeeping.tasks`.
+Each task runs in a loop with its own interval; Node starts one `repeat` per entry of `Housekeeping.tasks`.
 Uses trio to sleep. Source: Kafka's `LogManager`, `ReplicaManager` (highwatermark-checkpoint).
 """
 

@@ -285,7 +285,7 @@ class Partition(Replica):
         return found
 
     def delete_records(self, before_offset: int) -> int:
-        """Advance the log start offset (KIP-107); -1 means the high watermark. Followers learn of it with their next
+        """Advance the log start offset (KIP-107); -1 means the high watermark. Followers receive it with their next
         fetch.
 
         Returns:

@@ -17,7 +17,7 @@ class Partitions:
     """The node's replicas.
 
     Args:
-        image: The metadata, to tell partitions of other nodes from unknown ones.
+        image: The metadata, to distinguish partitions of other nodes from unknown ones.
     """
 
     def __init__(self, image: Image) -> None:
@@ -69,7 +69,7 @@ class Partitions:
         return topic.name
 
     def check_id(self, topic: str, topic_id: bytes) -> None:
-        """Check that a topic name still has the id that a fetch session knows (KIP-516).
+        """Check that a topic name still has the id stored in a fetch session (KIP-516).
 
         Raises:
             InconsistentTopicIdError: The name now belongs to another topic.

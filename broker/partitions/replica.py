@@ -1,6 +1,6 @@
 """Replica: what leader and follower share: the log, the high watermark, reads, and waiting tasks.
 
-What only a leader or only a follower does is in `partition.py`.
+The code for leaders only or followers only is in `partition.py`.
 """
 
 from minikafka.broker.partitions.batch_validation import rules_of

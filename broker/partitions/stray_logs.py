@@ -1,6 +1,6 @@
 """Stray logs: logs on disk that belong to no partition of this broker, deleted when the broker starts.
 
-They belong to a topic that was deleted or recreated, or to a replica that was moved, while the broker was down.
+They belong to a topic that was deleted or re-created, or to a replica that was moved, while the broker was down.
 """
 
 import structlog

@@ -1,9 +1,9 @@
 """Replication: fetching partitions from their leaders, changing the ISR, and throttling both.
 
 A follower is a consumer with a node id. `MetadataFollower` (`partitions/partition_lifecycle.py`) calls `follow` when
-another broker leads a partition; the fetcher of that broker adds it to its fetch session. A fetch tells the leader the
-follower's log end offset; the leader's high watermark is the lowest one of the in-sync replicas. The follower appends
-the response as it is, and truncates its log only where the leader reports a diverging epoch
+another broker leads a partition; the fetcher of that broker adds it to its fetch session. A fetch reports the
+follower's log end offset to the leader; the leader's high watermark is the lowest one of the in-sync replicas. The
+follower appends the response unchanged, and truncates its log only where the leader reports a diverging epoch
 (`partitions/follower_log.py`). When a follower has caught up or lags, the leader asks the controller for another ISR.
 
     replica_fetcher.py          ReplicaFetcherManager, ReplicaFetcher: one task and one connection per leader

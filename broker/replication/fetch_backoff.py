@@ -1,9 +1,9 @@
-"""Back-off of a follower after a failed fetch: of one partition, and of the whole connection to a leader.
+"""Backoff of a follower after a failed fetch: of one partition, and of the whole connection to a leader.
 
     one partition fails (error, corrupt batch)    → PartitionBackoff: 20 ms, doubled up to replica.fetch.backoff.ms
     the leader cannot be reached                  → LeaderBackoff: the same bounds, with jitter
 
-The first delay is short: usually the follower and the leader learn of an election one after the other.
+The first delay is short: usually the follower and the leader apply the result of an election one after the other.
 """
 
 from random import Random

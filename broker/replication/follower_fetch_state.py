@@ -1,6 +1,6 @@
-"""FollowerFetchState: a follower's fetch session with one leader: the next request, and what a response changes. Pure.
+"""FollowerFetchState: a follower's fetch session with one leader: next request, effects of a response. Pure.
 
-    ready ──request──► response: append, truncate, or error ──► ready again, at once or after a delay of its own
+    ready ──request──► response: append, truncate, or error ──► ready again, at once or after a backoff
 
 All partitions led by one leader are fetched together in a fetch session (KIP-227): after the first request, only
 changed partitions are sent. Each partition fails on its own: a corrupt batch, an unknown epoch or a full disk delays no
@@ -48,7 +48,7 @@ Key = tuple[bytes, int]
 
 
 class FetchPosition(NamedTuple):
-    """What a request says about a partition."""
+    """The fields of a request for one partition."""
 
     fetch_offset: int
     leader_epoch: int
@@ -100,7 +100,7 @@ class FetchSettings:
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """What remains to be done after a response: partitions to flush, and partitions whose offset is out of range."""
+    """The remaining work after a response: partitions to flush, and partitions whose offset is out of range."""
 
     flush: list[Partition] = field(default_factory=lambda: [])
     out_of_range: list[PartitionFetchState] = field(default_factory=lambda: [])
@@ -296,7 +296,7 @@ class FollowerFetchState:
             outcome.flush.append(partition)
 
     def delay(self, state: PartitionFetchState, now_ms: int, error: Exception) -> None:
-        """Fetch a failed partition again after its back-off; if its log is offline, remove it until a restart."""
+        """Fetch a failed partition again after its backoff; if its log is offline, remove it until a restart."""
         if isinstance(error, KafkaStorageError) and state.partition.log.failure is not None:
             self.remove(state.partition)
             log.error("replica fetch stopped: log offline", partition=str(state.partition), error=str(error))

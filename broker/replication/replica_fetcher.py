@@ -3,7 +3,7 @@
     metadata ──follow / unfollow──► ReplicaFetcherManager ──► ReplicaFetcher of the leader ──Fetch──► leader
                                                                    └─ `follower_fetch_state.py`: requests and responses
 
-The leader answers as soon as it has something, else after `replica.fetch.wait.max.ms`. A partition that is added while
+The leader responds as soon as it has records, else after `replica.fetch.wait.max.ms`. A partition that is added while
 a fetch is waiting must not wait for it, which would slow down elections: the fetcher closes the connection and begins a
 new session. Uses trio for the tasks. Source: Kafka's `ReplicaFetcherManager`, `ReplicaFetcherThread`.
 """
@@ -179,7 +179,7 @@ class ReplicaFetcher:
         self.state.remove(partition)
 
     def retry_now(self) -> None:
-        """Skip the remaining back-off."""
+        """Skip the remaining backoff."""
         self._backoff.reset()
         self._wakeup.set()
 

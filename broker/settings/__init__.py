@@ -2,13 +2,13 @@
 
 `load_config` merges the file, the environment (as the official Docker image spells it) and `--set`, fills in defaults,
 parses every value, checks the rules between settings, and returns a `NodeConfig` or raises a `ConfigError` that names
-everything that is wrong. Names, types, bounds and Kafka's defaults are declared in `minikafka.protocol.settings`.
+all problems. Names, types, bounds and Kafka's defaults are declared in `minikafka.protocol.settings`.
 
     node_config.py       NodeConfig, the few defaults that are not Kafka's, the environment, unknown names
     properties_file.py   Java's `.properties` format
     listeners.py         `NAME://host:port`, protocols of listeners, ports
-    rules.py             rules between settings, and what a problem looks like
+    rules.py             rules between settings; `Problem`, an invalid setting
 
-*Caveats*: settings that minikafka does not act on are accepted with a warning. Settings changed while the node runs are
-the controller's (`minikafka.controller.settings`).
+*Caveats*: settings that minikafka does not support are accepted with a warning. Settings changed while the node runs
+are in `minikafka.controller.settings`.
 """

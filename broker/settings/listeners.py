@@ -17,7 +17,7 @@ class Listener:
     """An address to listen on or to advertise.
 
     Attributes:
-        name: In upper case, as Kafka normalises it.
+        name: In upper case, as Kafka normalizes it.
         host: "" is all addresses of the machine; if advertised, the one that the client connected to.
         port: 0 binds a free port.
         protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
@@ -34,7 +34,7 @@ class Listener:
 
 
 class ListenerError(ValueError):
-    """A list of listeners is invalid; the text says why, as part of a `Problem`."""
+    """A list of listeners is invalid; the text is the message of a `Problem`."""
 
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

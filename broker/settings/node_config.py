@@ -2,7 +2,7 @@
 
 A `server.properties` written for Apache Kafka works unchanged. All problems are reported together, each with name,
 value and allowed values. Unknown names are warnings, as in Kafka, and so are settings that minikafka does not act on.
-Without any setting, a node is a cluster of its own: see `OWN_DEFAULTS`.
+Without any setting, a node is a single-node cluster: see `OWN_DEFAULTS`.
 """
 
 import difflib
@@ -30,7 +30,7 @@ OWN_DEFAULTS: dict[str, tuple[str, str]] = {
     "controller.listener.names": ("", "a single node has no peers"),
     "listeners": (
         "PLAINTEXT://127.0.0.1:9092",
-        "without security a node serves its own machine by default",
+        "without security a node only listens on the loopback address by default",
     ),
     "log.dirs": ("minikafka-data/node-{node.id}", "/tmp may be emptied, and nodes must not share a directory"),
     "group.initial.rebalance.delay.ms": ("0", "the first consumer of a group starts without delay"),
@@ -63,7 +63,7 @@ class NodeConfig:
 
     Attributes:
         static: Given texts and defaults, for decisions and DescribeConfigs.
-        listeners: What the node listens on and advertises.
+        listeners: The listeners of the node, and those that it advertises.
         values: The parsed value of every Kafka setting.
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
         ignored: Given settings that minikafka does not act on.

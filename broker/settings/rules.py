@@ -27,7 +27,7 @@ class Problem:
     Attributes:
         name: The setting.
         value: Its text; None where it is missing.
-        message: What is wrong, and what is allowed.
+        message: The problem, and the allowed values.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """The listeners of a node, and what it advertises.
+    """The listeners of a node, and those that it advertises.
 
     Attributes:
         all: All addresses to listen on.
@@ -111,7 +111,7 @@ def read_listeners(values: Values) -> Listeners:
 
 
 class ListenerProblem(Exception):
-    """A list of listeners is invalid; `problem` says why."""
+    """A list of listeners is invalid, as `problem` describes."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))

@@ -7,8 +7,8 @@
         for record in consumer:
             …
 
-Each client runs its async counterpart in an asyncio event loop on a thread of its own, for as long as its `with`
-block lasts. A method hands its call to that loop and waits for the result. `Producer.send` does not wait: it puts the
+Each client runs its async counterpart in an asyncio event loop on a separate thread, for as long as its `with`
+block lasts. A method passes its call to that loop and waits for the result. `Producer.send` does not wait: it puts the
 record into an inbox, which the loop empties. Several threads may share a client, but only one may iterate over a
 Consumer.
 

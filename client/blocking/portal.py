@@ -1,4 +1,4 @@
-"""Runs an async client in an event loop on a thread of its own, and calls its methods from other threads."""
+"""Runs an async client in an event loop on a separate thread, and calls its methods from other threads."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """A client's connections to a cluster: sockets, requests and responses, metadata, retries.
 
-Clients and their background tasks send requests through `Cluster`, which knows the brokers and keeps one connection to
+Clients and their background tasks send requests through `Cluster`, which caches the brokers and keeps one connection to
 each. Fetch and group requests, which brokers may delay, use separate connections (`purpose`).
 
 The path of a request: `Cluster.request` picks or opens the `Connection`; `post` encodes the request and writes it to
 the stream, whose socket sends it at once. The socket passes each received frame to `Connection.on_frame`, which decodes
 it and calls the callback of the oldest request in flight. `Cluster.retry` repeats an attempt after retriable errors,
-with back-off; a background task closes connections whose requests have timed out and refreshes metadata.
+with backoff; a background task closes connections whose requests have timed out and refreshes metadata.
 
     cluster_client.py      `Cluster`; `ClusterClient`, the base class of Producer, Consumer and Admin
     cluster_metadata.py    the cached brokers, topics, partitions and leaders
@@ -15,8 +15,8 @@ with back-off; a background task closes connections whose requests have timed ou
     asyncio_socket.py      the socket under asyncio
     trio_socket.py         the socket under trio
     seams.py               clock, randomness and network, replaceable in tests
-    retry_backoff.py       exponential back-off of retries and reconnections
-    stalled_requests.py    detects connections to silent brokers
+    retry_backoff.py       exponential backoff of retries and reconnections
+    stalled_requests.py    detects connections to brokers that do not respond
 
 The broker's replica fetchers use `Connection` and `retry_backoff.py` as well.
 

@@ -1,6 +1,6 @@
 """A client's access to the cluster (`Cluster`: connections, metadata refreshes, retries), and `ClusterClient`.
 
-`Cluster` opens one connection per broker on first use, with exponential back-off after failures. It refreshes metadata
+`Cluster` opens one connection per broker on first use, with exponential backoff after failures. It refreshes metadata
 when a leader is missing, wrong, unreachable or silent, and after `metadata_max_age_ms`. It closes a connection whose
 oldest request has timed out, or whose broker is silent and no longer in the metadata. `ClusterClient` is the base class
 of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`. The metadata itself is in
@@ -121,7 +121,7 @@ class Cluster:
     async def any_connection(self, excluding: Container[Connection] = ()) -> Connection:
         """A connection to any broker: an open one without a stalled request and with the fewest requests in flight.
 
-        If there is none, a new connection is opened, as a broker that is busy with one connection answers on another.
+        If there is none, a new connection is opened, as a broker that is busy with one connection responds on another.
 
         Args:
             excluding: connections to avoid if there are others.
@@ -198,7 +198,7 @@ class Cluster:
     async def retry(
         self, attempt: Callable[[], Awaitable[T]], what: str, *, timeout_ms: float | None = None
     ) -> T:
-        """Call `attempt` until it succeeds or fails with an error that is not retriable, with exponential back-off.
+        """Call `attempt` until it succeeds or fails with an error that is not retriable, with exponential backoff.
 
         Raises that error or, after `timeout_ms` (default: `default_api_timeout_ms`), an error of the last error's
         class; RequestTimedOutError if no attempt has finished.

@@ -1,4 +1,4 @@
-"""The back-off between a client's retries and reconnections: exponential, with jitter (KIP-580).
+"""The backoff between a client's retries and reconnections: exponential, with jitter (KIP-580).
 
 The broker's replica fetchers use it as well, for their connections to leaders.
 """

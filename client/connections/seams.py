@@ -39,7 +39,7 @@ class Seams:
 
     Attributes:
         now_ms: the wall clock, for record timestamps.
-        random: for back-off jitter and sticky partitions.
+        random: for backoff jitter and sticky partitions.
         open_stream: opens a connection.
     """
 

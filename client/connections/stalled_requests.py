@@ -30,7 +30,7 @@ class StalledRequests:
     def check(self, connections: Iterable[tuple[str, Connection]]) -> bool:
         """Check all open connections, each with its purpose; return whether to request metadata.
 
-        For connections on which brokers may delay responses the answer is True at exponentially growing intervals.
+        For connections on which brokers may delay responses the result is True at exponentially growing intervals.
         """
         seen: dict[Connection, tuple[int, int]] = {}
         stalled: dict[Connection, None] = {}

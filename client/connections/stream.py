@@ -1,4 +1,4 @@
-"""The interfaces between a connection and its socket: `Stream` to send bytes, `Receiver` to be given frames."""
+"""The interfaces between a connection and its socket: `Stream` sends bytes, `Receiver` is passed frames."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Group membership of a consumer under the classic protocol, with assignment by the group's leader.
 
-The path of a rebalance: `Group` sends JoinGroup; the coordinator answers all members at once and names a leader. The
-leader's assignor computes the assignment, which SyncGroup distributes. `Group` then tells the consumer which partitions
-were revoked and assigned, and sends heartbeats until an error or a changed subscription makes it join again.
+The path of a rebalance: `Group` sends JoinGroup; the coordinator responds to all members at once and names a leader.
+The leader's assignor computes the assignment, which SyncGroup distributes. `Group` then notifies the consumer of
+revoked and assigned partitions, and sends heartbeats until an error or a changed subscription makes it join again.
 
     membership.py       the state machine: builds requests, handles responses and errors
     group_session.py    the background task that sends them, and the `Member` interface to the consumer

@@ -104,6 +104,6 @@ class StickyChoice:
         self.left = self._size
 
     def leaders_changed(self, available: Sequence[int]) -> None:
-        """Abandon the current choice if it has no leader any more."""
+        """Abandon the current choice if it no longer has a leader."""
         if self.partition not in available:
             self.left = 0

@@ -18,7 +18,7 @@ The files:
 - `active_controller.py`: handles requests; timers that fence brokers and balance leaders.
 - `broker_sessions.py`: last contact and applied offset of each broker; when a session expires. Pure.
 - `leadership_term.py`: one term: queue, image ahead of the committed one, pending decisions, the end of the term.
-- `request_queue.py`: the queue of decisions; the controller of a lone node uses it as well.
+- `request_queue.py`: the queue of decisions; the controller of a standalone node uses it as well.
 - `forwarded_requests.py`: encoding of forwarded requests and responses; which requests may be retried. Pure.
 
 Caveats:

@@ -23,7 +23,7 @@ __all__ = ["LOST_CONNECTION_MS", "BrokerSessions"]
 
 SESSION_TIMEOUT_MS = NODE_SETTINGS["broker.session.timeout.ms"].default_number
 LOST_CONNECTION_MS = 300
-"""How long a broker has to make contact again after its connection was reset."""
+"""The time in which a broker must make contact again after its connection was reset."""
 
 
 @dataclass(slots=True)

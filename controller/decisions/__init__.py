@@ -1,7 +1,7 @@
 """The decisions of the active controller: pure functions from image and request to records and reply.
 
 A decision reads the image and returns a `Decision`: the records to append to the metadata log, and the reply to send
-once they are committed. It changes nothing and waits for nothing. A request that changes the cluster has a module with
+once they are committed. It has no side effects and does not wait. A request that changes the cluster has a module with
 `decide(image, request, context)`; a request that only reads has `describe`. Checks are in Apache Kafka's order, which
 determines the error that a client gets, and error messages to clients are Kafka's.
 
@@ -65,7 +65,8 @@ The files::
 - Eligible leader replicas (KIP-966) are always enabled. One is elected only if no member of the ISR can lead, and it is
   then the only member of the ISR.
 - There is no leader recovery state: after an unclean election the leader counts as recovered.
-- Brokers do not report failed log directories to the controller; a broker that loses one stops.
+- Brokers do not report failed log directories to the controller (KIP-858): their partitions are offline until the
+  broker restarts, and a leader among them is not replaced.
 - A decision that would need more than 10,000 records is split if the caller can repeat it (fencing, heartbeats,
   registrations), and rejected as a whole otherwise.
 """

@@ -33,7 +33,7 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ElectionRules:
-    """What an election in a topic depends on besides the state of the partition.
+    """The inputs of an election in a topic besides the state of the partition.
 
     Attributes:
         may_lead: whether a node is unfenced and not in controlled shutdown.

@@ -1,7 +1,7 @@
 """The metadata log on disk: its directory, opening its segments, and decisions as record batches.
 
-Shared by the log of a lone node (`standalone_log.py`) and that of a quorum (`quorum/raft_log.py`), which have the same
-layout, so that a lone node can become part of a cluster.
+Shared by the log of a standalone node (`standalone_log.py`) and that of a quorum (`quorum/raft_log.py`), which have the
+same layout, so that a standalone node can become part of a cluster.
 """
 
 import posixpath

@@ -1,7 +1,7 @@
 """The quorum on disk and network: runs Raft (`controller/raft/`), applies what it commits, and connects the nodes.
 
-Raft is a pure state machine; this package gives it a disk, a clock and peers, and turns the committed log into this
-node's image.
+Raft is a pure state machine; this package connects it to a disk, a clock and peers, and applies the committed log to
+this node's image.
 
 The path of a Raft request::
 
@@ -17,7 +17,7 @@ The files:
 - `raft_driver.py`: carries out Raft's effects in order, runs its timer, passes messages in and out.
 - `raft_log.py`: `StoredRaftLog`, the metadata log and the election state on disk.
 - `metadata_applier.py`: committed batches to the image and to subscribers; writes snapshots.
-- `applied_offset.py`: how much is applied, and tasks that wait for an offset.
+- `applied_offset.py`: the applied offset, and tasks that wait for it.
 - `peers.py`: which node connects to which; backoff; discovery of the voters.
 - `handshake.py`: the first frames of a connection, and the reasons to refuse a node.
 - `peer_connection.py`: requests and responses on one connection.
@@ -29,5 +29,5 @@ The files:
 *Caveats*
 
 - Frames are neither encrypted nor authenticated.
-- A node that hangs without closing its connections is noticed by timeouts only.
+- A node that hangs without closing its connections is detected by timeouts only.
 """

@@ -106,7 +106,7 @@ def refusal_reason(own: Hello, other: Hello) -> str | None:
     if own.to not in (None, other.node_id):
         return _wrong_node(own.to, other.node_id)
     if own.node_id == other.node_id and (own.to, other.to) != (None, None):  # discovery may connect to itself
-        return f"two nodes have node.id={own.node_id}: each needs an id of its own"
+        return f"two nodes have node.id={own.node_id}: each needs a different node.id"
     return None
 
 

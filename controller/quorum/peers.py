@@ -158,7 +158,7 @@ class Peers:
         return stream, frames, hello
 
     async def discover(self, addresses: Sequence[Address], *, wait_for_all: bool) -> dict[int, Address]:
-        """The voters of the quorum, from the first of `addresses` that knows them.
+        """The voters of the quorum, from the first of `addresses` that returns them.
 
         Args:
             wait_for_all: for controllers that know only addresses: once each address has reported its node id, all of

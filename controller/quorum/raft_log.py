@@ -1,7 +1,7 @@
 """The metadata log of a quorum on disk: a `storage.Log`, its snapshots, and the file of the election state.
 
-Implements `RaftLog` (`raft/log_interface.py`). A lone node's log (`standalone_log.py`) has the same place and layout,
-so that a lone node can become part of a cluster. `Log.open` truncates a torn end; damaged synced data stops the start.
+Implements `RaftLog` (`raft/log_interface.py`). A standalone node's log (`standalone_log.py`) has the same place and
+layout, so that the node can become part of a cluster. `Log.open` truncates a torn end; damaged synced data is an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -187,7 +187,7 @@ class StoredRaftLog:
         self._snapshots.remove_old()
 
     def election_state(self) -> ElectionState:
-        """The election state as last persisted. The log of a lone node has none: its last epoch is used.
+        """The election state as last persisted. The log of a standalone node has none: its last epoch is used.
 
         Raises:
             UnreadableRecord: the file is damaged or written by a newer minikafka.

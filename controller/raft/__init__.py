@@ -2,11 +2,12 @@
 
 Time is divided into *epochs*, numbered 1, 2, 3, …; each has at most one *leader*, because each *voter* votes once per
 epoch and a leader needs a majority. Only the leader appends. The others *fetch* from it, as consumers do, and a Fetch
-also reports how far the follower's disk has got. A record on the disks of a majority is *committed*: every later leader
-needs the votes of a majority, at least one of those voters has the record, and no voter votes for a candidate whose log
-is behind its own. The remaining rules detect a lost leader quickly, and avoid elections that are not needed.
+also reports the offset up to which the follower's log is synced. A record synced by a majority is *committed*: every
+later leader needs the votes of a majority, at least one of those voters has the record, and no voter votes for a
+candidate whose log is behind its own. The remaining rules detect a lost leader quickly, and avoid elections that are
+not needed.
 
-An epoch, from election to election (nodes 1, 2 and 3; node 1 has just died)::
+An epoch, from election to election (nodes 1, 2 and 3; node 1 has just crashed)::
 
     node 2   (its connection to 1 broke)                 suspects the leader: a shorter fetch timeout
              Vote(epoch 4, pre_vote)  ──────► node 3     would node 3 vote for node 2 after epoch 4?
@@ -38,7 +39,7 @@ The files, in reading order:
 
 - `role_transitions.py`: the roles, and which role may follow which.
 - `messages.py`: the four requests, their responses and their encoding.
-- `effects.py`: what the caller must do: persist, sync, send, report.
+- `effects.py`: the effects that the caller carries out: persist, sync, send, report.
 - `election_state.py`: epoch and vote, which must survive a restart, and the file `quorum-state`.
 - `log_interface.py`: the interface to the log on disk.
 - `raft.py`: `Raft`, the entry point for all inputs.
@@ -75,9 +76,9 @@ Sources: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algori
 
 - Voters are fixed by configuration, and all nodes must name the same; changing them at run time (KIP-853) is missing.
   Nodes that are not voters follow as observers.
-- A voter whose disk was wiped comes back without its votes and records, and may help to lose committed records, as with
-  Kafka's static quorums. Make sure first that the other voters have everything.
-- A candidate that won its pre-vote and is partitioned at that moment comes back with a higher epoch, and deposes the
+- A voter whose disk was wiped returns without its votes and records, and can cause the loss of committed records, as
+  with Kafka's static quorums. Make sure first that the other voters have everything.
+- A candidate that won its pre-vote and is partitioned at that moment returns with a higher epoch, and deposes the
   leader once. This cannot be avoided: it must not return to an epoch that it has left.
 - A snapshot is collected in memory before it is installed (`snapshot_size_max`).
 - No EndQuorumEpoch: a leader that resigns answers the fetches that wait at it, with the same effect. No leadership

@@ -82,7 +82,7 @@ class Member:
         if not self.voters or self.high_watermark > log.end_offset:
             raise Inconsistent(f"invalid start of a quorum: voters {self.voters}, log end {log.end_offset}, {snapshot}")
         if election.epoch < log.last_epoch:
-            # The file was lost. The epoch had a leader, so no vote in it can matter any more (as in Kafka).
+            # The file was lost. The epoch had a leader, so votes in it no longer matter (as in Kafka).
             self.election = ElectionState(log.last_epoch)
         self.state: State = self._first_state()
 

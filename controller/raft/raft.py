@@ -285,7 +285,7 @@ class Raft:
             raft_follower.retry_find_leader(self._member, state)
 
     def _check_request(self, sender: int, message: Request) -> None:
-        """A node may only send messages of its own; only voters may request votes or lead."""
+        """A node may only send messages in its own name; only voters may request votes or lead."""
         if isinstance(message, Fetch | FetchSnapshot):
             speaker = message.replica
         else:

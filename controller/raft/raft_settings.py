@@ -13,15 +13,15 @@ class RaftSettings:
     Attributes:
         election_timeout: controller.quorum.election.timeout.ms. The next election starts after one to two times
             as long, at random.
-        fetch_timeout: controller.quorum.fetch.timeout.ms. A voter without a response from its leader for so long
-            starts a pre-vote; a leader from which no majority has fetched for so long resigns.
+        fetch_timeout: controller.quorum.fetch.timeout.ms. A voter without a response from its leader for this time
+            starts a pre-vote; a leader from which no majority has fetched for this time resigns.
         retry_backoff: controller.quorum.retry.backoff.ms. The pause before a failed request is repeated.
         request_timeout: how long a Fetch may take in addition to `fetch_wait`; then it is repeated.
         fetch_wait: how long a Fetch may wait at the leader for new records.
         fetch_bytes_max: most bytes of records in one response; a larger first batch is sent nevertheless.
         snapshot_bytes_max: most bytes of a snapshot in one response.
         snapshot_size_max: the largest snapshot that is installed; it is collected in memory.
-        observer_session: an observer without a Fetch for so long is forgotten.
+        observer_session: an observer without a Fetch for this time is removed.
         observers_max: most observers served at the same time.
     """
 

@@ -18,7 +18,7 @@ from minikafka.controller.raft.role_transitions import Role
 class Unattached:
     """
     Attributes:
-        deadline: voter: when to start a pre-vote. Observer: when to ask the next voter for the leader.
+        deadline: voter: when to start a pre-vote. Observer: when to request the leader from the next voter.
         in_flight: an observer's request to a voter.
         has_yielded: it has delayed its own pre-vote for another voter's, which it does once.
     """
@@ -167,7 +167,7 @@ class Leader:
     observers: dict[int, ReplicaProgress] = field(default_factory=dict)
     parked: dict[int, ParkedFetch] = field(default_factory=dict)
     resigns_at: float = inf
-    """When it resigns unless a majority fetches before (check-quorum); never if it is a majority by itself."""
+    """When it resigns unless a majority fetches before (check-quorum); never if it is the only voter."""
 
     @property
     def deadline(self) -> float:

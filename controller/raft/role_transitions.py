@@ -8,11 +8,11 @@
         UNATTACHED ── election timeout ──► PROSPECTIVE ── a majority would vote ──► CANDIDATE
              │  ▲                           ▲   │  ▲                                 │    │
              │  │                           │   │  └── loses, or times out ──────────┘    │
-       learns of a leader             fetch timeout │                                a majority votes
+       discovers a leader             fetch timeout │                                a majority votes
              ▼  │                           │   ▼                                         ▼
           FOLLOWER ─────────────────────────┘  FOLLOWER            RESIGNED ◄── alone ── LEADER
 
-A candidate or prospective node that learns of a leader follows it. A higher epoch makes any node UNATTACHED first.
+A candidate or prospective node that discovers a leader follows it. A higher epoch makes any node UNATTACHED first.
 Observers (nodes that are not voters) are always UNATTACHED or FOLLOWER.
 
 Sources: Kafka's `QuorumState`; KIP-595 (the roles), KIP-996 (PROSPECTIVE).

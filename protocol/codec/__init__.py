@@ -4,7 +4,7 @@ The version is known when the code is generated, so the code has no `if version`
 one `struct` call, nested structs are inlined, and fields that the version lacks are constants.
 
 On the first `decode(cls, version, …)`, `compiler.decoder_for` asks `compile_decoder` for the source text of the
-function, compiles it and stores it in `cls.__decoders__`; later calls go there directly. To see what runs:
+function, compiles it and stores it in `cls.__decoders__`; later calls use it directly. To see the generated source:
 
     print(decoder_source(FetchRequest, 12).text)
 
@@ -18,5 +18,5 @@ function, compiles it and stores it in `cls.__decoders__`; later calls go there 
 Caveats:
     * Unknown tagged fields are skipped and not kept: decoding and encoding again loses them.
     * Strings that are not valid UTF-8 are rejected; Java substitutes replacement characters.
-    * A tagged field must be as long as its declared length; Java ignores the length of tags that it knows.
+    * A tagged field must be as long as its declared length; Java ignores the length of known tags.
 """

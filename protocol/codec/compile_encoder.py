@@ -110,7 +110,7 @@ class _Encoder:
             self.source.line(f"{self.add}(b'\\0')")
 
     def tagged_field(self, field: Field, value: str, tags: str) -> None:
-        """Encode a tagged field: tag, size and value; the value is encoded first, into a list of its own."""
+        """Encode a tagged field: tag, size and value; the value is encoded first, into a separate list."""
         inner, outer = self.source.variable("inner"), self.add
         self.source.line(f"{inner} = []")
         self.add = f"{inner}.append"

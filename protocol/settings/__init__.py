@@ -2,7 +2,7 @@
 
 Parsing of configuration files, the checks of CreateTopics and AlterConfigs, DescribeConfigs, the defaults of
 dataclasses such as `LogConfig`, and `docs/settings.md` all come from these declarations. To add or change a setting,
-edit its line in one of the tables; `supported` tells whether minikafka supports it.
+edit its line in one of the tables; `supported` is whether minikafka supports it.
 
 The path of a value: the node reads the text of `log.retention.ms` from a file, looks up `NODE_SETTINGS[name]` in
 `registry` and calls `Setting.parse`, which trims the text, parses it by type (`value_types`) and checks the bound

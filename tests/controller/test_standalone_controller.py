@@ -1,4 +1,4 @@
-"""The controller of a lone node: order, group commit, subscribers, visibility of changes, restarts."""
+"""The controller of a standalone node: order, group commit, subscribers, visibility of changes, restarts."""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The metadata log of a lone node and its data directories: ownership, damage, snapshots."""
+"""The metadata log of a standalone node and its data directories: ownership, damage, snapshots."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""Behaviour visible only through Spark: discovery, schemas, errors."""
+"""Behavior visible only through Spark: discovery, schemas, errors."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ Every message that a minikafka node, client or Spark connector logs: its level, 
 what to do. Levels, texts and keys are read from the sources; `tests/test_log_events.py` fails when this page differs.
 To update the page, run `make pages`, then write the meaning of each event that the command lists.
 
-A node logs to standard error: coloured lines on a terminal, one JSON object per line otherwise, with the keys
-`event`, `level`, `timestamp` (ISO 8601, UTC) and those below. The event is constant text, to be searched for. The level
-is set with `--log-level` or, while the node runs, with AlterConfigs of the broker logger `root` (KIP-412). The client
-and the Spark connector use Python's `logging`: their messages are listed with their `%` placeholders.
+A node logs to standard error: colored lines on a terminal, one JSON object per line otherwise, with the keys
+`event`, `level`, `timestamp` (ISO 8601, UTC) and those below. The event is constant text. The level is set with
+`--log-level` or, while the node runs, with AlterConfigs of the broker logger `root` (KIP-412). The client and the Spark
+connector use Python's `logging`: their messages are listed with their `%` placeholders.
 """
 
 

@@ -6,7 +6,7 @@ API handler to `group_coordinator.py`, which picks the partition and has the run
 the records, applies them to the state, and sends the replies once they are committed.
 
 One generation of a classic group: a member sends JoinGroup (`classic/classic_join.py`) and waits. The other members
-learn of the rebalance from their heartbeats (`classic/heartbeat_and_leave.py`) and join again. When all have joined, or
+are notified by their heartbeats (`classic/heartbeat_and_leave.py`) and join again. When all have joined, or
 the rebalance timeout has passed, the join phase completes (`classic/rebalance.py`): a protocol that all members support
 is selected, a new generation begins, and the leader receives the list of members. The leader sends the assignment with
 SyncGroup (`classic/classic_sync.py`); once that is in the log, each member receives its part.
@@ -28,6 +28,6 @@ when the group becomes Empty. Kafka's dump tool reads these records, and this pa
 Caveats: groups of the new protocol (KIP-848), share groups and streams groups are not supported; their records are
 skipped. Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
 coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal
-votes the one voted for first wins, and the oldest remaining member becomes leader; Kafka leaves both to hash order.
-Four answers differ from Kafka 4.3: see DECISIONS.md.
+votes the one voted for first wins, and the oldest remaining member becomes leader; in Kafka both depend on hash order.
+Four responses differ from Kafka 4.3: see DECISIONS.md, 14.
 """

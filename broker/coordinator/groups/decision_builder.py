@@ -71,7 +71,7 @@ class DecisionBuilder:
         self.state.deadlines.cancel(("session", group.group_id, member_id))
 
     def schedule(self, phase: str, group: ClassicGroup, timeout_ms: int) -> None:
-        """Set the time-out of the group's "join" or "sync" phase."""
+        """Set the timeout of the group's "join" or "sync" phase."""
         self.state.deadlines.set((phase, group.group_id, ""), self.now.steady_ms + timeout_ms)
 
     def cancel(self, phase: str, group: ClassicGroup) -> None:

@@ -40,11 +40,11 @@ class GroupShard(ShardState):
         return self.deadlines.next_ms()
 
     def due(self, now: Now) -> list[DeadlineName]:
-        """Remove and return the deadlines that have passed; the runtime hands each to `expire`."""
+        """Remove and return the deadlines that have passed; the runtime passes each to `expire`."""
         return self.deadlines.due(now.steady_ms)
 
     def expire(self, name: DeadlineName, now: Now) -> Decision:
-        """Decide what follows from a deadline that has passed."""
+        """Decide the consequences of a deadline that has passed."""
         builder = DecisionBuilder(self, now)
         kind, group_id, member_id = name
         if name == CLEANUP:

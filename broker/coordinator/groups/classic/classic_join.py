@@ -1,7 +1,7 @@
 """JoinGroup for classic groups: new members, members that join again, static members.
 
 From version 4 a new member first receives its id and joins again with it (KIP-394), so that clients that give up before
-they know their id leave no member behind. Static members (KIP-345) are identified by their instance id and may return
+receive their id leave no member behind. Static members (KIP-345) are identified by their instance id and may return
 with a new member id; if nothing else changes they keep their assignment without a rebalance (KIP-814).
 Source: Kafka's `GroupMetadataManager.classicGroupJoin` and the methods around it.
 """

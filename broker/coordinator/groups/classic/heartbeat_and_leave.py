@@ -32,7 +32,7 @@ from minikafka.protocol.messages.sync_group import SyncGroupResponse
 
 
 def heartbeat(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticket) -> None:
-    """Renew a member's session, and tell it whether to join again."""
+    """Renew a member's session; the response asks it to rejoin if a rebalance is in progress."""
     builder.answer(ticket, HeartbeatResponse(error_code=_heartbeat(builder, request)))
 
 

@@ -33,7 +33,7 @@ def rebalance_or_complete(builder: DecisionBuilder, group: ClassicGroup) -> None
 
 
 def prepare_rebalance(builder: DecisionBuilder, group: ClassicGroup) -> None:
-    """Begin a rebalance: members learn of it from their heartbeats and join again."""
+    """Begin a rebalance: heartbeats notify the members, which join again."""
     if group.state is COMPLETING_REBALANCE:
         reset_assignments(builder, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_syncs.clear()
@@ -139,7 +139,7 @@ def sync_timed_out(builder: DecisionBuilder, group: ClassicGroup) -> None:
     prepare_rebalance(builder, group)
 
 
-# -- answers -----------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------
 
 
 def finish_join(builder: DecisionBuilder, member: Member, reply: JoinGroupResponse) -> None:

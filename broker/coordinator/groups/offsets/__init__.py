@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups: what changes and reads the `OffsetTable`.
+"""Committed offsets of consumer groups: the requests and timers that read and change the `OffsetTable`.
 
     offset_commits.py    OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete
     offset_expiry.py     retention of offsets and removal of groups that are left empty

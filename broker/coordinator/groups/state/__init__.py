@@ -1,8 +1,8 @@
-"""The state of a group coordinator's shard, and the records that change it. Nothing here makes decisions.
+"""The state of a group coordinator's shard, and the records that change it. This package makes no decisions.
 
     shard_state.py             ShardState: groups, offsets and deadlines of one partition; `apply` changes it
     classic_group.py           ClassicGroup: members, protocols, generation
-    classic_member.py          Member: what requests and records say about one member
+    classic_member.py          Member: one member, as requests and records describe it
     classic_group_states.py    the states of a classic group and the transitions between them
     offset_table.py            OffsetTable: committed offsets, and those of open transactions
     group_records.py           keys and values of `__consumer_offsets`

@@ -1,6 +1,6 @@
 """ClassicGroup: state, generation, members and protocols of one classic group.
 
-What is in the log comes from `GroupMetadataValue` records through `apply`, live and after a restart. Waiting requests,
+Logged state changes only through `apply` of `GroupMetadataValue` records, live and after a restart. Waiting requests,
 pending member ids and protocols that were not selected are not in the log: decisions change them directly, and they
 are lost with the coordinator, as in Kafka. Source: Kafka's `ClassicGroup`.
 """
@@ -104,7 +104,7 @@ class ClassicGroup:
         )
 
     def apply(self, value: GroupMetadataValue) -> None:
-        """Apply a record. Members that stay keep what is not in the log."""
+        """Apply a record. Remaining members keep their state that is not in the log."""
         before = self.members
         instances = self.static_members
         self.protocol_type = value.protocol_type or None
@@ -269,7 +269,7 @@ class ClassicGroup:
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
     ) -> ErrorCode:
-        """Check who commits. Source: Kafka's `ClassicGroup.validateOffsetCommit`."""
+        """Check member and generation of a commit. Source: Kafka's `ClassicGroup.validateOffsetCommit`."""
         if generation < 0 and self.state is EMPTY:
             return ErrorCode.NONE  # an admin client, or a consumer without group management
         if generation >= 0 or member_id or instance_id is not None:

@@ -10,7 +10,7 @@
     Stable                 PreparingRebalance     as above, or the leader joins again
     any                    Dead                   the group is deleted, or this node no longer coordinates it
 
-Only Empty and Stable are in the log. A new coordinator does not know the states between; members learn of that from
+Only Empty and Stable are in the log. A new coordinator does not know the states between; members detect that from
 their next heartbeat. Source: Kafka's `ClassicGroupState`.
 """
 

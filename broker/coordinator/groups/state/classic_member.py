@@ -71,7 +71,7 @@ class Member:
 
     @property
     def session_suspended(self) -> bool:
-        """Whether the session cannot expire now, because the member waits for an answer of the coordinator."""
+        """Whether the session cannot expire now, because the member waits for a response of the coordinator."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def update_from_record(self, recorded: Member, protocol: str | None) -> None:

@@ -42,7 +42,7 @@ class ShardState:
         """Apply a record, live or during loading. Groups and offsets are created, changed and removed only here."""
         if isinstance(key, OffsetCommitKey):
             if value is not None and key.group not in self.groups:
-                # A group that only commits has no record of its own.
+                # A group that only commits has no group record.
                 self.groups[key.group] = ClassicGroup(key.group)
             self.offsets.apply(key, value, record_offset, producer_id)
             return
