@@ -1,4 +1,4 @@
-"""Input partitions: the units of work that the driver plans and executors read. Imports only what pickling needs."""
+"""Input partitions: the units of work that the driver plans and executors read. Imports only what pickling requires."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class _RangeReader:
         try:
             self._brokers.refresh([self._wanted.topic])
         except NetworkError as unreachable:
-            _logger.warning("%s: %s", self._wanted.tp, unreachable.message)
+            _logger.warning("metadata refresh failed: partition %s: %s", self._wanted.tp, unreachable.message)
 
     def _handle_unknown_topic(self, error: KafkaError) -> None:
         """The topic was deleted, or the broker's metadata is not up to date yet."""

@@ -1,4 +1,4 @@
-"""Waiting until partitions grow, or until an offset is committed: what Kafka's fetch purgatory does, as an `await`.
+"""Waiting until partitions grow, or until an offset is committed: Kafka's fetch purgatory, as an `await`.
 
 A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
 counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.

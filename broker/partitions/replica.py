@@ -1,4 +1,4 @@
-"""Replica: what leader and follower share: the log, the high watermark, reads, and waiting tasks.
+"""Replica: the parts that leaders and followers share: the log, the high watermark, reads, and waiting tasks.
 
 The code for leaders only or followers only is in `partition.py`.
 """

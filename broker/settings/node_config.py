@@ -81,7 +81,7 @@ class NodeConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data directories; the first also holds what belongs to no log."""
+        """The data directories; the first also holds files that belong to no log."""
         return self.items("log.dir" if self.values["log.dirs"] is None else "log.dirs")
 
     @property

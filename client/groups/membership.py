@@ -204,7 +204,7 @@ class Membership:
         return error_for(code, f"group {self.group_id!r}: {error_for(code)}")
 
     def failed(self, error: KafkaError) -> ErrorAction:
-        """Update the state after an error in a response; return what to do."""
+        """Update the state after an error in a response; return the action to take."""
         action = _ERROR_ACTIONS.get(error.code, ErrorAction.FAIL)
         if action is ErrorAction.REJOIN_AS_NEW:
             self.reset(keep_id=error.code == ErrorCode.ILLEGAL_GENERATION)

@@ -1,4 +1,4 @@
-"""The quorum on disk and network: runs Raft (`controller/raft/`), applies what it commits, and connects the nodes.
+"""The quorum on disk and network: runs Raft (`controller/raft/`), applies committed records, and connects the nodes.
 
 Raft is a pure state machine; this package connects it to a disk, a clock and peers, and applies the committed log to
 this node's image.

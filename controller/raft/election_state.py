@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOBODY = -1
+NO_NODE = -1
 """No known leader, or no vote."""
 FILE_NAME = "quorum-state"
 FILE_VERSION = 0
@@ -30,8 +30,8 @@ class ElectionState:
     """
 
     epoch: int = 0
-    voted_for: int = NOBODY
-    leader: int = NOBODY
+    voted_for: int = NO_NODE
+    leader: int = NO_NODE
 
 
 def encode_election_state(state: ElectionState, voters: Sequence[int]) -> bytes:
@@ -65,6 +65,6 @@ def decode_election_state(data: bytes) -> ElectionState:
         )
     numbers = [fields.get(name) for name in ("leaderEpoch", "votedId", "leaderId")]
     epoch, voted_for, leader = (number if type(number) is int else -2 for number in numbers)
-    if epoch < 0 or voted_for < NOBODY or leader < NOBODY:
+    if epoch < 0 or voted_for < NO_NODE or leader < NO_NODE:
         raise UnreadableElectionState(f"{FILE_NAME} has invalid values: epoch, vote, leader are {numbers!r}")
     return ElectionState(epoch, voted_for, leader)

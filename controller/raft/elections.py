@@ -6,7 +6,7 @@ not depose the leader.
 """
 
 from minikafka.controller.raft import raft_leader
-from minikafka.controller.raft.election_state import NOBODY
+from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.member import Member
 from minikafka.controller.raft.messages import Vote, VoteResponse
 from minikafka.controller.raft.role_states import Candidate, Follower, Leader, Prospective, Resigned, Unattached
@@ -20,7 +20,7 @@ def grants(member: Member, vote: Vote) -> bool:
         return False  # Its log may lack committed records (Raft, section 5.4.1).
     if vote.pre_vote:
         return not _has_leader(member)
-    return member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)
+    return member.election.leader == NO_NODE and member.election.voted_for in (NO_NODE, vote.candidate)
 
 
 def _has_leader(member: Member) -> bool:
@@ -35,7 +35,7 @@ def handle_vote(member: Member, vote: Vote) -> VoteResponse:
         _yield(member, vote)
     elif granted:
         member.vote_for(vote.candidate)
-    return VoteResponse(member.epoch, NOBODY if granted else member.leader_id, granted)
+    return VoteResponse(member.epoch, NO_NODE if granted else member.leader_id, granted)
 
 
 def _yield(member: Member, vote: Vote) -> None:
@@ -125,10 +125,10 @@ def due(member: Member, state: Unattached | Prospective | Candidate | Resigned) 
 
 
 def _start_pre_vote(member: Member, state: Prospective) -> None:
-    if state.reported_leader != NOBODY:
+    if state.reported_leader != NO_NODE:
         member.become_follower(state.reported_leader)
         return
-    state.lost_leader = NOBODY if state.ballot else state.lost_leader
+    state.lost_leader = NO_NODE if state.ballot else state.lost_leader
     state.deadline = member.election_deadline()
     state.ballot = member.ballot(pre_vote=True)
     member.ask_for_votes(state.ballot)

@@ -19,7 +19,7 @@ from minikafka.controller.raft.effects import (
     Sync,
     Token,
 )
-from minikafka.controller.raft.election_state import NOBODY, ElectionState
+from minikafka.controller.raft.election_state import NO_NODE, ElectionState
 from minikafka.controller.raft.leader_change import encode_leader_change
 from minikafka.controller.raft.log_interface import RaftLog
 from minikafka.controller.raft.messages import FetchResponse, Request, Response, Vote
@@ -109,7 +109,7 @@ class Member:
         state = self.state
         if isinstance(state, Follower):
             return state.leader_id
-        return self.node_id if isinstance(state, Leader) else NOBODY
+        return self.node_id if isinstance(state, Leader) else NO_NODE
 
     def election_deadline(self) -> float:
         """In one to two election timeouts."""
@@ -154,15 +154,15 @@ class Member:
 
     def vote_for(self, candidate: int) -> None:
         """Vote for a candidate, which may ask twice, and leave it an election timeout to win."""
-        assert self.election.voted_for in (NOBODY, candidate), "one vote in an epoch"
-        if self.election.voted_for == NOBODY:
+        assert self.election.voted_for in (NO_NODE, candidate), "one vote in an epoch"
+        if self.election.voted_for == NO_NODE:
             self._persist(replace(self.election, voted_for=candidate))
         self._become(Unattached(self.election_deadline()))
 
     def become_follower(self, leader: int) -> None:
-        if self.election.leader not in (NOBODY, leader):
+        if self.election.leader not in (NO_NODE, leader):
             raise Inconsistent(f"epoch {self.epoch} has two leaders: {self.election.leader} and {leader}")
-        if self.election.leader == NOBODY:
+        if self.election.leader == NO_NODE:
             self._persist(replace(self.election, leader=leader))
         self._become(self._follower(leader))
         self.effects.append(Follow(leader, self.epoch))
@@ -175,7 +175,7 @@ class Member:
         """Look for a leader, as an observer."""
         self._become(Unattached(self.now))
 
-    def become_prospective(self, *, deadline: float, lost_leader: int = NOBODY) -> None:
+    def become_prospective(self, *, deadline: float, lost_leader: int = NO_NODE) -> None:
         """Start pre-votes at `deadline`."""
         self._become(Prospective(deadline, lost_leader))
 

@@ -10,7 +10,7 @@ from random import Random
 
 from minikafka.controller.raft import elections, raft_follower, raft_leader
 from minikafka.controller.raft.effects import Effects, Sync, Token
-from minikafka.controller.raft.election_state import NOBODY, ElectionState
+from minikafka.controller.raft.election_state import NO_NODE, ElectionState
 from minikafka.controller.raft.log_interface import RaftLog
 from minikafka.controller.raft.member import Inconsistent, Member
 from minikafka.controller.raft.messages import (
@@ -253,7 +253,7 @@ class Raft:
     def _learn(self, leader: int, *, firsthand: bool) -> None:
         """A message names the leader of this epoch; `firsthand` if the leader itself sent it."""
         member, state = self._member, self._member.state
-        if leader in (NOBODY, member.node_id):
+        if leader in (NO_NODE, member.node_id):
             return
         if isinstance(state, Follower | Leader):
             if leader != member.leader_id:
@@ -295,7 +295,7 @@ class Raft:
             raise BadMessage(f"node {sender} sent a {message.KIND} of node {speaker} to node {self._member.node_id}")
 
     def _check_leader(self, node_id: int) -> None:
-        if node_id != NOBODY and node_id not in self._member.voters:
+        if node_id != NO_NODE and node_id not in self._member.voters:
             voters = self._member.voters
             raise BadMessage(f"node {node_id} is not one of the voters {voters}: all nodes must have the same voters")
 

@@ -4,7 +4,7 @@ An observer without a known leader asks voters at random, whose responses name t
 """
 
 from minikafka.controller.raft.effects import Installed
-from minikafka.controller.raft.election_state import NOBODY
+from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.log_interface import EpochEnd
 from minikafka.controller.raft.member import Inconsistent, Member
 from minikafka.controller.raft.messages import Fetch, FetchResponse, FetchSnapshot, FetchSnapshotResponse
@@ -71,7 +71,7 @@ def handle_response(member: Member, follower: Follower, response: FetchResponse 
     """Handle the response to the request in flight."""
     if response.epoch != member.epoch or response.leader != follower.leader_id:
         failed(member, follower)
-        if response.epoch == member.epoch and response.leader == NOBODY:
+        if response.epoch == member.epoch and response.leader == NO_NODE:
             suspect(member, follower)  # It has resigned.
         return
     follower.in_flight = None

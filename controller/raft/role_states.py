@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar, TypeAlias
 
 from minikafka.controller.raft.effects import Token
-from minikafka.controller.raft.election_state import NOBODY
+from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Fetch, FetchSnapshot, Vote
 from minikafka.controller.raft.role_transitions import Role
@@ -105,8 +105,8 @@ class Prospective:
 
     role: ClassVar[Role] = Role.PROSPECTIVE
     deadline: float
-    lost_leader: int = NOBODY
-    reported_leader: int = NOBODY
+    lost_leader: int = NO_NODE
+    reported_leader: int = NO_NODE
     ballot: Ballot | None = None
     has_yielded: bool = False
 

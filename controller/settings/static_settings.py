@@ -1,4 +1,4 @@
-"""The static config of a node: what its file, environment and command line set, and the defaults."""
+"""The static config of a node: the settings of its file, environment and command line, and the defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -34,8 +34,8 @@ MUTATIONS = (
     Mutation(
         "two votes in an epoch",
         _ELECTIONS,
-        "member.election.leader == NOBODY and member.election.voted_for in (NOBODY, vote.candidate)",
-        "member.election.leader == NOBODY",
+        "member.election.leader == NO_NODE and member.election.voted_for in (NO_NODE, vote.candidate)",
+        "member.election.leader == NO_NODE",
         _TESTS,
     ),
     Mutation(
