@@ -41,8 +41,8 @@ HEAD = """# Measured
 
 By `make bench` on {machine}.
 
-Client and nodes share these cores. ✗ marks a goal that is missed; the references are Apache Kafka 4.3.1 on two such
-cores when the goals were set, or a client of this very run, as is the column Apache Kafka. Each table is of one run.
+Client and nodes share these cores. ✗ marks a missed goal. A reference is Apache Kafka 4.3.1 on two such cores, measured
+when the goals were set, or a client measured in this run, as is the column Apache Kafka. Each table is of one run.
 """
 
 

@@ -28,7 +28,7 @@ DEFAULT_PORT = 9092
     type=click.IntRange(1),
     help="Number of controllers; by default the first three brokers are controllers too.",
 )
-@click.option("--isolated", is_flag=True, help="Run controllers as nodes of their own, with ids after the brokers'.")
+@click.option("--isolated", is_flag=True, help="Run controllers as separate nodes, with ids after the brokers'.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

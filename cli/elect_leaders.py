@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--unclean",
     is_flag=True,
-    help="Where no in-sync replica is live, elect any live replica; records that it lacks are lost.",
+    help="If no in-sync replica is live, elect any live replica; records that it lacks are lost.",
 )
 def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) -> None:
     """Elect the preferred (first) replica of each partition as leader, if it is in sync.

@@ -62,7 +62,7 @@ class LocalCluster:
         directory: created if missing; an existing cluster is restarted, on its ports.
         brokers: number of brokers; None keeps the existing number, three in a new directory.
         controllers: number of controllers; None keeps the existing number, at most three in a new directory.
-        isolated: run controllers as nodes of their own instead of combined nodes.
+        isolated: run controllers as separate nodes instead of combined nodes.
         port: port of the first broker; 0 picks free ports. An existing cluster keeps its ports.
         settings: node settings by Kafka's names, for every node; in an existing cluster they are changed.
         node_settings: settings of single nodes, by id; they take precedence.

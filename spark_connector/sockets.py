@@ -85,7 +85,7 @@ class BrokerConnection:
         low, high = self._versions.get(api.key, (0, -1))
         newest = min(high, APIS[api.key].versions.last, high if highest is None else highest)
         if newest < max(low, api.versions.first):
-            raise UnsupportedVersionError(f"no version of {api.name} is common to us and {self.address}")
+            raise UnsupportedVersionError(f"{self.address} supports no version of {api.name} that this client supports")
         return newest
 
     def request(self, message: Any, *, highest: int | None = None) -> Any:

@@ -100,7 +100,7 @@ class Connection:
         if newest < max(low, api.versions.first):
             offer = f"offers versions {low} to {high}" if high >= 0 else "does not offer it"
             raise UnsupportedVersionError(
-                f"{api.name}: this client speaks versions {api.versions.first} to {api.versions.last},"
+                f"{api.name}: this client supports versions {api.versions.first} to {api.versions.last},"
                 f" the broker at {self.address} {offer}"
             )
         return newest

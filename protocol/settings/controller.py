@@ -49,5 +49,5 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("process.roles", LIST, REQUIRED, any_of("broker", "controller"), HIGH, READ_ONLY,
             "Roles of this node: broker, controller or both.", supported=True),
     Setting("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE,
-            "Whether an out-of-sync replica may become leader as a last resort, with loss of records."),
+            "Whether an out-of-sync replica may become leader as a last resort, with loss of records.", supported=True),
 )

@@ -35,7 +35,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Minimum time that a record remains uncompacted."),
     Setting("log.cleaner.threads", INT, 1, at_least(0), MEDIUM, CLUSTER_WIDE, "Number of log cleaner threads."),
     Setting("log.cleanup.policy", LIST, ("delete",), any_of("compact", "delete"), MEDIUM, CLUSTER_WIDE,
-            "Cleanup policy of old segments: `delete`, `compact` or both."),
+            "Cleanup policy of old segments: `delete`, `compact` or both; minikafka does not compact.", supported=True),
     Setting("log.dir", LIST, ("/tmp/kafka-logs",), None, HIGH, READ_ONLY,
             "Directory of the log data, if `log.dirs` is not set.", supported=True),
     Setting("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,

@@ -106,7 +106,7 @@ async def test_the_newest_common_version_is_used() -> None:
     await connection.request(ListGroupsRequest(), timeout_ms=60_000)
     await connection.request(ListGroupsRequest(), timeout_ms=60_000, highest=2)
     assert seen == [3, 2]
-    with pytest.raises(UnsupportedVersionError, match=r"client speaks versions 3 to 13.*does not offer it"):
+    with pytest.raises(UnsupportedVersionError, match=r"client supports versions 3 to 13.*does not offer it"):
         await connection.request(ProduceRequest(), timeout_ms=60_000)
 
 
