@@ -17,7 +17,7 @@ whether it is a duplicate, and appends it. All of that happens without an `await
 the handler waits until the batch is committed, and the response returns along the same path.
 
 **Fetch** takes the same path and returns a slice of a file, which is sent with `sendfile`: the broker never holds the
-records that it serves. A fetch that finds less than `min_bytes` sleeps in `partitions/fetch_wait.py` until its
+records that it serves. A fetch that finds less than `min_bytes` sleeps in `partitions/request_waiters.py` until its
 partitions grow.
 
 **Replication.** A follower's fetch reports its log end offset to the leader; the leader's high watermark is the lowest

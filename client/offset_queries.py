@@ -128,7 +128,7 @@ async def committed_offsets(
         batched = version >= _FIRST_VERSION_WITH_GROUPS
         request = (_batched_request if batched else _single_request)(group_id, names)
         request.require_stable = require_stable and version >= 7
-        response = await cluster.request(request, node_id, highest=version)
+        response = await connection.request(request, timeout_ms=cluster.request_timeout_ms, highest=version)
         answer = response.groups[0] if batched else response
         if answer.error_code:
             raise error_for(answer.error_code, f"group {group_id!r}: {error_for(answer.error_code)}")

@@ -31,7 +31,7 @@ IMPORTS_TRIO = {
     "broker/node/controller_node.py",
     "broker/connections/server.py",
     "broker/connections/transport.py",
-    "broker/partitions/fetch_wait.py",
+    "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
     "controller/active/active_controller.py",
     "controller/quorum/metadata_applier.py",

@@ -2,8 +2,8 @@
 
 from minikafka.broker.apis.services import PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.partitions.fetch_wait import before, deadline_in
 from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.request_waiters import before, deadline_in
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError, PolicyViolationError
 from minikafka.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,

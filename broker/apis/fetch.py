@@ -17,15 +17,15 @@ from minikafka.broker.apis.services import Clock, ClusterView, FetchService, Par
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_result import NO_RECORDS, NO_REPLICA, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
-from minikafka.broker.partitions.fetch_wait import (
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.preferred_read_replica import preferred_replica
+from minikafka.broker.partitions.request_waiters import (
     ChangedPartitions,
     Watchable,
     deadline_in,
     sleep_until_grown,
     steady_ms,
 )
-from minikafka.broker.partitions.partition import Partition
-from minikafka.broker.partitions.preferred_read_replica import preferred_replica
 from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.protocol.errors import (
     ErrorCode,

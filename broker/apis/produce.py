@@ -9,8 +9,8 @@ from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import RejectedRecords, produced_batch
-from minikafka.broker.partitions.fetch_wait import before, deadline_in
 from minikafka.broker.partitions.partition import AppendResult, Partition
+from minikafka.broker.partitions.request_waiters import before, deadline_in
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,

@@ -117,6 +117,7 @@ class Connection:
         """Send the responses, then read and answer nothing for the throttle time (KIP-219)."""
         if ready:
             await self.transport.send(ready)
+            self.last_active = self._current_time()
         await trio.sleep(throttle_ms / 1000)
 
     async def _receive(self) -> list[bytearray]:

@@ -77,20 +77,20 @@ class Dispatcher(Generic[S]):
         """
         began_s = self._clock()
         route, header, version, request = self._decode(frame)
-        principal = self._principal_of(connection)
-        context = RequestContext(self._services, version, header.client_id or "", connection, principal)
         try:
+            principal = self._principal_of(connection)
+            context = RequestContext(self._services, version, header.client_id or "", connection, principal)
             response = await self._authorize_and_handle(route, request, context)
             throttle_ms = self._throttle(request, response, context, frame, began_s) if self._quotas else 0
             parts = response_parts(response, version, header.correlation_id) if response else []
+            if self._observer is not None and self._observer.enabled:
+                self._measure(self._observer, route, context, began_s, frame, parts, throttle_ms)
         except (Disconnect, MalformedMessage):
             raise
         except Exception as error:
             # A bug in minikafka: it is logged, and closes only this connection.
-            log.exception("request failed", api=route.name, version=version, client=context.client_id)
+            log.exception("request failed", api=route.name, version=version, client=header.client_id or "")
             raise Disconnect(f"{route.name} failed: {error!r}") from error
-        if self._observer is not None and self._observer.enabled:
-            self._measure(self._observer, route, context, began_s, frame, parts, throttle_ms)
         return parts, throttle_ms
 
     # -- the steps -----------------------------------------------------------------------------------------------

@@ -24,13 +24,13 @@ from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.partitions.fetch_sessions import SessionCache
-from minikafka.broker.partitions.fetch_wait import steady_ms
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.log_housekeeping import Housekeeping
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
+from minikafka.broker.partitions.request_waiters import steady_ms
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, throttle_of

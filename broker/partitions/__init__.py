@@ -8,7 +8,7 @@ A Produce: `apis/produce.py` finds the `Partition` in the `partition_table`; `pa
 check the batch, asks the log's producer state whether it is a duplicate, and appends it. There is no `await` in
 between. The handler then waits in `Partition.committed` for the high watermark. A Fetch: `apis/fetch.py` resumes its
 session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), and if that is too little sleeps in
-`fetch_wait.py` until its partitions grow. The fetch of a follower also reports its log end offset
+`request_waiters.py` until its partitions grow. The fetch of a follower also reports its log end offset
 (`follower_progress.py`), which moves the high watermark and may change the ISR.
 
     partition_table.py           Partitions: all replicas of the node, by name and topic id
@@ -23,7 +23,7 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
     preferred_read_replica.py    the replica that a consumer should fetch from, by rack (pure)
     fetch_result.py              FetchResult: the result of a read, and where logs diverge
     fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
-    fetch_wait.py                waiting until partitions grow or offsets are committed
+    request_waiters.py                waiting until partitions grow or offsets are committed
 
 *Caveats:* a partition whose log cannot be opened is not served until the broker restarts. Replicas cannot be moved
 between log directories. Of a large uncompressed batch only the first 64 records are checked one by one

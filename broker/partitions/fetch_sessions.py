@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from minikafka.broker.partitions.fetch_wait import ChangedPartitions
+from minikafka.broker.partitions.request_waiters import ChangedPartitions
 from minikafka.protocol.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,

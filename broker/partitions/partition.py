@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from minikafka.broker.partitions.batch_validation import validate
 from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
-from minikafka.broker.partitions.fetch_wait import CommitWaiters
 from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
+from minikafka.broker.partitions.request_waiters import CommitWaiters
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     NotEnoughReplicasAfterAppendError,

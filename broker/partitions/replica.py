@@ -1,4 +1,4 @@
-"""Replica: the parts that leaders and followers share: the log, the high watermark, reads, and waiting tasks.
+"""Replica: the parts that leaders and followers share: the log, the high watermark, and reads up to it.
 
 The code for leaders only or followers only is in `partition.py`.
 """
@@ -12,7 +12,7 @@ from minikafka.broker.partitions.fetch_result import (
     FetchResult,
     divergence,
 )
-from minikafka.broker.partitions.fetch_wait import WAKE_BYTES, CommitWaiters, GrowthSignal, Waiter
+from minikafka.broker.partitions.request_waiters import WAKE_BYTES, CommitWaiters, GrowthSignal, Waiter
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,

@@ -14,8 +14,8 @@ from typing import Any
 import structlog
 import trio
 
-from minikafka.broker.partitions.fetch_wait import steady_ms
 from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.request_waiters import steady_ms
 from minikafka.broker.replication.fetch_backoff import LeaderBackoff
 from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState, PartitionFetchState
 from minikafka.broker.replication.replication_throttle import UNLIMITED, Throttle

@@ -75,6 +75,11 @@ class Cluster:
         self._task_group.start_soon(self._keep_fresh)
         self._task_group.start_soon(self._watch)
 
+    @property
+    def request_timeout_ms(self) -> int:
+        """The option of the same name."""
+        return self._options.request_timeout_ms
+
     def close(self) -> None:
         """Close all connections."""
         for _, connection in self._open():

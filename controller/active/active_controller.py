@@ -1,4 +1,4 @@
-"""The active controller: decides requests, fences brokers, elects leaders for leaderless partitions, balances leaders.
+"""The active controller: passes requests to decisions, and starts fencing, leader elections and balancing on timers.
 
 It exists while this node leads the quorum and has applied everything that earlier leaders committed. Besides the queue
 of its leadership term it keeps the broker sessions: a broker without contact for a session timeout is fenced, sooner if

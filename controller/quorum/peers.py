@@ -219,8 +219,11 @@ class Peers:
         except HandshakeRefused as error:
             self._log_refusal(str(error))
             return
-        except (*_CONNECT_ERRORS, trio.TooSlowError) as error:
-            log.warning("peer handshake failed", error=str(error) or "timed out")
+        except trio.TooSlowError:
+            log.warning("peer handshake failed", error="timed out")
+            return
+        except _CONNECT_ERRORS as error:
+            log.warning("peer handshake failed", error=str(error) or repr(error))
             return
         frames.set_size_max(FRAME_SIZE_MAX)
         self._learn_cluster_id(hello)

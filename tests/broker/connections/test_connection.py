@@ -155,6 +155,22 @@ def test_a_muted_connection_reads_nothing() -> None:
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
 
 
+def test_a_throttled_connection_was_active_when_its_response_was_sent() -> None:
+    """Or a handler that waited, and then the throttle time, would make it look idle."""
+
+    async def main() -> None:
+        async with connected() as (client, echo, connection):
+            echo.throttle_ms = 1000
+            await client.send_all(framed(WAITING + b"a"))
+            await trio.sleep(5)
+            echo.released.set()
+            await read_frame(client)
+            assert connection.busy
+            assert trio.current_time() - connection.last_active < 0.5
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.01))
+
+
 def test_a_malformed_frame_ends_the_connection() -> None:
     async def main() -> None:
         for bad in (framed(FAILING), (1001).to_bytes(4, "big"), b"\xff\xff\xff\xff"):

@@ -142,6 +142,18 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     assert [(key.api_key, key.min_version, key.max_version) for key in response.api_keys] == [(18, 0, 3)]
 
 
+@pytest.mark.parametrize("step", ["principal_of", "authorize", "throttle_time_ms", "request_completed"])
+def test_a_bug_in_any_step_costs_the_connection_only(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError
+
+    steps = Steps()
+    monkeypatch.setattr(steps, step, broken)
+    with structlog.testing.capture_logs() as logs, pytest.raises(Disconnect, match="Heartbeat failed"):
+        run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
+    assert [event["event"] for event in logs] == ["request failed"]
+
+
 def test_a_bug_in_a_handler_is_logged_and_costs_the_connection() -> None:
     async def handle(request: HeartbeatRequest, context: RequestContext[None]) -> HeartbeatResponse:
         raise ZeroDivisionError

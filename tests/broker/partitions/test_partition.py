@@ -8,8 +8,8 @@ import trio.testing
 
 from minikafka.broker.partitions.batch_validation import produced_batch, rules_of
 from minikafka.broker.partitions.fetch_result import READ_COMMITTED
-from minikafka.broker.partitions.fetch_wait import sleep_until_grown
 from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.request_waiters import sleep_until_grown
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,

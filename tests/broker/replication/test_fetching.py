@@ -7,7 +7,7 @@ import trio.testing
 from support.replica_world import TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.partitions.fetch_wait import ChangedPartitions, GrowthSignal, sleep_until_grown
+from minikafka.broker.partitions.request_waiters import ChangedPartitions, GrowthSignal, sleep_until_grown
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 WAIT_MS = 500

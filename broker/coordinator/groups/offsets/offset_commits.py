@@ -1,4 +1,4 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, also for deleted topics.
 
 The API handlers have already checked topics and partitions, and resolved topic ids to names.
 Source: Kafka's `OffsetMetadataManager`.

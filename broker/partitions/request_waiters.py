@@ -1,4 +1,4 @@
-"""Waiting until partitions grow, or until an offset is committed: Kafka's fetch purgatory, as an `await`.
+"""Waiting requests: a Fetch until partitions grow (`min_bytes`), a Produce with acks=all until its offset is committed.
 
 A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
 counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.
