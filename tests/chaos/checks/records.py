@@ -1,0 +1,63 @@
+"""Records in the wrong place: two values at one offset, duplicates, and records that nobody produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from chaos.checks.anomaly import Anomaly, Kind
+from chaos.checks.facts import Facts, Partition, Write
+from chaos.history import Operation
+
+
+def check_records(facts: Facts) -> Iterator[Anomaly]:
+    """Compare the offsets and values that were read with those that were sent and acknowledged."""
+    for partition in facts.partitions.values():
+        yield from _phantoms(partition)
+        yield from _two_values(partition)
+        for write in partition.writes.values():
+            yield from _duplicates(write)
+
+
+def _phantoms(partition: Partition) -> Iterator[Anomaly]:
+    for read, reader in partition.phantoms.values():
+        said = f"{read.value!r} with key {read.key!r} was read at {partition.name}:{read.offset}, and nobody sent it"
+        write = partition.writes.get(read.value)
+        yield Anomaly(Kind.PHANTOM, said, (reader,) if write is None else (write.operation, reader))
+
+
+def _two_values(partition: Partition) -> Iterator[Anomaly]:
+    """Offsets with two values, unless one of these is known to be missing: that is another kind."""
+    found: dict[int, tuple[Write, Write, Operation]] = {}
+    for offset, write, said_by in partition.conflicts:
+        first = partition.at[offset]
+        if not first.suspect and not write.suspect:
+            found.setdefault(offset, (first, write, said_by))
+    for offset, (first, write, said_by) in found.items():
+        first.suspect = write.suspect = True
+        said = f"{partition.name}:{offset} has {first.action.value!r} and {write.action.value!r}"
+        yield Anomaly(Kind.TWO_VALUES, said, _unique(*_claim(first, offset), write.operation, said_by))
+
+
+def _claim(write: Write, offset: int) -> tuple[Operation, ...]:
+    """The operations that say that a write is at an offset."""
+    if write.acked == offset:
+        return (write.operation,)
+    reader = write.reader if write.seen == offset else (write.elsewhere or {})[offset]
+    return (write.operation,) if reader is None else (write.operation, reader)
+
+
+def _duplicates(write: Write) -> Iterator[Anomaly]:
+    if write.suspect or not write.action.idempotent or write.seen is None:
+        return
+    others = dict(write.elsewhere or {})
+    if write.acked is not None and write.acked != write.seen:
+        others.setdefault(write.acked, write.operation)
+    if others:
+        write.suspect = True
+        offsets = sorted({write.seen, *others})
+        said = f"{write.action.value!r} is in {write.action.partition} at the offsets {', '.join(map(str, offsets))}"
+        yield Anomaly(Kind.DUPLICATE, said, _unique(*write.evidence, *others.values()))
+
+
+def _unique(*operations: Operation) -> tuple[Operation, ...]:
+    return tuple({one.id: one for one in operations}.values())
