@@ -234,16 +234,16 @@ class Operation:
 
 @dataclass(slots=True)
 class Recorder:
-    """Records the events of a run. `clock` gives nanoseconds."""
+    """Records the events of a run. `clock` gives nanoseconds; `next_number` is that of the next operation."""
 
     clock: Callable[[], int] = lambda: 0
     events: list[Event] = field(default_factory=list[Event])
-    _operations: int = 0
+    next_number: int = 0
 
     def invoke(self, process: str, action: Action) -> Event:
         """Record an invocation; the event is the argument of `complete`."""
-        event = Event(self._operations, process, INVOKE, action, self.clock())
-        self._operations += 1
+        event = Event(self.next_number, process, INVOKE, action, self.clock())
+        self.next_number += 1
         self.events.append(event)
         return event
 

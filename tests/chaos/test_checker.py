@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import random
+import sys
+from types import FrameType
+from typing import Any, Protocol
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from chaos.checker import check
 from chaos.checks.anomaly import Kind
-from chaos.planted_histories import COMPACTED, HISTORIES, Script
+from chaos.history import (
+    AbortTransaction,
+    CommitOffsets,
+    CommitTransaction,
+    DeleteRecords,
+    Event,
+    Outcome,
+    Poll,
+    Produce,
+    Read,
+    Recorder,
+    operations,
+    read_lines,
+    write_lines,
+)
+from chaos.model import legal_history
+from chaos.planted_histories import COMPACTED, FIRST, HISTORIES, Script
+from chaos.sabotage import SABOTAGE, History, Sabotage
 
 TOPICS = {COMPACTED.topic}
+SEEDS = st.integers(0, 2**32)
 
 
 class Planted(Protocol):
@@ -40,3 +63,118 @@ def test_the_legal_history_beside_it_is_not_reported(kind: Kind, plant: Planted)
 
 def test_every_kind_is_planted() -> None:
     assert set(HISTORIES) == set(Kind)
+
+
+@given(SEEDS, st.integers(1, 1500))
+@settings(max_examples=200)
+def test_a_random_legal_history_has_no_anomaly(seed: int, steps: int) -> None:
+    assert check(legal_history(seed, steps), compacted=TOPICS) == []
+
+
+@given(SEEDS, st.integers(0, 10**6))
+@settings(max_examples=50)
+def test_a_legal_history_that_ends_early_has_no_anomaly(seed: int, end: int) -> None:
+    """The operations in progress then have an unknown outcome."""
+    history = legal_history(seed, 600)
+    assert check(history[: end % len(history)], compacted=TOPICS) == []
+
+
+@given(SEEDS, st.data())
+@settings(max_examples=50)
+def test_lost_answers_make_no_anomaly(seed: int, data: st.DataObject) -> None:
+    """Answers to producers, commits and deletions are taken away: their outcomes are unknown, with the same effects."""
+    chance = random.Random(data.draw(SEEDS))
+    history = [one for one in legal_history(seed, 600) if not (_changes_data(one) and chance.random() < 0.3)]
+    assert check(history, compacted=TOPICS) == []
+
+
+def _changes_data(event: Event) -> bool:
+    return event.type == Outcome.OK and isinstance(
+        event.action, Produce | CommitTransaction | AbortTransaction | CommitOffsets | DeleteRecords
+    )
+
+
+@pytest.mark.parametrize(("sabotage", "kind"), [pytest.param(*one, id=one[0].__name__) for one in SABOTAGE])
+@given(SEEDS, st.integers(100, 600))
+@settings(max_examples=25)
+def test_an_anomaly_in_a_random_history_is_found(sabotage: Sabotage, kind: Kind, seed: int, steps: int) -> None:
+    history = legal_history(seed, steps)
+    assume(sabotage(History(history, random.Random(seed))))
+    found = {one.kind for one in check(history, compacted=TOPICS)}
+    assert kind in found
+    assert found <= {kind, *ALSO.get(sabotage.__name__, ())}
+
+
+ALSO = {"abort": [Kind.COMMITTED_OFFSET_BACK]}
+"""A transaction that did not commit did not commit its offsets either."""
+
+
+@given(SEEDS)
+@settings(max_examples=20)
+def test_a_history_survives_json(seed: int) -> None:
+    history = legal_history(seed, 300)
+    assert list(read_lines(write_lines(history))) == history
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", "nonsense"])
+def test_a_line_that_is_no_event_is_named(line: str) -> None:
+    good = next(iter(write_lines(legal_history(1, 10))))
+    with pytest.raises(ValueError, match="line 2 is no event"):
+        list(read_lines([good, line]))
+
+
+def test_a_completion_needs_an_invocation() -> None:
+    event = Event(7, "p", "ok", Poll())
+    with pytest.raises(ValueError, match="operation 7 completes without an invocation"):
+        operations([event])
+    with pytest.raises(ValueError, match="operation 7 is invoked twice"):
+        operations([Event(7, "p", "invoke", Poll())] * 2)
+
+
+def test_two_writes_need_two_values() -> None:
+    it = Script()
+    it.send("a", 0)
+    it.send("a", 1)
+    with pytest.raises(ValueError, match="events-0 has two writes of 'a'"):
+        check(it.recorder.events)
+
+
+def test_an_operation_without_an_answer_is_unknown() -> None:
+    recorder = Recorder(clock=lambda: 17)
+    recorder.invoke("p", Produce(FIRST, "k", "a"))
+    recorder.complete(recorder.invoke("c", Poll()), Outcome.OK, Poll((Read(FIRST, 0, "k", "a"),)))
+    poll, produce = operations(recorder.events)
+    assert (poll.outcome, produce.outcome, produce.at_ns) == (Outcome.OK, Outcome.UNKNOWN, 17)
+    assert check(recorder.events) == []
+
+
+def test_an_anomaly_is_printed_with_its_evidence() -> None:
+    it = Script()
+    it.send("a", 0)
+    it.read_all()
+    lines = str(check(it.recorder.events)[0]).splitlines()
+    assert lines[0] == "lost acknowledged write: 'a' was acknowledged at events-0:0 and is not in the log"
+    assert [line.split(",")[0] for line in lines[1:]] == ["  p", "  last"]
+
+
+def test_four_times_the_history_takes_about_four_times_the_steps() -> None:
+    short, long = steps_for(legal_history(1, 3000)), steps_for(legal_history(1, 12000))
+    assert long < 4 * 1.3 * short
+
+
+def steps_for(history: list[Event]) -> int:
+    """The count of lines that the checker executes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        check(history, compacted=TOPICS)
+    finally:
+        sys.settrace(before)
+    return count

@@ -101,9 +101,14 @@ def _unseen(partition: Partition) -> Iterator[Anomaly]:
     for final in partition.finals.values():
         position, end = final.action.position, final.action.end
         if position < end:
-            beyond = [one for one in partition.writes.values() if one.place is not None and position <= one.place < end]
-            covered = [one for one in beyond if final in partition.covering(one)]
-            yield from _unseen_by(partition, final.operation, covered)
+            beyond = [
+                one
+                for one in partition.writes.values()
+                if (one.place is None or position <= one.place < end)
+                and one.action.value not in final.values
+                and final in partition.covering(one)
+            ]
+            yield from _unseen_by(partition, final.operation, beyond)
 
 
 def _unseen_by(partition: Partition, reading: Operation, writes: list[Write]) -> Iterator[Anomaly]:

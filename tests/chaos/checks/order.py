@@ -114,6 +114,10 @@ class _Visible:
         )
 
 
+POSITION_UNSURE = -1
+"""Instead of a count of lost polls: the next record may have any higher offset."""
+
+
 class _Last(NamedTuple):
     """The last offset that a consumer received, or the one before that of a seek."""
 
@@ -162,6 +166,7 @@ class _Consumer:
             if offset <= before.offset:
                 said = f"{poll.process} received {value!r} at {name}:{offset} after {before.offset}"
                 yield Anomaly(Kind.POLL_BACK, said, (before.operation, poll))
+                last[name] = _Last(offset, poll, POSITION_UNSURE)
                 continue
             if before.polls_lost != self._polls_lost:
                 continue
