@@ -51,10 +51,14 @@ later record of the key may have replaced in a compacted topic, are never report
 - The harness decides between `fail` and `unknown`. Time-outs, lost connections and NOT_LEADER_OR_FOLLOWER are unknown.
 - A topic that is deleted and created anew must get another name in the history, for example with its topic id.
 - All commits of a group must be in the history, also automatic ones. Deletion and expiry of groups are not modelled.
-- Every rebalance, assignment, seek and reset must be recorded, and no pause of a partition needs to be.
-- A log start offset excuses missing records also before it was observed.
-- In compacted topics any write that may be later excuses a missing record, so that some losses are overlooked. That a
-  compacted topic keeps the last record of every key is checked only for keys all of whose records have known offsets.
+  A commit of a lower offset that is lost is not reported.
+- Every rebalance, assignment, seek and reset of a consumer must be in the history.
+- A `ReadAll` counts as final: it belongs after the healing, when open transactions have ended or timed out.
+- A log start offset excuses missing records also before it was observed. If retention deletes records, the history
+  must contain a reading of the log start offset afterwards (`LogStart` or `ReadAll`).
+- With unclean leader election records may be lost, and read and then lost; its topics are not to be in the history.
+- In compacted topics any write that may be later excuses a missing record. The last record of a key is required only if
+  all its other records have known offsets; tombstones never are.
 - Without idempotence duplicates are not reported. Without acks=all an acknowledgement proves nothing until it is read.
 - An idempotent producer's record of unknown outcome may be behind later ones, as the producer may have got a new id.
 - Not checked: write cycles between transactions (G0), which Kafka allows; read cycles between transactions (G1c); that

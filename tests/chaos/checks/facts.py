@@ -90,6 +90,11 @@ class Write:
         return self.acked if self.seen is None else self.seen
 
     @property
+    def settled(self) -> bool:
+        """It is known where it is, and that no copy of it is elsewhere."""
+        return self.place is not None and self.action.acks_all and self.action.idempotent
+
+    @property
     def evidence(self) -> tuple[Operation, ...]:
         return (self.operation,) if self.reader is None else (self.operation, self.reader)
 
@@ -105,7 +110,8 @@ class Final:
 
 @dataclass(slots=True)
 class KeyUses:
-    """The writes to a key that compaction may keep in place of an earlier one."""
+    """The writes to a key that compaction may keep in place of an earlier one: the highest offset, and the count of
+    those that may be at any offset."""
 
     highest: int = -1
     unplaced: int = 0
@@ -146,7 +152,7 @@ class Partition:
         if write.transaction is not None and not write.transaction.committed:
             return True
         uses = self.keys.get(write.action.key, KeyUses())
-        return write.action.tombstone or uses.highest > offset or uses.unplaced > (write.place is None)
+        return write.action.tombstone or uses.highest > offset or uses.unplaced > (not write.settled)
 
     def covering(self, write: Write) -> list[Final]:
         """The final readings that show the write, if it is in the log."""
@@ -284,7 +290,6 @@ def _add_key_uses(partition: Partition) -> None:
         if write.operation.outcome is Outcome.FAIL:
             continue
         uses = partition.keys.setdefault(write.action.key, KeyUses())
-        if write.place is None:
-            uses.unplaced += 1
-        else:
+        uses.unplaced += not write.settled
+        if write.place is not None:
             uses.highest = max(uses.highest, write.place, *(write.elsewhere or ()))
