@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from chaos.checker import check
 from chaos.checks.anomaly import Kind
 from chaos.history import (
+    NAMES,
     AbortTransaction,
     CommitOffsets,
     CommitTransaction,
@@ -71,6 +75,18 @@ def test_every_kind_is_planted() -> None:
 @settings(max_examples=200)
 def test_a_random_legal_history_has_no_anomaly(seed: int, steps: int) -> None:
     assert check(legal_history(seed, steps), compacted=TOPICS) == []
+
+
+def test_the_random_histories_have_all_operations_and_outcomes() -> None:
+    events = [event for seed in range(10) for event in legal_history(seed, 600)]
+    outcomes = {(type(one.action), one.type) for one in events}
+    assert {action for action, _ in outcomes} == set(NAMES) - {LogStart}
+    uncertain = (Produce, Poll, CommitTransaction, AbortTransaction, CommitOffsets)
+    assert {(one, "unknown") for one in uncertain} | {(Produce, "fail"), (CommitTransaction, "fail")} <= outcomes
+
+
+def test_an_empty_history_has_no_anomaly() -> None:
+    assert check([]) == []
 
 
 @given(SEEDS, st.integers(0, 10**6))
@@ -165,8 +181,17 @@ def test_an_anomaly_is_printed_with_its_evidence() -> None:
     assert [line.split(",")[0] for line in lines[1:]] == ["  p", "  last"]
 
 
-def test_four_times_the_history_takes_about_four_times_the_steps() -> None:
-    short, long = steps_for(legal_history(1, 3000)), steps_for(legal_history(1, 12000))
+def nothing_is_left(steps: int) -> list[Event]:
+    """The final readings are empty."""
+    return [
+        replace(one, action=replace(one.action, records=())) if isinstance(one.action, ReadAll) else one
+        for one in legal_history(1, steps)
+    ]
+
+
+@pytest.mark.parametrize("make", [partial(legal_history, 1), nothing_is_left])
+def test_four_times_the_history_takes_about_four_times_the_steps(make: Callable[[int], list[Event]]) -> None:
+    short, long = steps_for(make(3000)), steps_for(make(12000))
     assert long < 4 * 1.3 * short
 
 
