@@ -168,6 +168,14 @@ def reordered_in_flight(it: Script, *, legal: bool) -> tuple[int, ...]:
     return events[0].operation, events[1].operation
 
 
+def reordered_without_acks_all(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """With acks=1 the acknowledged copy may be lost, and a repeated request arrive later."""
+    first = it.send("a", None, by="p", idempotent=False, acks_all=not legal)
+    second = it.send("b", None, by="q", idempotent=False)
+    it.poll((0, "b"), (1, "a"))
+    return first, second
+
+
 def two_values(it: Script, *, legal: bool) -> tuple[int, ...]:
     """Two consumers disagree; or they read two partitions."""
     sent = it.send("a", None, outcome=UNKNOWN), it.send("b", None, by="q", to=SECOND if legal else FIRST)
@@ -367,6 +375,28 @@ def unreadable(it: Script, *, legal: bool) -> tuple[int, ...]:
     return sent, read
 
 
+def unseen_transaction(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """The reader stops before a committed record; legal if the commit is requested after the reading."""
+    it.begin()
+    sent = it.send("a", 0, by="t")
+    if not legal:
+        it.commit()
+    read = it.read_all(position=0, end=2)
+    if legal:
+        it.commit()
+    return sent, read
+
+
+def unseen_by_a_later_reader(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """A record that is acknowledged after the reading began need not be seen."""
+    sent = it.recorder.invoke("p", Produce(FIRST, "k", "a"))
+    reading = it.recorder.invoke("last", ReadAll(FIRST)) if legal else None
+    it.recorder.complete(sent, OK, Produce(FIRST, "k", "a", 0))
+    reading = reading or it.recorder.invoke("last", ReadAll(FIRST))
+    it.recorder.complete(reading, OK, ReadAll(FIRST, position=0, end=1))
+    return sent.operation, reading.operation
+
+
 def replicas_differ(it: Script, *, legal: bool) -> tuple[int, ...]:
     """Above the high watermark replicas may differ."""
     it.send("a", 0)
@@ -380,6 +410,16 @@ def a_replica_lacks_a_record(it: Script, *, legal: bool) -> tuple[int, ...]:
     it.send("a", 0)
     first = it.replica(1, (0, "a"), high_watermark=1)
     return first, it.replica(2, high_watermark=0 if legal else 1)
+
+
+def a_compacted_replica_lacks_a_record(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """Each replica compacts its log at its own time."""
+    of = COMPACTED if legal else FIRST
+    it.send("a", 0, to=of)
+    it.send("b", 1, to=of)
+    records = [Read(of, 0, "k", "a"), Read(of, 1, "k", "b")]
+    first = it.do("disk", ReplicaLog(of, 1, 0, 2, tuple(records)))
+    return first, it.do("disk", ReplicaLog(of, 2, 0, 2, tuple(records[1:])))
 
 
 def phantom(it: Script, *, legal: bool) -> tuple[int, ...]:
@@ -403,7 +443,7 @@ HISTORIES = {
         lost_transaction,
     ],
     Kind.DUPLICATE: [duplicate, duplicate_in_the_final_reading],
-    Kind.REORDERED: [reordered_writers, reordered_in_flight],
+    Kind.REORDERED: [reordered_writers, reordered_in_flight, reordered_without_acks_all],
     Kind.TWO_VALUES: [two_values, two_acknowledged_values],
     Kind.POLL_BACK: [poll_back, poll_back_within_one, poll_before_a_seek],
     Kind.SEND_BACK: [send_back],
@@ -416,7 +456,7 @@ HISTORIES = {
         committed_offset_vanished,
         committed_offset_of_a_transaction,
     ],
-    Kind.UNSEEN: [unseen, unreadable],
-    Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record],
+    Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader],
+    Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
     Kind.PHANTOM: [phantom, other_key],
 }
