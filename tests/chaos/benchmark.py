@@ -1,4 +1,7 @@
-"""Measures the checker with a random legal history: `python -m chaos.benchmark [operations]`, a million by default."""
+"""Measures the checker with a random legal history: `PYTHONPATH=tests python -m chaos.benchmark [operations]`.
+
+A million operations by default; the time is that of one processor.
+"""
 
 from __future__ import annotations
 
