@@ -1,7 +1,7 @@
 """Loads a node's settings from a `.properties` file with Kafka's names, the environment and `--set`, and checks them.
 
 A `server.properties` written for Apache Kafka works unchanged. All problems are reported together, each with name,
-value and allowed values. Unknown names are warnings, as in Kafka, and so are settings that minikafka does not act on.
+value and allowed values. Unknown names are warnings, as in Kafka, and so are settings without effect.
 Without any setting, a node is a single-node cluster: see `OWN_DEFAULTS`.
 """
 
@@ -66,7 +66,7 @@ class NodeConfig:
         listeners: The listeners of the node, and those that it advertises.
         values: The parsed value of every Kafka setting.
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
-        ignored: Given settings that minikafka does not act on.
+        ignored: Given settings that minikafka does not support: they have no effect.
     """
 
     static: StaticSettings
@@ -147,7 +147,9 @@ class NodeConfig:
         for name, meant in self.unknown:
             yield f"unknown setting {name}" + (f" (did you mean {meant}?)" if meant else "")
         if self.ignored:
-            yield f"settings that minikafka does not act on: {', '.join(self.ignored)}"
+            yield f"settings that minikafka does not support: {', '.join(self.ignored)}"
+        if "compact" in self.items("log.cleanup.policy"):
+            yield "log.cleanup.policy=compact: logs are not compacted; only delete has an effect on old segments"
 
 
 def load_config(

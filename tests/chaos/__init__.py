@@ -56,6 +56,7 @@ later record of the key may have replaced in a compacted topic, are never report
 - A `ReadAll` counts as final: it belongs after the healing, when open transactions have ended or timed out.
 - A log start offset excuses missing records also before it was observed. If retention deletes records, the history
   must contain a reading of the log start offset afterwards (`LogStart` or `ReadAll`).
+- A `DeleteRecords` with offset -1 excuses every record of its partition: record the offset that the broker returned.
 - With unclean leader election records may be lost, and read and then lost; its topics are not to be in the history.
 - In compacted topics any write that may be later excuses a missing record. The last record of a key is required only if
   all its other records have known offsets; tombstones never are.

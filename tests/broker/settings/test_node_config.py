@@ -59,7 +59,7 @@ def test_the_configuration_file_of_apache_kafka_works_unchanged() -> None:
     assert node.listeners.controller_names == ("CONTROLLER",)
     (warning,) = node.warnings()
     assert warning.startswith(
-        "settings that minikafka does not act on: num.io.threads, num.network.threads, "
+        "settings that minikafka does not support: num.io.threads, num.network.threads, "
     )
 
 
@@ -159,6 +159,12 @@ def test_unknown_settings_are_warnings_with_the_closest_name() -> None:
         "unknown setting log.retention.hour (did you mean log.retention.hours?)",
         "unknown setting zookeeper.connect",
     ]
+
+
+@pytest.mark.parametrize(("policy", "warned"), [("delete", False), ("compact", True), ("compact,delete", True)])
+def test_a_cleanup_policy_that_compacts_is_a_warning(policy: str, warned: bool) -> None:
+    node = load_config(settings={"log.cleanup.policy": policy})
+    assert any("not compacted" in warning for warning in node.warnings()) is warned
 
 
 def test_settings_of_a_listener_are_known_and_ignored() -> None:
