@@ -30,6 +30,7 @@ IMPORTS_TRIO = {
     "broker/node/broker_parts.py",
     "broker/node/controller_node.py",
     "broker/connections/server.py",
+    "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
@@ -52,7 +53,7 @@ IMPORTS_TRIO = {
 
 SEAMS = {
     "broker/node/main.py": {"time", "random", "os", "print"},
-    "broker/connections/server.py": {"socket"},
+    "broker/connections/tcp_listening.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "storage/disk.py": {"os", "open", "shutil"},

@@ -1,7 +1,5 @@
-"""Listening sockets: binds them, accepts connections, and enforces the limits on their number."""
+"""Serves the connections of all client listeners, and enforces the limits on their number. A trio task for each."""
 
-import errno
-import socket
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,13 +7,10 @@ import structlog
 import trio
 
 from minikafka.broker.connections.connection import Connection, FrameHandler
-from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport
-from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.connections.listening import Listening
+from minikafka.broker.connections.transport import Transport
 
 log = structlog.get_logger("minikafka.server")
-
-BACKLOG = 1024
-ACCEPT_PAUSE_S = 0.1
 
 
 class Server:
@@ -45,65 +40,23 @@ class Server:
         self._connections_max_of = connections_max_of
         self.connections: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
-        self._scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
 
-    def listen(self, listener: Listener) -> socket.socket:
-        """Bind a listener; port 0 takes a free port.
-
-        Raises:
-            OSError: The address is in use, or not an address of this machine.
-        """
-        host = listener.host or None
-        found = socket.getaddrinfo(
-            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = sorted(found, key=lambda entry: entry[0] != socket.AF_INET)[0]
-        raw = socket.socket(family, kind, protocol)
-        try:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            raw.bind(address)
-            raw.listen(BACKLOG)
-        except OSError as error:
-            raw.close()
-            raise OSError(
-                error.errno, f"cannot listen on {listener.host or '*'}:{listener.port}: {error.strerror}"
-            ) from error
-        raw.setblocking(False)
-        return raw
-
-    async def serve(self, raw: socket.socket, listener_name: str) -> None:
-        """Accept connections until cancelled; then close the socket and the connections that it accepted."""
+    async def serve(self, listening: Listening, listener_name: str) -> None:
+        """Accept connections until cancelled; then close the listener and the connections that it accepted."""
         async with trio.open_nursery() as nursery:
             try:
                 while True:
-                    accepted = await self._accept(raw)
+                    accepted = await listening.accept()
                     if accepted is not None:
                         self._admit(nursery, accepted, listener_name)
             finally:
-                raw.close()
+                listening.close()
 
-    async def _accept(self, raw: socket.socket) -> socket.socket | None:
-        try:
-            return raw.accept()[0]
-        except BlockingIOError:
-            await trio.lowlevel.wait_readable(raw)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED):
-                raise
-            log.warning("accept failed", reason=error.strerror)
-            await trio.sleep(ACCEPT_PAUSE_S)
-        return None
-
-    def _admit(self, nursery: trio.Nursery, raw: socket.socket, listener_name: str) -> None:
-        try:
-            transport = SocketTransport(raw, self._scratch)
-        except OSError:
-            raw.close()  # the client disconnected right after the accept
-            return
+    def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> None:
         host = transport.peer_host
         if len(self.connections) >= self._connections_max or self._by_host[host] >= self._connections_max_of(host):
             log.warning("connection refused: too many connections", client=host, connections=len(self.connections))
-            raw.close()
+            transport.close()
             return
         connection = Connection(
             transport, self._handler, listener=listener_name, size_bytes_max=self._size_bytes_max

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable
-from random import Random
 
 import trio
 
@@ -23,6 +22,7 @@ from minikafka.broker.coordinator.internal_topic import GroupEnvironment
 from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.producer_ids import ProducerIds
+from minikafka.broker.node.system import System
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.log_housekeeping import Housekeeping
@@ -37,11 +37,9 @@ from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, 
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
-from minikafka.storage.disk import Disk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
 
@@ -58,40 +56,29 @@ class BrokerParts:
         isr_changes: Has the controller change the ISR of partitions that this node leads.
     """
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        *,
-        disk: Disk,
-        now_ms: Callable[[], int],
-        random: Random,
-        network: Network | None = None,
-        log_levels: dict[str, str] | None = None,
-    ) -> None:
+    def __init__(self, config: NodeConfig, system: System) -> None:
         self.config = config
-        self.now_ms = now_ms
-        self._disk = disk
-        self._random = random
-        self.controller = controller_of(
-            config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
-        )
-        self.log_levels = self.controller.log_levels
+        self.now_ms = system.now_ms
+        self._disk = system.disk
+        self._random = system.random
+        self.controller = controller_of(config, system)
+        self.log_levels = system.log_levels
         self.effective_settings = EffectiveSettings(config.static, self.image)
         self.logs = self._log_manager(self.controller.cluster_id)
         self.partitions = Partitions(self.image)
-        self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), random)
+        self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), system.random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")
         self.rack_aware = is_rack_aware(config.text("replica.selector.class"))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         self.coordinators = CoordinatorLookup(self.image, self.controller.handle, config)
         self.groups = GroupCoordinator(
-            GroupEnvironment(self.image, self.partitions, now_ms),
+            GroupEnvironment(self.image, self.partitions, system.now_ms),
             GroupSettings.of(config.values),
-            random,
+            system.random,
             lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
         )
         self.leader_throttle = self._throttle(LEADER)
-        seams = Seams(now_ms=now_ms, random=random)
+        seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
         self.replication = ReplicaFetcherManager(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
         lag_ms_max = config.number("replica.lag.time.max.ms")
         self.isr_changes = AlterPartitionManager(

@@ -1,18 +1,14 @@
 """A controller-only node (`process.roles=controller`): a member of the quorum that serves no clients."""
 
-from collections.abc import Callable
-from random import Random
-
 import structlog
 import trio
 
 from minikafka.broker.node.controller_factory import controller_of
+from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
-from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.storage.data_directory import DataDirectory
-from minikafka.storage.disk import Disk
 
 __all__ = ["ControllerNode"]
 
@@ -22,22 +18,11 @@ log = structlog.get_logger("minikafka")
 class ControllerNode:
     """A controller-only node. Arguments: see `Node`."""
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        *,
-        disk: Disk,
-        now_ms: Callable[[], int],
-        random: Random,
-        network: Network | None = None,
-        log_levels: dict[str, str] | None = None,
-    ) -> None:
+    def __init__(self, config: NodeConfig, system: System) -> None:
         self._config = config
-        self._disk = disk
-        self._random = random
-        controller = controller_of(
-            config, disk=disk, network=network, now_ms=now_ms, random=random, log_levels=log_levels
-        )
+        self._disk = system.disk
+        self._random = system.random
+        controller = controller_of(config, system)
         assert not isinstance(controller, StandaloneController), "a controller-only node has a quorum"
         self.controller = controller
         self._stopping = trio.Event()

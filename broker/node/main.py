@@ -17,6 +17,7 @@ import trio
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
 from minikafka.broker.node.node import Node
+from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, read_properties
 from minikafka.broker.settings.rules import Problem
@@ -35,7 +36,7 @@ class CannotStart(Exception):
     """The node cannot start; the text names the problem and its place."""
 
 
-UNUSABLE_DATA = (WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
+_REFUSALS = (KafkaError, WrongDirectory, UnreadableRecord, BrokenCheckpoint, CorruptLog)
 
 
 def run(
@@ -67,13 +68,8 @@ def run(
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
         trio.run(_serve, settings, levels)
-    except UNUSABLE_DATA as error:
-        raise CannotStart(str(error)) from error
-    except BaseExceptionGroup as group:
-        cause = _first_of(group)
-        if isinstance(cause, (*UNUSABLE_DATA, KafkaError)):
-            raise CannotStart(str(cause)) from group
-        raise cause from group
+    except (*_REFUSALS, BaseExceptionGroup) as error:
+        raise cause_of(error) from error
 
 
 def configure(
@@ -103,22 +99,41 @@ def configure(
     return load_config(properties=properties, environment=os.environ, settings=given)
 
 
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception that is no group: each nursery wraps it once."""
-    error: BaseException = group
+def cause_of(error: BaseException) -> BaseException:
+    """Why a node ended: the first exception in groups of them, since each nursery makes one.
+
+    It is a `CannotStart` where the data is unusable or the cluster refused the registration.
+    """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return error
+    return CannotStart(str(error)) if isinstance(error, _REFUSALS) else error
+
+
+async def serve(
+    config: NodeConfig,
+    system: System,
+    signals: AsyncIterator[int],
+    *,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a node, with the roles that its settings name, until the first signal.
+
+    `task_status` receives the node's address. Cancellation closes the logs, but does not tell the cluster.
+
+    Raises:
+        BaseException: See `cause_of` and `Node.run`.
+    """
+    node = Node(config, system) if config.is_broker else ControllerNode(config, system)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_stop_on_signal, node, signals)
+        await node.run(task_status=task_status)
+        nursery.cancel_scope.cancel()
 
 
 async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
-    kind = Node if config.is_broker else ControllerNode
-    node = kind(config, disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
+    system = System(disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, node, signals)
-            await node.run(task_status=_Announcement())
-            nursery.cancel_scope.cancel()
+        await serve(config, system, signals, task_status=_Announcement())
 
 
 async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:

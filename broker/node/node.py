@@ -6,8 +6,7 @@
     stop: controlled shutdown → resign from the quorum → everything is cancelled → logs closed → controller closed
 """
 
-from collections.abc import Callable, Sequence
-from random import Random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,14 +16,13 @@ from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.listener_addresses import advertised_endpoints
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.registration import Registration
+from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Endpoint
-from minikafka.controller.quorum.peer_network import Network
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.disk import Disk
 
 if TYPE_CHECKING:
     from minikafka.controller.quorum_controller import QuorumController
@@ -37,31 +35,16 @@ class Node:
 
     Args:
         config: Its settings.
-        disk: Where all data is kept.
-        now_ms: The wall clock.
-        random: For ids, and for the placement of replicas.
-        network: Connects the nodes of a cluster; by default TCP.
-        log_levels: Level by logger; changed in place by AlterConfigs.
+        system: What it uses of the system that it runs on.
 
     Attributes:
         parts: The parts of the node.
     """
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        *,
-        disk: Disk,
-        now_ms: Callable[[], int],
-        random: Random,
-        network: Network | None = None,
-        log_levels: dict[str, str] | None = None,
-    ) -> None:
-        self.parts = BrokerParts(
-            config, disk=disk, now_ms=now_ms, random=random, network=network, log_levels=log_levels
-        )
+    def __init__(self, config: NodeConfig, system: System) -> None:
+        self.parts = BrokerParts(config, system)
         self._config = config
-        self._random = random
+        self._system = system
         self._stopping = trio.Event()
         self._logs_loaded = False
         self._registration: Registration | None = None
@@ -117,8 +100,8 @@ class Node:
     async def _serve_clients(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
         """Bind the listeners, register, and accept connections once this broker may lead partitions."""
         server = self.parts.server()
-        bound = [(listener, server.listen(listener)) for listener in self._config.client_listeners]
-        ports = {listener.name: int(raw.getsockname()[1]) for listener, raw in bound}
+        bound = [(listener.name, self._system.listen(listener)) for listener in self._config.client_listeners]
+        ports = {name: listening.address[1] for name, listening in bound}
         endpoints = advertised_endpoints(self._config.listeners.advertised, ports)
         controller = self.parts.controller
         if isinstance(controller, StandaloneController):
@@ -126,10 +109,10 @@ class Node:
             await controller.register(endpoints, clean=self.parts.logs.clean)
         else:
             await self._join_cluster(nursery, controller, endpoints)
-        for listener, raw in bound:
-            nursery.start_soon(server.serve, raw, listener.name)
+        for name, listening in bound:
+            nursery.start_soon(server.serve, listening, name)
         nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))
-        host, port = bound[0][1].getsockname()[:2]
+        host, port = bound[0][1].address
         task_status.started(f"{host}:{port}")
 
     async def _join_cluster(
@@ -143,7 +126,7 @@ class Node:
         registration = Registration(
             self._config,
             controller,
-            incarnation_id=new_id(self._random),
+            incarnation_id=new_id(self._system.random),
             endpoints=endpoints,
             previous_broker_epoch=self.parts.logs.previous_broker_epoch,
         )

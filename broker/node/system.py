@@ -1,0 +1,38 @@
+"""Everything that a node uses of the system that it runs on, in one object, which simulations replace."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from minikafka.broker.connections.listening import Listen
+from minikafka.broker.connections.tcp_listening import listen_on_tcp
+from minikafka.broker.node.logging_setup import ROOT
+from minikafka.client.connections.seams import open_stream
+from minikafka.client.connections.stream import OpenStream
+from minikafka.controller.quorum.peer_network import Network, TcpNetwork
+from minikafka.storage.disk import Disk
+
+__all__ = ["System"]
+
+
+@dataclass(frozen=True)
+class System:
+    """What a node uses of the system that it runs on; time and timeouts are trio's.
+
+    Attributes:
+        disk: Where all data is kept.
+        now_ms: The wall clock, in milliseconds since 1970.
+        random: For ids, the placement of replicas, backoff and election timeouts.
+        peers: Connects the nodes of a cluster on their controller listeners.
+        listen: Binds a listener for clients.
+        open_stream: Connects to other brokers.
+        log_levels: Level by logger; changed in place by AlterConfigs.
+    """
+
+    disk: Disk
+    now_ms: Callable[[], int]
+    random: Random
+    peers: Network = field(default_factory=TcpNetwork)
+    listen: Listen = listen_on_tcp
+    open_stream: OpenStream = open_stream
+    log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
