@@ -1,0 +1,193 @@
+"""`Machine`: a simulated process: a trio run of its own, which the world steps, pauses and kills.
+
+This is the only file that uses trio's internals: it drives the generator behind `trio.run` itself, with trio's
+scheduler seeded (tasks that are ready run in an order that the seed decides). Each machine has its own monotonic clock
+and its own wall clock.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import sniffio
+import trio
+from outcome import Error, Value
+from trio._core import _run as trio_run
+from trio._core._ki import KIManager
+
+CLOSE_ATTEMPTS = 20
+
+
+class MachineClock(trio.abc.Clock):
+    """The monotonic clock of a machine: virtual time plus the machine's uptime at the beginning."""
+
+    def __init__(self, now: Callable[[], float], uptime_s: float) -> None:
+        self._now = now
+        self._uptime_s = uptime_s
+
+    def start_clock(self) -> None:
+        """Nothing: virtual time is always running."""
+
+    def current_time(self) -> float:
+        return self._now() + self._uptime_s
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        return deadline - self.current_time()
+
+
+class _NoInput:
+    """Replaces trio's I/O manager: a machine waits for simulated connections only, which wake its tasks themselves."""
+
+    def process_events(self, events: object) -> None:
+        """Nothing: there are no events of the operating system."""
+
+    async def wait_readable(self, _file: object) -> None:
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def seed_scheduler(random: Random) -> None:
+    """Let the order of ready tasks depend on this seed alone, in all machines."""
+    trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
+    trio_run._r = random
+
+
+class Machine:
+    """A process that runs one async function; a restart is a new `Machine` of the same host.
+
+    Args:
+        name: The host, and the incarnation: `node-1/2`.
+        host: Its address in the network.
+        now: Virtual time, in seconds.
+        uptime_s: What the monotonic clock shows at virtual time 0.
+        woken: Called when the machine has something to do, because of a call from outside.
+
+    Attributes:
+        ended: It has returned, raised or been killed.
+        failure: The exception that ended it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        now: Callable[[], float],
+        *,
+        uptime_s: float = 0.0,
+        woken: Callable[[Machine], None] = lambda machine: None,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.ended = False
+        self.killed = False
+        self.failure: BaseException | None = None
+        self.due = float("inf")
+        """When it wants its next step, in virtual time."""
+        self.busy_until = 0.0
+        self.paused_until = 0.0
+        self.on_end: list[Callable[[], None]] = []
+        self._now = now
+        self._woken = woken
+        self._clock = MachineClock(now, uptime_s)
+        self._runner: Any = None
+        self._steps: Any = None
+        self._hooks: Any = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def boot(self, function: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """Begin to run `function`; it takes its first step when the world steps the machine."""
+        runner = self._runner = trio_run.Runner(
+            clock=self._clock,
+            instruments=trio_run.Instruments(()),
+            io_manager=_NoInput(),  # type: ignore[arg-type]
+            ki_manager=KIManager(),
+            strict_exception_groups=True,
+            system_context=contextvars.copy_context(),
+        )
+        before = sys.get_asyncgen_hooks()
+        runner.asyncgens.install_hooks(runner)
+        self._hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(*before)
+        self._steps = trio_run.unrolled_run(runner, function, arguments, host_uses_signal_set_wakeup_fd=True)
+        self._step_once()
+
+    def step(self) -> float:
+        """Run every task that is ready, once; returns how long the machine may then sleep, in seconds."""
+        return self._step_once()
+
+    def _step_once(self) -> float:
+        context = trio_run.GLOBAL_RUN_CONTEXT
+        context.runner = self._runner
+        sys.set_asyncgen_hooks(*self._hooks)
+        library, sniffio.thread_local.name = sniffio.thread_local.name, "trio"
+        try:
+            return float(self._steps.send(None))
+        except StopIteration:
+            self._end(self._runner.main_task_outcome)
+            return float("inf")
+        finally:
+            sniffio.thread_local.name = library
+            context.__dict__.clear()
+            sys.set_asyncgen_hooks(None, None)
+
+    def _end(self, outcome: object) -> None:
+        if isinstance(outcome, Error):
+            self.failure = outcome.error
+        else:
+            assert isinstance(outcome, Value)
+        self._finish()
+
+    def _finish(self) -> None:
+        self.ended = True
+        self.due = float("inf")
+        for callback in self.on_end:
+            callback()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function that wakes tasks of this machine, from outside. Nothing, once it has ended."""
+        if self.ended:
+            return
+        context = trio_run.GLOBAL_RUN_CONTEXT
+        around = dict(context.__dict__)
+        context.__dict__.clear()
+        context.runner = self._runner
+        try:
+            function(*arguments)
+        finally:
+            context.__dict__.clear()
+            context.__dict__.update(around)
+        self._woken(self)
+
+    def kill(self) -> None:
+        """End between two steps. No `finally` has an effect: disk and network are dead first, by `on_end`.
+
+        Must not be called by a task of this machine.
+        """
+        if self.ended:
+            return
+        self.killed = True
+        self._finish()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Close the coroutines, so that nothing of the run is left; what they raise and log on the way is nobody's."""
+        tasks = sorted(self._runner.tasks, key=lambda task: task._counter)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._steps.close()
+            for task in tasks:
+                for _ in range(CLOSE_ATTEMPTS):  # an `await` in a `finally` begins to wait again
+                    with suppress(BaseException):
+                        task.coro.close()
+                        break
+        self._runner = self._steps = None
