@@ -109,21 +109,24 @@ def cause_of(error: BaseException) -> BaseException:
     return CannotStart(str(error)) if isinstance(error, _REFUSALS) else error
 
 
+def make_node(config: NodeConfig, system: System) -> Node | ControllerNode:
+    """A node with the roles that its settings name; not started."""
+    return Node(config, system) if config.is_broker else ControllerNode(config, system)
+
+
 async def serve(
-    config: NodeConfig,
-    system: System,
+    node: Node | ControllerNode,
     signals: AsyncIterator[int],
     *,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a node, with the roles that its settings name, until the first signal.
+    """Run a node until the first signal. `task_status` receives the node's address.
 
-    `task_status` receives the node's address. Cancellation closes the logs, but does not tell the cluster.
+    Cancellation closes the logs, but does not tell the cluster.
 
     Raises:
         BaseException: See `cause_of` and `Node.run`.
     """
-    node = Node(config, system) if config.is_broker else ControllerNode(config, system)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, node, signals)
         await node.run(task_status=task_status)
@@ -133,7 +136,7 @@ async def serve(
 async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
     system = System(disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        await serve(config, system, signals, task_status=_Announcement())
+        await serve(make_node(config, system), signals, task_status=_Announcement())
 
 
 async def _stop_on_signal(node: Node | ControllerNode, signals: AsyncIterator[int]) -> None:

@@ -19,6 +19,7 @@ import sniffio
 import trio
 from outcome import Error, Value
 from trio._core import _run as trio_run
+from trio._core._entry_queue import EntryQueue
 from trio._core._ki import KIManager
 
 CLOSE_ATTEMPTS = 20
@@ -47,8 +48,32 @@ class _NoInput:
     def process_events(self, events: object) -> None:
         """Nothing: there are no events of the operating system."""
 
-    async def wait_readable(self, _file: object) -> None:
-        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.SUCCEEDED)
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class _Wakeup:
+    """Replaces the socket pair that wakes the task for `run_sync_soon`."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: trio.lowlevel.Task | None = None
+
+    async def wait_woken(self) -> None:
+        while not self._is_set:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        self._is_set = False
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    def wakeup_thread_and_signal_safe(self) -> None:
+        self._is_set = True
+        if self._waiter is not None:
+            waiter, self._waiter = self._waiter, None
+            trio.lowlevel.reschedule(waiter)
 
     def close(self) -> None:
         """Nothing to close."""
@@ -110,6 +135,7 @@ class Machine:
             clock=self._clock,
             instruments=trio_run.Instruments(()),
             io_manager=_NoInput(),  # type: ignore[arg-type]
+            entry_queue=EntryQueue(wakeup=_Wakeup()),  # type: ignore[arg-type]
             ki_manager=KIManager(),
             strict_exception_groups=True,
             system_context=contextvars.copy_context(),
@@ -182,12 +208,18 @@ class Machine:
     def _abandon(self) -> None:
         """Close the coroutines, so that nothing of the run is left; what they raise and log on the way is nobody's."""
         tasks = sorted(self._runner.tasks, key=lambda task: task._counter)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._steps.close()
-            for task in tasks:
-                for _ in range(CLOSE_ATTEMPTS):  # an `await` in a `finally` begins to wait again
-                    with suppress(BaseException):
-                        task.coro.close()
-                        break
-        self._runner = self._steps = None
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._steps.close()
+                for task in tasks:
+                    for _ in range(CLOSE_ATTEMPTS):  # an `await` in a `finally` begins to wait again
+                        with suppress(BaseException):
+                            task.coro.close()
+                            break
+                    for nursery in task.child_nurseries:
+                        nursery._children.clear()  # else its `__del__` complains
+            self._runner = self._steps = None
+        finally:
+            sys.unraisablehook = hook

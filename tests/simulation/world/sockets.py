@@ -1,4 +1,4 @@
-"""The sockets of a simulated machine, behind the interfaces of the seams: for clients, between nodes, and of listeners."""
+"""The sockets of a simulated machine, as the seams want them: of clients, between nodes, of listeners."""
 
 from __future__ import annotations
 

@@ -1,0 +1,253 @@
+"""`Cluster`: the hosts of a cluster: nodes started as `broker.node.main` starts them, and the processes of clients."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+import trio
+
+from minikafka.broker.node.controller_node import ControllerNode
+from minikafka.broker.node.main import CannotStart, cause_of, make_node, serve
+from minikafka.broker.node.node import Node
+from minikafka.broker.node.system import System
+from minikafka.broker.settings.node_config import load_config
+from minikafka.client.connections.seams import Seams
+from minikafka.storage.memory_disk import MemoryDisk
+from simulation.world.log_capture import capture_logs
+from simulation.world.machine import Machine
+from simulation.world.network import SimulatedNetwork
+from simulation.world.sockets import Sockets
+from simulation.world.world import World
+
+EPOCH_MS = 1_700_000_000_000
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+
+
+class WallClock:
+    """A host's wall clock, which may be wrong, run fast or slow, and jump. Milliseconds since 1970."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.offset_ms = 0.0
+        self.rate = 1.0
+
+    def __call__(self) -> int:
+        return EPOCH_MS + int(self._world.now * 1000 * self.rate + self.offset_ms)
+
+
+class Signals:
+    """The signals that a process receives."""
+
+    def __init__(self) -> None:
+        self._send, self._receive = trio.open_memory_channel[int](8)
+
+    def send(self, number: int) -> None:
+        """From outside, by `Machine.call`."""
+        self._send.send_nowait(number)
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        async for number in self._receive:
+            yield number
+
+
+@dataclass
+class Host:
+    """A computer that runs a node, again and again.
+
+    Attributes:
+        settings: The node's settings, as in its properties file.
+        machine: The process that runs, or None.
+        node: Its node.
+        ready: It serves clients (a controller: the cluster has its first records).
+        incarnation: Counts the processes.
+        refused: Why the last process did not start or ended by itself, or "".
+    """
+
+    name: str
+    node_id: int
+    settings: dict[str, str]
+    disk: MemoryDisk
+    clock: WallClock
+    machine: Machine | None = None
+    node: Node | ControllerNode | None = None
+    signals: Signals | None = None
+    ready: bool = False
+    incarnation: int = 0
+    refused: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        return self.machine is not None and not self.machine.ended
+
+
+class Cluster:
+    """See above.
+
+    Args:
+        world: Where it runs.
+
+    Attributes:
+        hosts: By node id.
+        failures: Exceptions that ended a process and are no refusal to start: bugs, unless a fault explains them.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.network = SimulatedNetwork(world, world.random("network"))
+        self.hosts: dict[int, Host] = {}
+        self.clients: dict[str, Machine] = {}
+        self.failures: list[tuple[str, BaseException]] = []
+        capture_logs(world)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def add_node(self, node_id: int, settings: Mapping[str, str], *, roles: str = "broker,controller") -> Host:
+        """A host with an empty disk; `start` starts its node."""
+        name = f"node-{node_id}"
+        listeners = {
+            "broker": f"PLAINTEXT://{name}:{CLIENT_PORT}",
+            "controller": f"CONTROLLER://{name}:{CONTROLLER_PORT}",
+        }
+        given = {
+            "node.id": str(node_id),
+            "process.roles": roles,
+            "listeners": ",".join(text for role, text in listeners.items() if role in roles.split(",")),
+            "log.dirs": "/data",
+            **({"controller.listener.names": "CONTROLLER"} if "controller.quorum.voters" in settings else {}),
+            **settings,
+        }
+        if "broker" in roles.split(","):
+            given.setdefault("advertised.listeners", listeners["broker"])
+        clock = WallClock(self.world)
+        disk = MemoryDisk(self.world.random(f"disk of {name}"), now_ms=clock)
+        host = self.hosts[node_id] = Host(name, node_id, given, disk, clock)
+        self.network.hosts[name] = None
+        return host
+
+    def add_nodes(self, count: int, settings: Mapping[str, str]) -> None:
+        """Nodes 1 to `count`, all of them brokers and controllers; one alone has no quorum."""
+        voters = ",".join(f"{one}@node-{one}:{CONTROLLER_PORT}" for one in range(1, count + 1))
+        for node_id in range(1, count + 1):
+            if count == 1:  # it has no quorum
+                alone = {"listeners": f"PLAINTEXT://node-1:{CLIENT_PORT}"}
+                self.add_node(node_id, {**alone, **settings})
+                continue
+            self.add_node(node_id, {"controller.quorum.voters": voters, **settings})
+
+    def start(self, host: Host) -> None:
+        """Start the host's node, unless it runs."""
+        if host.is_running:
+            return
+        self.network.power_returned(host.name)
+        host.incarnation += 1
+        host.ready = False
+        host.refused = ""
+        name = f"{host.name}/{host.incarnation}"
+        random = self.world.random(name)
+        host.signals = Signals()
+        host.machine = self._boot(name, host.name, self._run_node, host, random, host.signals)
+        self.world.trace(host.name, f"process {name} started")
+
+    def _boot(self, name: str, host: str, function: Callable[..., Awaitable[object]], *arguments: object) -> Machine:
+        machine = self.world.boot(name, host, function, *arguments)
+        machine.on_end.append(lambda: self.network.process_ended(machine))
+        return machine
+
+    async def _run_node(self, host: Host, random: Random, signals: Signals) -> None:
+        machine = self.world.running
+        assert machine is not None
+        try:
+            config = load_config(properties={}, environment={}, settings=host.settings)
+            node = host.node = make_node(config, self._system(host, machine, random))
+            await serve(node, signals.__aiter__(), task_status=_Readiness(host))
+        except Exception as error:  # noqa: BLE001 (whatever ends a process is reported)
+            if not machine.killed:
+                self._node_failed(host, cause_of(error))
+        else:
+            self.world.trace(host.name, "process ended")
+
+    def _node_failed(self, host: Host, cause: BaseException) -> None:
+        host.refused = f"{type(cause).__name__}: {cause}"
+        self.world.trace(host.name, f"process failed: {host.refused}")
+        if not isinstance(cause, CannotStart | OSError):
+            self.failures.append((host.name, cause))
+
+    def _system(self, host: Host, machine: Machine, random: Random) -> System:
+        sockets = Sockets(self.network, machine)
+        return System(
+            disk=host.disk,
+            now_ms=host.clock,
+            random=random,
+            peers=sockets,
+            listen=sockets.listen_for_clients,
+            open_stream=sockets.open_stream,
+        )
+
+    def kill(self, host: Host) -> None:
+        """SIGKILL: the kernel closes its connections, and what was written is on the disk sooner or later."""
+        if host.is_running and host.machine is not None:
+            self.world.trace(host.name, f"process {host.machine} killed")
+            self.world.kill(host.machine)
+        self._forget(host)
+
+    def stop(self, host: Host) -> None:
+        """SIGTERM: a controlled shutdown."""
+        if host.is_running and host.machine is not None and host.signals is not None:
+            self.world.trace(host.name, "SIGTERM")
+            host.machine.call(host.signals.send, signal.SIGTERM)
+
+    def lose_power(self, host: Host) -> None:
+        """The host loses power: unsynced writes are dropped or torn, and nobody is told."""
+        self.world.trace(host.name, "power lost")
+        self.network.power_lost(host.name)
+        self.kill(host)
+        host.disk.crash()
+
+    def _forget(self, host: Host) -> None:
+        host.machine = host.node = host.signals = None
+        host.ready = False
+
+    # -- clients -------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(
+            f"{host.name}:{CLIENT_PORT}" for host in self.hosts.values()
+            if "broker" in host.settings["process.roles"].split(",")
+        )  # fmt: skip
+
+    def start_client(
+        self, name: str, host: str, program: Callable[..., Awaitable[object]], *arguments: object
+    ) -> Machine:
+        """Run a program of a client: `await program(seams, …)`; its exceptions are failures."""
+        self.network.hosts[host] = None
+        clock = WallClock(self.world)
+
+        async def run() -> None:
+            machine = self.world.running
+            assert machine is not None
+            seams = Seams(
+                now_ms=clock, random=self.world.random(name), open_stream=Sockets(self.network, machine).open_stream
+            )
+            try:
+                await program(seams, *arguments)
+            except Exception as error:  # noqa: BLE001 (whatever ends a program is reported)
+                if not machine.killed:
+                    self.world.trace(host, f"program failed: {error!r}")
+                    self.failures.append((name, cause_of(error)))
+
+        machine = self.clients[name] = self._boot(name, host, run)
+        return machine
+
+
+class _Readiness:
+    """A `trio.TaskStatus` that notes when a node serves clients."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def started(self, value: str = "") -> None:
+        self._host.ready = True
