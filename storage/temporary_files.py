@@ -26,7 +26,7 @@ def clean_up(disk: Disk, directory: str) -> dict[str, list[str]]:
         found = _by_suffix(disk.list(directory))
     logs = set(found.get(".log", ()))
     for suffix in SUFFIXES[1:]:
-        for offset in set(found.get(suffix, ())) - logs:
+        for offset in sorted(set(found.get(suffix, ())) - logs):
             disk.remove(f"{directory}/{offset}{suffix}")
     return found
 

@@ -1,14 +1,16 @@
 """Client connections: from an accepted socket to a decoded request, and from a response to bytes.
 
-`Server` binds a listener and starts a `Connection` for each socket. The connection reads frames from its `Transport`
-and passes them, one at a time, to the `Dispatcher`. A request passes these steps:
+`Server` starts a `Connection` for each client that a bound listener (`Listening`) accepts. The connection reads frames
+from its `Transport` and passes them, one at a time, to the `Dispatcher`. A request passes these steps:
 
     decode → principal → authorize → handle → throttle → encode → measure
 
 The handler is found in the routing table. The response is sent, and if the client is over its quota the connection
 is then muted for the throttle time (KIP-219).
 
-    server.py               listening sockets, limits on connections
+    listening.py            the interface to bound listeners: TCP, or memory in a simulation
+    tcp_listening.py        TCP listeners
+    server.py               accepts connections, within limits on their number
     idle_connections.py     closes connections after `connections.max.idle.ms`
     connection.py           one connection: frames in, responses out in order, muting
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream

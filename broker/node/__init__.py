@@ -1,9 +1,10 @@
 """The process of a node: creates its parts, starts them in order, and stops them in order.
 
-`minikafka server` calls `main.run`, which reads the settings and passes clock, disk, randomness and signals to a
-`Node`. No other file obtains them from the system, so that a whole cluster can be simulated.
+`minikafka server` calls `main.run`, which reads the settings and passes a `System` (clock, disk, randomness, network)
+and signals to `main.serve`. No other file obtains them from the machine, so that a simulation can run whole clusters.
 
     main.py                 settings from file, environment and command line; signals; `ready HOST:PORT`
+    system.py               everything that a node uses of the machine that it runs on, in one object
     logging_setup.py        structlog on standard error, with a level that can change while the node runs
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers

@@ -1,6 +1,6 @@
 """Runs a node in this process: reads its settings, and passes it the real clock, disk, randomness and signals.
 
-Everything below this file takes them as arguments, so that a whole cluster can be simulated.
+Everything below `serve` takes them as arguments, so that a simulation can run whole clusters.
 """
 
 import gc

@@ -1,0 +1,140 @@
+"""A server with listeners in memory: limits on connections, clients that have gone, and its end. TCP listeners."""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo
+from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.tcp_listening import TcpListening, listen_on_tcp
+from minikafka.broker.connections.transport import Transport
+from minikafka.broker.settings.listeners import Listener
+from minikafka.storage.disk import FileSlice
+
+ANY_PORT = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
+
+
+class SilentClient:
+    """A transport whose client never sends."""
+
+    local_host, local_port, waits = "node", 9092, 0
+
+    def __init__(self, peer_host: str) -> None:
+        self.peer_host = peer_host
+        self.closed = False
+
+    async def receive_some(self) -> memoryview:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def receive_into(self, target: memoryview) -> int:
+        raise AssertionError
+
+    async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
+        raise AssertionError
+
+    def peer_is_gone(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Arrivals:
+    """A listener in memory; None stands for a client that has gone."""
+
+    address = "node", 9092
+
+    def __init__(self) -> None:
+        self.arrive, self._arrived = trio.open_memory_channel[SilentClient | None](math.inf)
+        self.closed = False
+
+    async def accept(self) -> Transport | None:
+        return await self._arrived.receive()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class NoRequests:
+    """A handler that is never called."""
+
+    def may_wait(self, frame: bytearray) -> bool:
+        raise AssertionError
+
+    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+        raise AssertionError
+
+
+def server() -> Server:
+    return Server(
+        NoRequests(), size_bytes_max=100, connections_max=3, connections_max_of=lambda host: 1 if host == "one" else 9
+    )
+
+
+def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_server() -> None:
+    async def main() -> None:
+        arrivals, serving = Arrivals(), server()
+        clients = [SilentClient(host) for host in ("one", "one", "two", "two", "three")]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
+            for client in (None, *clients):
+                arrivals.arrive.send_nowait(client)
+            await trio.testing.wait_all_tasks_blocked()
+            assert [client.closed for client in clients] == [False, True, False, False, True]
+            assert [connection.info.client_host for connection in serving.connections] == ["one", "two", "two"]
+            nursery.cancel_scope.cancel()
+        assert arrivals.closed
+        assert all(client.closed for client in clients)
+        assert not serving.connections
+
+    trio.run(main)
+
+
+def test_a_tcp_listener_names_its_address_and_accepts() -> None:
+    async def main() -> None:
+        listening = listen_on_tcp(ANY_PORT)
+        host, port = listening.address
+        assert host == "127.0.0.1"
+        assert port > 0
+        with socket.create_connection(listening.address) as client:
+            accepted = await first(listening)
+            assert (accepted.peer_host, accepted.local_port) == ("127.0.0.1", port)
+            client.sendall(b"hello")
+            assert bytes(await accepted.receive_some()) == b"hello"
+            accepted.close()
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: "):
+            listen_on_tcp(Listener("PLAINTEXT", "127.0.0.1", port, "PLAINTEXT"))
+        listening.close()
+
+    trio.run(main)
+
+
+def test_a_tcp_client_that_has_gone_is_no_connection() -> None:
+    async def main() -> None:
+        listening = listen_on_tcp(ANY_PORT)
+        gone = socket.create_connection(listening.address)
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()  # resets the connection
+        with socket.create_connection(listening.address) as client:
+            accepted = await first(listening)
+            client.sendall(b"second")
+            assert bytes(await accepted.receive_some()) == b"second"
+            accepted.close()
+        listening.close()
+
+    trio.run(main)
+
+
+async def first(listening: TcpListening) -> Transport:
+    while (accepted := await listening.accept()) is None:
+        pass
+    return cast("Transport", accepted)

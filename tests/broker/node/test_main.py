@@ -1,0 +1,120 @@
+"""A node as `main` runs it, on a system in memory: it answers a client, stops at a signal, and refuses other data."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.node.main import CannotStart, cause_of, serve
+from minikafka.broker.node.system import System
+from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.settings.node_config import NodeConfig, load_config
+from minikafka.protocol.frame import FrameReader
+from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.memory_disk import MemoryDisk
+
+VERSION = 12
+
+
+class MemoryListeners:
+    """The client listeners of a node: `clients` takes the transports to accept."""
+
+    def __init__(self) -> None:
+        self.clients, self._accepted = trio.open_memory_channel[StreamTransport](math.inf)
+        self.address = "", 0
+        self.closed = False
+
+    def listen(self, listener: Listener) -> MemoryListeners:
+        self.address = listener.host, listener.port
+        return self
+
+    async def accept(self) -> StreamTransport | None:
+        return await self._accepted.receive()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def config(node_id: int) -> NodeConfig:
+    return load_config(
+        settings={"node.id": str(node_id), "listeners": "PLAINTEXT://node:9092", "log.dirs": "/data"}
+    )
+
+
+def system(disk: MemoryDisk, listeners: MemoryListeners) -> System:
+    return System(disk, lambda: 1_700_000_000_000, Random(1), listen=listeners.listen)
+
+
+async def first_signal(number: int) -> AsyncIterator[int]:
+    yield number
+
+
+def test_a_node_in_memory_answers_and_stops_at_the_first_signal() -> None:
+    async def main() -> None:
+        listeners = MemoryListeners()
+        send, signals = trio.open_memory_channel[int](1)
+        async with trio.open_nursery() as nursery:
+
+            async def run(task_status: trio.TaskStatus[str]) -> None:
+                await serve(config(1), system(MemoryDisk(), listeners), signals, task_status=task_status)
+
+            assert await nursery.start(run) == "node:9092"
+            ours, theirs = trio.testing.memory_stream_pair()
+            listeners.clients.send_nowait(StreamTransport(theirs, "client", "node", 9092))
+            brokers = (await metadata(ours)).brokers
+            assert [(broker.node_id, broker.host, broker.port) for broker in brokers] == [(1, "node", 9092)]
+            send.send_nowait(signal.SIGTERM)
+        assert listeners.closed
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def metadata(stream: trio.abc.Stream) -> MetadataResponse:
+    await stream.send_all(encode_request(MetadataRequest(topics=[]), VERSION, 7, "test"))
+    reader = FrameReader(1 << 20)
+    while not (frames := reader.feed(memoryview(await stream.receive_some()))):
+        pass
+    return decode_response(MetadataResponse, VERSION, frames[0])[1]
+
+
+def test_a_start_that_is_refused_is_told_from_a_crash() -> None:
+    disk = MemoryDisk()
+
+    async def main(node_id: int) -> None:
+        await serve(config(node_id), system(disk, MemoryListeners()), first_signal(signal.SIGTERM))
+
+    trio.run(main, 1)
+    with pytest.raises((WrongDirectory, ExceptionGroup)) as refused:
+        trio.run(main, 2)
+    cause = cause_of(refused.value)
+    assert isinstance(cause, CannotStart)
+    assert "node.id" in str(cause)
+
+
+def test_the_cause_of_a_crash_is_the_first_exception() -> None:
+    crash = ZeroDivisionError()
+    assert cause_of(BaseExceptionGroup("", [ExceptionGroup("", [crash]), KeyboardInterrupt()])) is crash
+    assert cause_of(crash) is crash
+
+
+def test_a_listener_that_cannot_be_bound_ends_the_node() -> None:
+    def refuse(listener: Listener) -> MemoryListeners:
+        raise OSError(f"cannot listen on {listener.host}:{listener.port}: in use")
+
+    async def main() -> None:
+        own = System(MemoryDisk(), lambda: 0, Random(1), listen=refuse)
+        _, never = trio.open_memory_channel[int](0)
+        await serve(config(1), own, never)
+
+    with pytest.raises(ExceptionGroup) as failed:
+        trio.run(main)
+    assert "cannot listen on node:9092" in str(cause_of(failed.value))
