@@ -1,0 +1,175 @@
+"""Planted bugs of controllers and group coordinators in whole clusters: failover, sessions, snapshots, old metadata."""
+
+from mutations import Mutation
+
+_TESTS = ("tests/simulation/test_seeds.py", "tests/simulation/test_published_bugs.py")
+_CONTROLLER = "controller/quorum_controller.py"
+_APPLIER = "controller/quorum/metadata_applier.py"
+_APPLIED = "controller/quorum/applied_offset.py"
+_SNAPSHOT = "controller/metadata/snapshot_encoding.py"
+_RUNTIME = "broker/coordinator/runtime.py"
+
+MUTATIONS = (
+    # -- controller -------------------------------------------------------------------------------------------------
+    Mutation(
+        "a response returns before this node has applied the change",
+        _CONTROLLER,
+        "                    await self.wait_applied(offset)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a new controller decides before it has applied what its predecessors committed",
+        _CONTROLLER,
+        "            await self.wait_applied(end_offset)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a decision is answered before it is committed",
+        "controller/active/leadership_term.py",
+        "        while self._pending and self._pending[0].end_offset <= offset:\n",
+        "        while self._pending:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a new controller does not know the sessions of its predecessor, and never fences a broker that is gone",
+        "controller/active/active_controller.py",
+        "self.sessions.reset(_now_ms(), epochs, log_end_offset)",
+        "self.sessions.reset(_now_ms(), {}, log_end_offset)",
+        _TESTS,
+    ),
+    Mutation(
+        "a broker that registers again stays in the isr",
+        "controller/decisions/broker_registration.py",
+        "    removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)\n",
+        "    removed = remove_from_isrs(image, -1, context, unclean_shutdown=unclean_shutdown)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "two brokers get the same block of producer ids",
+        "controller/decisions/producer_id_blocks.py",
+        "ProducerIdsRecord(node_id, broker_epoch, first + BLOCK_SIZE)",
+        "ProducerIdsRecord(node_id, broker_epoch, first)",
+        _TESTS,
+    ),
+    Mutation(
+        "a new partition begins with dead brokers in its isr",
+        "controller/decisions/create_partitions.py",
+        "        records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))\n",
+        "        records.append(PartitionRecord(topic.id, index, broker_ids, broker_ids, isr[0]))\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the metadata log is acknowledged before it is flushed",
+        "controller/quorum/raft_driver.py",
+        "        await self._stored.sync()\n",
+        "        await trio.lowlevel.checkpoint()\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the vote is not flushed",
+        "controller/quorum/raft_log.py",
+        "        await self._disk.run(self._disk.write_atomically, f\"{self._log.directory}/{FILE_NAME}\", data)\n",
+        "        self._disk.write_atomically(f\"{self._log.directory}/{FILE_NAME}\", data, sync=False)\n",
+        _TESTS,
+    ),
+    # -- waiting for metadata ---------------------------------------------------------------------------------------
+    Mutation(
+        "a task that waits for an applied offset is woken by the next record only",
+        _APPLIED,
+        "        while self._waiting and self._waiting[0][0] <= offset:\n",
+        "        while self._waiting and self._waiting[0][0] < offset:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a node that waits for its cluster id is not woken",
+        _APPLIED,
+        "        self._advanced.set()\n        self._advanced = trio.Event()\n",
+        "        self._advanced = trio.Event()\n",
+        _TESTS,
+    ),
+    # -- snapshots --------------------------------------------------------------------------------------------------
+    Mutation(
+        "a snapshot forgets the allocated producer ids",
+        _SNAPSHOT,
+        "    if image.next_producer_id:\n",
+        "    if image.next_producer_id < 0:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a snapshot forgets the leader epochs",
+        _SNAPSHOT,
+        "                leader_epoch=state.leader_epoch,\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a node waits for records that its snapshot has replaced",
+        _APPLIER,
+        "        self.progress = AppliedOffset(snapshot.offset)\n",
+        "        self.progress = AppliedOffset(0)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "topics that were deleted before a snapshot are not removed when it is installed",
+        _APPLIER,
+        "        await self._notify([*removed, *records])\n",
+        "        await self._notify(records)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the image keeps what an installed snapshot no longer has",
+        _APPLIER,
+        "            old.clear()\n            old.update(new)\n",
+        "            old.update(new)\n",
+        _TESTS,
+    ),
+    # -- group coordinators -----------------------------------------------------------------------------------------
+    Mutation(
+        "a broker that lost a partition of the offsets goes on as its coordinator",
+        "broker/node/broker_parts.py",
+        "            self.groups.resigned(index)\n",
+        "            self.groups.resigned(index, 0)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a coordinator that returns loads the log on top of its earlier state",
+        _RUNTIME,
+        "        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, self._new_state())\n",
+        "        states = self.__dict__.setdefault(\"states\", {})\n"
+        "        state = states.setdefault(partition, self._new_state())\n"
+        "        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, state)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a new coordinator loads only up to its high watermark",
+        "broker/coordinator/internal_topic.py",
+        "        found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)\n",
+        "        known = self._partitions.find(*partition)\n"
+        "        found = known.log.read(offset, max_bytes=max_bytes, limit_offset=known.high_watermark)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a commit of offsets is acknowledged before it is committed",
+        _RUNTIME,
+        "        await self._wait_committed(shard, offset)\n        return reply\n",
+        "        return reply\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the sessions of members do not begin when a coordinator has loaded",
+        "broker/coordinator/groups/group_shard.py",
+        "            for member in group.members.values():\n"
+        "                builder.schedule_session(group, member.member_id, member.session_timeout_ms)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a new deadline of a group does not wake the timer",
+        _RUNTIME,
+        "        if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:\n            shard.wakeup.set()\n",
+        "        assert deadline_ms is None or deadline_ms >= 0, shard\n",
+        _TESTS,
+    ),
+)

@@ -1,0 +1,222 @@
+"""Planted bugs where the parts of a broker meet: start, registration, in-sync replicas, logs after a restart."""
+
+from mutations import Mutation
+
+_TESTS = ("tests/simulation/test_seeds.py", "tests/simulation/test_published_bugs.py")
+_NODE = "broker/node/node.py"
+_REGISTRATION = "broker/node/registration.py"
+_LIFECYCLE = "broker/partitions/partition_lifecycle.py"
+_PARTITION = "broker/partitions/partition.py"
+_PROGRESS = "broker/partitions/follower_progress.py"
+_FETCHER = "broker/replication/replica_fetcher.py"
+_ISR_CHANGES = "broker/replication/isr_changes.py"
+_LOG_MANAGER = "storage/log_manager.py"
+_LOG = "storage/log.py"
+
+MUTATIONS = (
+    # -- start and registration ----------------------------------------------------------------------------------
+    Mutation(
+        "a node follows the metadata before it is registered, and deletes logs that it does not know yet",
+        _NODE,
+        "        await registration.register()\n        self._registration = registration\n"
+        "        nursery.start_soon(registration.send_heartbeats)\n        self._follow_metadata(nursery)\n",
+        "        self._follow_metadata(nursery)\n        await registration.register()\n"
+        "        self._registration = registration\n        nursery.start_soon(registration.send_heartbeats)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the group coordinator starts after the partitions have their roles",
+        _NODE,
+        "                await nursery.start(parts.groups.run)\n"
+        "                await nursery.start(parts.replication.run)\n"
+        "                nursery.start_soon(parts.isr_changes.run)\n"
+        "                await self._serve_clients(nursery, task_status)\n",
+        "                await nursery.start(parts.replication.run)\n"
+        "                nursery.start_soon(parts.isr_changes.run)\n"
+        "                await self._serve_clients(nursery, task_status)\n"
+        "                await nursery.start(parts.groups.run)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a node gives up its start while the session of its earlier process lasts",
+        _REGISTRATION,
+        "_RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
+        "_RETRIABLE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
+        _TESTS,
+    ),
+    Mutation(
+        "a broker that was unfenced once never asks to be unfenced again",
+        _REGISTRATION,
+        "            if self._is_unfenced():\n",
+        "            if self.unfenced.is_set() or self._is_unfenced():\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a broker claims a clean shutdown after a crash",
+        _REGISTRATION,
+        "            previous_broker_epoch=self._previous_broker_epoch,\n",
+        "            previous_broker_epoch=self._controller.image.brokers[self._node_id].epoch\n"
+        "            if self._node_id in self._controller.image.brokers\n            else -1,\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the clean-shutdown file survives the start",
+        "storage/data_directory.py",
+        "            self._disk.remove(path)\n            self._disk.sync_directory(self.path)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a crash is not followed by log recovery",
+        _LOG_MANAGER,
+        "            clean=directory.clean,\n",
+        "            clean=True,\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a topic that is made anew continues with the log of its predecessor",
+        _LIFECYCLE,
+        "        if kept is not None and kept.topic_id not in (None, topic_id):\n",
+        "        if kept is not None and kept.topic_id is None:\n",
+        _TESTS,
+    ),
+    # -- in-sync replicas and high watermark ------------------------------------------------------------------------
+    Mutation(
+        "a smaller isr does not advance the high watermark",
+        _PARTITION,
+        "        self._advance()\n        self._commits.wake()\n",
+        "        self._commits.wake()\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a new leader without followers does not advance the high watermark",
+        _PARTITION,
+        "epoch_start_offset=end, environment=self._environment\n            )\n            self._advance()\n",
+        "epoch_start_offset=end, environment=self._environment\n            )\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the latest offset goes back after an election",
+        _PARTITION,
+        "if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:",
+        "if self.leader_state is None:",
+        _TESTS,
+    ),
+    Mutation(
+        "a repeated batch is acknowledged before it is committed",
+        _PARTITION,
+        "return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term)",
+        "return AppendResult(known.first_offset, -1, known.timestamp, self._leadership_term)",
+        _TESTS,
+    ),
+    Mutation(
+        "followers that lag are never looked for",
+        _ISR_CHANGES,
+        "                self._candidates = dict.fromkeys(self._partitions)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a proposed isr is sent once, whatever the answer",
+        _ISR_CHANGES,
+        "        self._pending = pending\n        if not pending:\n",
+        "        self._pending = {}\n        if not pending:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a committed isr does not end the proposal",
+        _PROGRESS,
+        "        self.isr = state.isr\n        self.pending = None\n",
+        "        self.isr = state.isr\n",
+        _TESTS,
+    ),
+    # -- following --------------------------------------------------------------------------------------------------
+    Mutation(
+        "a follower misses a new epoch of the same leader",
+        _PARTITION,
+        "        if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:\n",
+        "        same_epoch = state.leader_epoch == self.leader_epoch\n"
+        "        if state.leader == self.leader_id and (same_epoch or not self.is_leader):\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a fetcher that was stopped is used again",
+        _FETCHER,
+        "            fetcher.scope.cancel()\n            del self._fetchers[fetcher.leader_id]\n",
+        "            fetcher.scope.cancel()\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a follower whose log ends before that of the leader starts never catches up",
+        _FETCHER,
+        "            if earliest > partition.log.end_offset:\n",
+        "            if earliest > latest:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "a follower does not delete what its leader has deleted",
+        _PARTITION,
+        "        if new_start > self.log.start_offset:\n            self.log.advance_start_offset(new_start)\n",
+        "",
+        _TESTS,
+    ),
+    # -- logs -------------------------------------------------------------------------------------------------------
+    Mutation(
+        "the high watermark of the checkpoint may lie beyond the log",
+        _LOG_MANAGER,
+        "                return min(max(found, log.start_offset), log.end_offset)\n",
+        "                return max(found, log.start_offset)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the log start offset is lost in a restart",
+        _LOG_MANAGER,
+        "            log_start_offset=directory.start_offsets.get(key, 0),\n",
+        "            log_start_offset=0,\n",
+        _TESTS,
+    ),
+    Mutation(
+        "an epoch that starts at the end of the log survives a truncation",
+        "storage/leader_epochs.py",
+        "        if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:\n",
+        "        if end_offset >= 0 and self._starts and self._starts[-1] > end_offset:\n",
+        _TESTS,
+    ),
+    Mutation(
+        "producers keep their sequences after a truncation",
+        "storage/truncation.py",
+        "    log.epochs.truncate_from_end(offset)\n    _rebuild_producers(log)\n",
+        "    log.epochs.truncate_from_end(offset)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "followers do not track the sequences of producers",
+        _LOG,
+        "                if batch.producer_id >= 0:\n"
+        "                    update_producer(producers, self.active, batch)\n",
+        "                if batch.producer_id >= 0 and assign_offsets:\n"
+        "                    update_producer(producers, self.active, batch)\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the sequences of producers are lost in a clean restart",
+        "storage/recovery.py",
+        "        if self.report.clean:\n            replay(self, self.end_offset)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "the sequences of producers are lost in a crash",
+        "storage/recovery.py",
+        "        if batch.producer_id >= 0:\n            update_producer(self.producers, segment, batch)\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "flush.messages is ignored",
+        "broker/apis/produce.py",
+        "        if written.flush_due:\n            await _settle(partition.flushed(), answer)\n",
+        "        assert partition is not None, answer\n",
+        _TESTS,
+    ),
+)
