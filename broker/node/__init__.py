@@ -1,7 +1,7 @@
 """The process of a node: creates its parts, starts them in order, and stops them in order.
 
-`minikafka server` calls `main.run`, which reads the settings and passes a `System` (clock, disk, randomness, network)
-and signals to `main.serve`. No other file obtains them from the machine, so that a simulation can run whole clusters.
+`minikafka server` calls `main.run`, which reads the settings and makes a `Node` with a `System` (clock, disk,
+randomness, network). No other file obtains them from the machine, so that a simulation can run whole clusters.
 
     main.py                 settings from file, environment and command line; signals; `ready HOST:PORT`
     system.py               everything that a node uses of the machine that it runs on, in one object

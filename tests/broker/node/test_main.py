@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from minikafka.broker.connections.transport import StreamTransport
-from minikafka.broker.node.main import CannotStart, cause_of, serve
+from minikafka.broker.node.main import CannotStart, cause_of, make_node, serve
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.node_config import NodeConfig, load_config
@@ -65,7 +65,7 @@ def test_a_node_in_memory_answers_and_stops_at_the_first_signal() -> None:
         async with trio.open_nursery() as nursery:
 
             async def run(task_status: trio.TaskStatus[str]) -> None:
-                await serve(config(1), system(MemoryDisk(), listeners), signals, task_status=task_status)
+                await serve(make_node(config(1), system(MemoryDisk(), listeners)), signals, task_status=task_status)
 
             assert await nursery.start(run) == "node:9092"
             ours, theirs = trio.testing.memory_stream_pair()
@@ -90,7 +90,7 @@ def test_a_start_that_is_refused_is_told_from_a_crash() -> None:
     disk = MemoryDisk()
 
     async def main(node_id: int) -> None:
-        await serve(config(node_id), system(disk, MemoryListeners()), first_signal(signal.SIGTERM))
+        await serve(make_node(config(node_id), system(disk, MemoryListeners())), first_signal(signal.SIGTERM))
 
     trio.run(main, 1)
     with pytest.raises((WrongDirectory, ExceptionGroup)) as refused:
@@ -113,7 +113,7 @@ def test_a_listener_that_cannot_be_bound_ends_the_node() -> None:
     async def main() -> None:
         own = System(MemoryDisk(), lambda: 0, Random(1), listen=refuse)
         _, never = trio.open_memory_channel[int](0)
-        await serve(config(1), own, never)
+        await serve(make_node(config(1), own), never)
 
     with pytest.raises(ExceptionGroup) as failed:
         trio.run(main)
