@@ -1,0 +1,208 @@
+"""The end of a run, when all faults are healed: demands progress, and reads everything for the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+
+import trio
+
+from chaos.history import Outcome, ReadAll
+from chaos.workload.offset_readers import fetch_offsets, partitions_of
+from chaos.workload.process import ClientProcess
+from chaos.workload.producers import RecordingProducer
+from chaos.workload.recording_consumer import RecordingConsumer
+from chaos.workload.values import read_of
+from minikafka.client import EARLIEST, LATEST, Admin, ConsumerRecord
+from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError
+from minikafka.protocol.names import TopicPartition
+
+PROGRAM = "final reading"
+
+
+class NoProgress(Exception):
+    """The cluster does not do, after it was healed, what it must do within the time limit."""
+
+
+async def final_reading(process: ClientProcess, *, groups: Collection[str] = (), limit_s: float = 60) -> None:
+    """Demand progress, then read all partitions and committed offsets. Producers must have stopped.
+
+    Args:
+        groups: The groups whose members are running, and must consume and commit everything.
+        limit_s: The time for each step.
+
+    Raises:
+        NoProgress: A partition has no leader, takes no write or cannot be read to its end, or a group lags.
+    """
+    client = process.client_name()
+    async with await _open_admin(process, limit_s) as admin:
+        partitions = await _led_partitions(process, admin, limit_s)
+        await _write_everywhere(process, partitions, limit_s)
+        for group in groups:
+            await _wait_without_lag(process, admin, group, limit_s)
+        for read_committed in (True, False):
+            await _read_everything(process, partitions, limit_s, read_committed=read_committed)
+        for group in process.plan.groups:
+            await _until(limit_s, f"the offsets of {group} cannot be read", _fetch(process, admin, client, group))
+
+
+def _fetch(process: ClientProcess, admin: Admin, client: str, group: str) -> Callable[[], Awaitable[bool]]:
+    async def fetch() -> bool:
+        await fetch_offsets(process, admin, client, group, final=True)
+        return True
+
+    return fetch
+
+
+async def _until(limit_s: float, missing: str, attempt: Callable[[], Awaitable[bool]]) -> None:
+    """Call `attempt` until it returns True. A KafkaError counts as False. Raises NoProgress."""
+    last: KafkaError | None = None
+    with trio.move_on_after(limit_s):
+        while True:
+            try:
+                if await attempt():
+                    return
+                last = None
+            except KafkaError as error:
+                last = error
+            await trio.sleep(0.2)
+    raise NoProgress(f"{missing} within {limit_s:g} s" + (f": {last!r}" if last else ""))
+
+
+async def _open_admin(process: ClientProcess, limit_s: float) -> Admin:
+    """An admin client that will connect. Raises NoProgress if no broker can be reached."""
+
+    async def connect() -> bool:
+        async with process.admin():
+            return True
+
+    await _until(limit_s, "no broker can be reached", connect)
+    return process.admin()
+
+
+async def _led_partitions(process: ClientProcess, admin: Admin, limit_s: float) -> list[TopicPartition]:
+    """All partitions of the plan, when each has a leader. Raises NoProgress."""
+    found: dict[TopicPartition, int] = {}
+    missing: list[str] = []
+
+    async def look() -> bool:
+        described = await admin.describe_topics(list(process.plan.topics))
+        missing[:] = [f"{name}: {one}" for name, one in described.items() if isinstance(one, KafkaError)]
+        topics = [one for one in described.values() if not isinstance(one, KafkaError)]
+        found.clear()
+        found.update({TopicPartition(one.name, part.index): part.leader for one in topics for part in one.partitions})
+        missing.extend(f"{tp} has no leader" for tp, leader in found.items() if leader < 0)
+        return not missing
+
+    try:
+        await _until(limit_s, "partitions have no leader", look)
+    except NoProgress as error:
+        raise NoProgress(f"{error}: {', '.join(missing)}") from error
+    return list(found)
+
+
+async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartition], limit_s: float) -> None:
+    """Write a record to every partition. Raises NoProgress."""
+    waiting = dict.fromkeys(partitions)
+
+    async def write() -> bool:
+        sending = RecordingProducer(process, PROGRAM, linger_ms=0)
+        async with sending.producer:
+            sent = {tp: await sending.send_to(tp) for tp in waiting}
+            await sending.producer.flush()
+        sending.check()
+        for tp, delivery in sent.items():
+            if delivery.result().offset >= 0:
+                del waiting[tp]
+        return not waiting
+
+    try:
+        await _until(limit_s, "partitions take no write", write)
+    except NoProgress as error:
+        raise NoProgress(f"{error}: {', '.join(map(str, waiting))}") from error
+
+
+async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, limit_s: float) -> None:
+    """Wait until a group has committed the end offsets of all its partitions. Raises NoProgress."""
+    lagging: list[str] = []
+
+    async def look() -> bool:
+        topics = process.plan.groups[group].topics
+        partitions = [tp for name in topics for tp in await partitions_of(admin, name)]
+        ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+        committed = await admin.list_group_offsets(group, partitions)
+        at = {tp: committed[tp].offset if tp in committed else None for tp in partitions}
+        lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in partitions if at[tp] != ends[tp].offset]
+        return not lagging
+
+    try:
+        await _until(limit_s, f"group {group} does not catch up", look)
+    except NoProgress as error:
+        state = await _state_of(admin, group)
+        raise NoProgress(f"{error}: {', '.join(lagging)}; {state}") from error
+
+
+async def _state_of(admin: Admin, group: str) -> str:
+    try:
+        return str(await admin.describe_group(group))
+    except KafkaError as error:
+        return repr(error)
+
+
+async def _read_everything(
+    process: ClientProcess, partitions: list[TopicPartition], limit_s: float, *, read_committed: bool
+) -> None:
+    """Record a `ReadAll` of every partition. Raises NoProgress for those whose end is not reached."""
+    waiting = dict.fromkeys(partitions)
+
+    async def read() -> bool:
+        for tp in await _read_from_start(process, list(waiting), read_committed=read_committed):
+            del waiting[tp]
+        return not waiting
+
+    try:
+        await _until(limit_s, "partitions cannot be read to their end", read)
+    except NoProgress as error:
+        raise NoProgress(f"{error}: {', '.join(map(str, waiting))}") from error
+
+
+async def _read_from_start(
+    process: ClientProcess, partitions: list[TopicPartition], *, read_committed: bool
+) -> list[TopicPartition]:
+    """Read partitions to the high watermark; those whose end was reached. Raises KafkaError."""
+    isolation = "read_committed" if read_committed else "read_uncommitted"
+    it = RecordingConsumer(
+        process, PROGRAM, isolation_level=isolation, auto_offset_reset="none", enable_auto_commit=False
+    )
+    async with process.admin() as admin, it.consumer as consumer:
+        starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+        readings = {tp: ReadAll(tp, starts[tp].offset, 0, ends[tp].offset, (), read_committed) for tp in partitions}
+        invocations = {tp: process.invoke(it.name, reading) for tp, reading in readings.items()}
+        consumer.assign(partitions)
+        for tp in partitions:
+            consumer.seek(tp, starts[tp].offset)
+        records, positions = await _read_to(it, {tp: one.offset for tp, one in ends.items()}, process.patience_ms)
+    for tp, reading in readings.items():
+        reads = tuple(read_of(one) for one in records if (one.topic, one.partition) == tp)
+        result = ReadAll(tp, reading.start, positions[tp], reading.end, reads, read_committed)
+        if positions[tp] >= reading.end:
+            process.complete(invocations[tp], Outcome.OK, result)
+    return [tp for tp, position in positions.items() if position >= readings[tp].end]
+
+
+async def _read_to(
+    it: RecordingConsumer, ends: dict[TopicPartition, int], patience_ms: int
+) -> tuple[list[ConsumerRecord], dict[TopicPartition, int]]:
+    """Poll until the positions have reached the ends, or polls return nothing for `patience_ms`. Raises KafkaError."""
+    records: list[ConsumerRecord] = []
+    positions = {tp: await it.consumer.position(tp) for tp in ends}
+    while any(positions[tp] < end for tp, end in ends.items()):
+        try:
+            some = await it.consumer.poll(patience_ms)
+        except OffsetOutOfRangeError:  # retention has deleted what was about to be read
+            break
+        records += some
+        positions = {tp: await it.consumer.position(tp) for tp in ends}
+        if not some and any(positions[tp] < end for tp, end in ends.items()):
+            break
+    return records, positions
