@@ -13,132 +13,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import TypeVar
 
+from minikafka.storage.memory_content import Content, Directory
+
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
 Buffer = bytes | bytearray | memoryview
 Outcomes = list[OSError | None]
 Result = TypeVar("Result")
-_SECTOR_SIZE = 512
 
 
 class PowerLoss(Exception):
     """A simulated power failure during an operation (`MemoryDisk.lose_power_after`)."""
-
-
-class _Content:
-    """A file: its bytes, its durable bytes, and the pending writes and truncations in order.
-
-    A pending entry is (position, bytes) for a write and (size, None) for a truncation or extension.
-    """
-
-    __slots__ = ("data", "durable", "modified_ms", "pending")
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self.durable = bytearray()
-        self.pending: list[tuple[int, bytes | None]] = []
-        self.modified_ms = 0
-
-    def write(self, position: int, data: bytes) -> None:
-        _apply(self.data, position, data)
-        self.pending.append((position, data))
-
-    def truncate(self, size: int) -> None:
-        _apply(self.data, size, None)
-        self.pending.append((size, None))
-
-    def sync(self) -> None:
-        for position, data in self.pending:
-            _apply(self.durable, position, data)
-        self.pending.clear()
-
-    def crash(self, random: Random) -> None:
-        """Decides which pending writes became durable, and makes the durable bytes the content."""
-        choice = random.randrange(5)
-        pending = self.pending
-        if choice == 0:
-            pending = []
-        elif choice == 2:
-            pending = pending[: random.randint(0, len(pending))]
-            position, data = pending[-1] if pending else (0, None)
-            if data is not None:
-                pending[-1] = (position, data[: random.randint(0, len(data))])
-        elif choice == 3:
-            pending = [part for write in pending for part in _sectors(write, random)]
-        elif choice == 4:
-            pending = [_blank(write) if random.random() < 0.5 else write for write in pending]
-        for position, data in pending:
-            _apply(self.durable, position, data)
-        self.data = bytearray(self.durable)
-        self.pending = []
-
-
-def _apply(target: bytearray, position: int, data: bytes | None) -> None:
-    if len(target) < position:
-        target.extend(bytes(position - len(target)))
-    if data is None:
-        del target[position:]
-    else:
-        target[position : position + len(data)] = data
-
-
-def _sectors(write: tuple[int, bytes | None], random: Random) -> list[tuple[int, bytes | None]]:
-    position, data = write
-    if data is None:
-        return [write]
-    kept: list[tuple[int, bytes | None]] = []
-    start = 0
-    while start < len(data):
-        end = min(len(data), (position + start) // _SECTOR_SIZE * _SECTOR_SIZE + _SECTOR_SIZE - position)
-        if random.random() < 0.5:
-            kept.append((position + start, data[start:end]))
-        start = end
-    return kept
-
-
-def _blank(write: tuple[int, bytes | None]) -> tuple[int, bytes | None]:
-    position, data = write
-    return write if data is None else (position, bytes(len(data)))
-
-
-class _Directory:
-    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None."""
-
-    __slots__ = ("durable", "entries", "pending")
-
-    def __init__(self) -> None:
-        self.entries: dict[str, _Content | _Directory] = {}
-        self.durable: dict[str, _Content | _Directory] = {}
-        self.pending: list[tuple[str | None, str | None, _Content | _Directory | None]] = []
-
-    def change(self, new: str | None, old: str | None, what: "_Content | _Directory | None" = None) -> None:
-        """Adds `what` as `new`, removes `old`, or renames `old` to `new`."""
-        _change(self.entries, new, old, what)
-        self.pending.append((new, old, what))
-
-    def sync(self) -> None:
-        for new, old, what in self.pending:
-            _change(self.durable, new, old, what)
-        self.pending.clear()
-
-    def crash(self, random: Random) -> None:
-        for new, old, what in self.pending[: random.randint(0, len(self.pending))]:
-            _change(self.durable, new, old, what)
-        self.entries = dict(self.durable)
-        self.pending = []
-        for _, entry in sorted(self.entries.items()):
-            entry.crash(random)
-
-
-def _change(
-    names: "dict[str, _Content | _Directory]",
-    new: str | None,
-    old: str | None,
-    what: "_Content | _Directory | None",
-) -> None:
-    moved = names.pop(old, None) if old is not None else what
-    if new is not None and moved is not None:
-        names[new] = moved
 
 
 class _Fault:
@@ -168,12 +53,12 @@ class MemoryFile:
 
     __slots__ = ("_content", "_disk", "_generation", "path", "size_bytes")
 
-    def __init__(self, disk: "MemoryDisk", path: str, content: _Content) -> None:
+    def __init__(self, disk: "MemoryDisk", path: str, content: Content) -> None:
         self._disk = disk
         self._content = content
         self._generation = disk.generation
         self.path = path
-        self.size_bytes = len(content.data)
+        self.size_bytes = content.current.size_bytes
 
     def append(self, *buffers: Buffer) -> int:
         position = self.size_bytes
@@ -185,31 +70,39 @@ class MemoryFile:
 
     def _write(self, position: int, data: bytes) -> None:
         self._check("write")
-        room = self._disk.remaining_bytes - max(0, position + len(data) - len(self._content.data))
-        kept = data if room >= 0 else data[: max(0, len(data) + room)]
-        self._disk.remaining_bytes -= max(0, position + len(kept) - len(self._content.data))
-        self._content.write(position, kept)
-        self._content.modified_ms = self._disk.now_ms()
-        self.size_bytes = max(self.size_bytes, position + len(kept))
-        self._disk.step()
+        disk, content = self._disk, self._content
+        kept = data
+        growth = position + len(data) - len(content.current.data)
+        if growth > 0 and (granted := disk.allocate(self.path, growth)) < growth:
+            kept = data[: max(0, len(data) - growth + granted)]
+        content.write(position, kept)
+        content.modified_ms = disk.now_ms()
+        if position + len(kept) > self.size_bytes:
+            self.size_bytes = position + len(kept)
+        disk.step()
         if len(kept) < len(data):
             raise OSError(errno.ENOSPC, "No space left on device", self.path)
 
     def pread(self, position: int, size_bytes: int) -> bytes:
         self._check("read")
-        return bytes(self._content.data[position : position + size_bytes])
+        return self._content.current.read(position, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
         self._check("truncate")
+        freed = len(self._content.current.data) - size_bytes
+        if freed > 0:
+            self._disk.allocate(self.path, -freed)
         self._content.truncate(size_bytes)
         self.size_bytes = size_bytes
         self._disk.step()
 
     def sync(self) -> None:
+        if self._generation != self._disk.generation:
+            raise self._outdated()
         try:
-            self._check("sync")
+            self._disk.call("sync", self.path)
         except OSError:
-            self._content.pending.clear()  # The pages are clean now, and lost at the next crash.
+            self._content.lose()  # The pages are clean now, and lost at the next crash.
             raise
         self._content.sync()
         self._disk.step()
@@ -228,8 +121,11 @@ class MemoryFile:
 
     def _check(self, kind: str) -> None:
         if self._generation != self._disk.generation:
-            raise OSError(errno.EIO, "opened before the power failure", self.path)
+            raise self._outdated()
         self._disk.call(kind, self.path)
+
+    def _outdated(self) -> OSError:
+        return OSError(errno.EIO, "opened before the power failure", self.path)
 
 
 class MemoryDisk:
@@ -249,7 +145,8 @@ class MemoryDisk:
         self, random: Random | None = None, *, now_ms: Callable[[], int] = lambda: 0
     ) -> None:
         self._random = random or Random(0)
-        self._root = _Directory()
+        self._root = Directory()
+        self._known: dict[str, Directory] = {}
         self._faults: list[_Fault] = []
         self._steps_left = -1
         self.now_ms = now_ms
@@ -263,6 +160,7 @@ class MemoryDisk:
         self.generation += 1
         self._steps_left = -1
         self._faults.clear()
+        self._known.clear()
         self._root.crash(self._random)
 
     def lose_power_after(self, operations: int) -> None:
@@ -292,18 +190,27 @@ class MemoryDisk:
             raise PowerLoss
         self._steps_left -= 1
 
+    def allocate(self, path: str, size_bytes: int) -> int:
+        """Takes space for a file, or gives it back if `size_bytes` is negative; returns how much there was."""
+        granted = min(size_bytes, max(0, self.remaining_bytes))
+        self.remaining_bytes -= granted
+        return granted
+
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
+        return MemoryFile(self, path, self._opened(path, create=create))
+
+    def _opened(self, path: str, *, create: bool) -> Content:
         self.call("open", path)
         parent, name = self._parent(path)
         content = parent.entries.get(name)
         if content is None and create:
-            content = _Content()
+            content = Content()
             content.modified_ms = self.now_ms()
             parent.change(name, None, content)
             self.step()
-        if not isinstance(content, _Content):
+        if not isinstance(content, Content):
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
-        return MemoryFile(self, path, content)
+        return content
 
     def list(self, directory: str) -> list[str]:
         self.call("list", directory)
@@ -315,11 +222,11 @@ class MemoryDisk:
 
     def is_directory(self, path: str) -> bool:
         self.call("stat", path)
-        return isinstance(self._find(path), _Directory)
+        return isinstance(self._find(path), Directory)
 
     def file_size(self, path: str) -> int:
         self.call("stat", path)
-        return len(self._content(path).data)
+        return self._content(path).current.size_bytes
 
     def modified_ms(self, path: str) -> int:
         self.call("stat", path)
@@ -331,9 +238,9 @@ class MemoryDisk:
         for name in filter(None, path.split("/")):
             found = at.entries.get(name)
             if found is None:
-                found = _Directory()
+                found = Directory()
                 at.change(name, None, found)
-            if not isinstance(found, _Directory):
+            if not isinstance(found, Directory):
                 raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
             at = found
         self.step()
@@ -342,33 +249,41 @@ class MemoryDisk:
         self.call("rename", path)
         parent, name = self._parent(path)
         new_parent, new_name = self._parent(new_path)
-        if name not in parent.entries or parent is not new_parent:
+        moved = parent.entries.get(name)
+        if moved is None or parent is not new_parent:
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
+        if isinstance(moved, Directory):
+            self._known.clear()
+        elif (replaced := parent.entries.get(new_name)) is not None:
+            self.allocate(path, -replaced.held_bytes)
         parent.change(new_name, name)
         self.step()
 
     def remove(self, path: str) -> None:
         self.call("remove", path)
-        self._content(path)
-        parent, name = self._parent(path)
-        parent.change(None, name)
-        self.step()
+        self._remove(path, self._content(path))
 
     def remove_tree(self, path: str) -> None:
         self.call("remove", path)
-        self._directory(path)
+        self._remove(path, self._directory(path))
+        self._known.clear()
+
+    def _remove(self, path: str, removed: Content | Directory) -> None:
         parent, name = self._parent(path)
+        self.allocate(path, -removed.held_bytes)
         parent.change(None, name)
         self.step()
 
     def read_bytes(self, path: str) -> bytes:
         self.call("open", path)
         self.call("read", path)
-        return bytes(self._content(path).data)
+        current = self._content(path).current
+        return current.read(0, current.size_bytes)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
-        file = self.open(path + ".tmp", create=True)
-        file.truncate(0)
+        file = MemoryFile(self, path + ".tmp", self._opened(path + ".tmp", create=True))
+        if file.size_bytes:
+            file.truncate(0)
         file.pwrite(0, data)
         if sync:
             file.sync()
@@ -404,27 +319,33 @@ class MemoryDisk:
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         return [outcome(one) for one in functions]
 
-    def _find(self, path: str) -> _Content | _Directory | None:
-        at: _Content | _Directory | None = self._root
-        for name in filter(None, path.split("/")):
-            at = at.entries.get(name) if isinstance(at, _Directory) else None
+    def _find(self, path: str) -> Content | Directory | None:
+        directory, _, name = path.rpartition("/")
+        known = self._known.get(directory)
+        if known is not None and name:
+            return known.entries.get(name)
+        at: Content | Directory | None = self._root
+        for one in filter(None, path.split("/")):
+            at = at.entries.get(one) if isinstance(at, Directory) else None
         return at
 
-    def _directory(self, path: str) -> _Directory:
-        found = self._find(path)
-        if not isinstance(found, _Directory):
+    def _directory(self, path: str) -> Directory:
+        found = self._known.get(path) or self._find(path)
+        if not isinstance(found, Directory):
             raise FileNotFoundError(errno.ENOENT, "No such directory", path)
+        self._known[path] = found
         return found
 
-    def _content(self, path: str) -> _Content:
-        found = self._find(path)
-        if not isinstance(found, _Content):
+    def _content(self, path: str) -> Content:
+        parent, name = self._parent(path)
+        found = parent.entries.get(name)
+        if not isinstance(found, Content):
             raise FileNotFoundError(errno.ENOENT, "No such file", path)
         return found
 
-    def _parent(self, path: str) -> tuple[_Directory, str]:
+    def _parent(self, path: str) -> tuple[Directory, str]:
         directory, _, name = path.rpartition("/")
-        return self._directory(directory), name
+        return self._known.get(directory) or self._directory(directory), name
 
 
 def outcome(function: Callable[[], None]) -> OSError | None:

@@ -1,0 +1,264 @@
+"""The files and directories of `MemoryDisk`: their current and their durable content, and the changes between.
+
+A change is pending until it is synced. A crash decides which pending changes became durable.
+"""
+
+import errno
+from array import array
+from random import Random
+
+_SECTOR_SIZE = 512
+
+
+class Image:
+    """The bytes of a file. The part after `data`, up to `size_bytes`, is a hole: zeros that take no memory."""
+
+    __slots__ = ("data", "size_bytes")
+
+    def __init__(self, data: bytes | bytearray = b"", size_bytes: int = 0) -> None:
+        self.data = bytearray(data)
+        self.size_bytes = max(size_bytes, len(data))
+
+    def write(self, position: int, data: bytes) -> None:
+        held, end = self.data, position + len(data)
+        if position == len(held):
+            held += data
+        else:
+            if len(held) < position:
+                held.extend(bytes(position - len(held)))
+            held[position:end] = data
+        if end > self.size_bytes:
+            self.size_bytes = end
+
+    def truncate(self, size_bytes: int) -> None:
+        del self.data[size_bytes:]
+        self.size_bytes = size_bytes
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        found = bytes(self.data[position : position + size_bytes])
+        if len(found) < size_bytes and position + len(found) < self.size_bytes:
+            found += bytes(min(size_bytes, self.size_bytes - position) - len(found))
+        return found
+
+    def copy(self) -> "Image":
+        return Image(self.data, self.size_bytes)
+
+
+class _Run:
+    """Pending writes of which each begins where the last one ended.
+
+    Attributes:
+        position: where the first begins.
+        ends: where each ends.
+        data: the bytes; None as long as the file has them at the same position.
+    """
+
+    __slots__ = ("data", "ends", "position")
+
+    def __init__(self, position: int, end: int) -> None:
+        self.position = position
+        self.ends = array("q", (end,))
+        self.data: bytes | None = None
+
+    def bytes_in(self, current: Image) -> bytes:
+        return bytes(current.data[self.position : self.ends[-1]]) if self.data is None else self.data
+
+    def writes(self, current: Image) -> "list[tuple[int, bytes | None]]":
+        data, start = self.bytes_in(current), self.position
+        found: list[tuple[int, bytes | None]] = []
+        for end in self.ends:
+            found.append((start, data[start - self.position : end - self.position]))
+            start = end
+        return found
+
+
+class Content:
+    """A file.
+
+    Attributes:
+        current, durable: what is read now, and what survives a power failure.
+        pending: the writes and truncations in order; an int is the size of a truncation or extension.
+        failed: pages could not be written and are lost; the next sync reports it (as `errseq_t` of Linux).
+        modified_ms: the time of the last write.
+    """
+
+    __slots__ = ("_last", "_shared_end", "_uncertain", "current", "durable", "failed", "modified_ms", "pending")
+
+    def __init__(self, data: bytes | bytearray = b"", size_bytes: int = 0) -> None:
+        self.current = Image(data, size_bytes)
+        self.durable = Image(data, size_bytes)
+        self.pending: list[_Run | int] = []
+        self.failed = False
+        self.modified_ms = 0
+        self._last: _Run | None = None
+        self._shared_end = 0
+        self._uncertain = False
+
+    def write(self, position: int, data: bytes) -> None:
+        if not data:
+            return
+        if position < self._shared_end:
+            self._copy_pending()
+        self.current.write(position, data)
+        end = position + len(data)
+        if self._last is not None and self._shared_end == position:
+            self._last.ends.append(end)
+        else:
+            self._last = _Run(position, end)
+            self.pending.append(self._last)
+        self._shared_end = end
+
+    def truncate(self, size_bytes: int) -> None:
+        if size_bytes < self._shared_end:
+            self._copy_pending()
+        self.current.truncate(size_bytes)
+        self.pending.append(size_bytes)
+        self._last = None
+
+    def _copy_pending(self) -> None:
+        """Before bytes of pending writes are overwritten."""
+        for one in self.pending:
+            if isinstance(one, _Run):
+                one.data = one.bytes_in(self.current)
+        self._last, self._shared_end = None, 0
+
+    def sync(self) -> None:
+        """Raises OSError if earlier writes are lost, as the first sync after that."""
+        if self.failed:
+            self.lose()
+            self.failed = False
+            raise OSError(errno.EIO, "earlier writes are lost")
+        if not self.pending:
+            return
+        for one in self.pending:
+            if isinstance(one, _Run):
+                self.durable.write(one.position, one.bytes_in(self.current))
+            else:
+                self.durable.truncate(one)
+        self._clear()
+
+    def _clear(self) -> None:
+        self.pending.clear()
+        self._last, self._shared_end = None, 0
+
+    def lose(self, *, evict: bool = False) -> None:
+        """Marks the pending changes as clean, so that the next crash drops them; with `evict` reads do not see them
+        any more."""
+        self._uncertain |= bool(self.pending)
+        self._clear()
+        if evict:
+            size_bytes = self.current.size_bytes
+            self.current = self.durable.copy()
+            self.current.truncate(size_bytes)
+
+    def crash(self, random: Random) -> None:
+        """Decides which pending changes became durable, and makes the durable bytes the content."""
+        if not self.pending and not self._uncertain:
+            return
+        for position, data in _survivors(self._writes(), random):
+            if data is None:
+                self.durable.truncate(position)
+            else:
+                self.durable.write(position, data)
+        self.current = self.durable.copy()
+        self._clear()
+        self._uncertain = self.failed = False
+
+    def _writes(self) -> list[tuple[int, bytes | None]]:
+        found: list[tuple[int, bytes | None]] = []
+        for one in self.pending:
+            if isinstance(one, _Run):
+                found += one.writes(self.current)
+            else:
+                found.append((one, None))
+        return found
+
+    @property
+    def held_bytes(self) -> int:
+        """The space it takes, without the hole at its end."""
+        return len(self.current.data)
+
+
+def _survivors(writes: list[tuple[int, bytes | None]], random: Random) -> list[tuple[int, bytes | None]]:
+    """Returns the writes that became durable: (position, bytes), or (size, None) for a truncation."""
+    choice = random.randrange(5)
+    if choice == 0:
+        return []
+    if choice == 2:
+        writes = writes[: random.randint(0, len(writes))]
+        position, data = writes[-1] if writes else (0, None)
+        if data is not None:
+            writes[-1] = (position, data[: random.randint(0, len(data))])
+    elif choice == 3:
+        return [part for write in writes for part in _sectors(write, random)]
+    elif choice == 4:
+        return [_blank(write) if random.random() < 0.5 else write for write in writes]
+    return writes
+
+
+def _sectors(write: tuple[int, bytes | None], random: Random) -> list[tuple[int, bytes | None]]:
+    position, data = write
+    if data is None:
+        return [write]
+    kept: list[tuple[int, bytes | None]] = []
+    start = 0
+    while start < len(data):
+        end = min(len(data), (position + start) // _SECTOR_SIZE * _SECTOR_SIZE + _SECTOR_SIZE - position)
+        if random.random() < 0.5:
+            kept.append((position + start, data[start:end]))
+        start = end
+    return kept
+
+
+def _blank(write: tuple[int, bytes | None]) -> tuple[int, bytes | None]:
+    position, data = write
+    return write if data is None else (position, bytes(len(data)))
+
+
+class Directory:
+    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None."""
+
+    __slots__ = ("durable", "entries", "failed", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Content | Directory] = {}
+        self.durable: dict[str, Content | Directory] = {}
+        self.pending: list[tuple[str | None, str | None, Content | Directory | None]] = []
+        self.failed = False
+
+    def change(self, new: str | None, old: str | None, what: "Content | Directory | None" = None) -> None:
+        """Adds `what` as `new`, removes `old`, or renames `old` to `new`."""
+        _change(self.entries, new, old, what)
+        self.pending.append((new, old, what))
+
+    def sync(self) -> None:
+        """Raises OSError if earlier changes are lost, as the first sync after that."""
+        if self.failed:
+            self.failed = False
+            raise OSError(errno.EIO, "earlier changes of names are lost")
+        for new, old, what in self.pending:
+            _change(self.durable, new, old, what)
+        self.pending.clear()
+
+    def crash(self, random: Random) -> None:
+        if self.pending:
+            for new, old, what in self.pending[: random.randint(0, len(self.pending))]:
+                _change(self.durable, new, old, what)
+            self.pending.clear()
+        self.entries = dict(self.durable)
+        self.failed = False
+        for _, entry in sorted(self.entries.items()):
+            entry.crash(random)
+
+    @property
+    def held_bytes(self) -> int:
+        """The space that its files take."""
+        return sum([entry.held_bytes for entry in self.entries.values()])
+
+
+def _change(
+    names: dict[str, Content | Directory], new: str | None, old: str | None, what: Content | Directory | None
+) -> None:
+    moved = names.pop(old, None) if old is not None else what
+    if new is not None and moved is not None:
+        names[new] = moved
