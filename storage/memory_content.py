@@ -40,6 +40,11 @@ class Image:
             found += bytes(min(size_bytes, self.size_bytes - position) - len(found))
         return found
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Image):
+            return NotImplemented
+        return self is other or (self.size_bytes == other.size_bytes and self.data == other.data)
+
     def copy(self) -> "Image":
         return Image(self.data, self.size_bytes)
 
