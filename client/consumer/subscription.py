@@ -26,6 +26,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     NetworkError,
     NotCoordinatorError,
+    UnknownMemberIdError,
     UnknownTopicOrPartitionError,
     error_for,
 )
@@ -215,20 +216,30 @@ class Subscriptions:
     # Commits.
 
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
-        """Commit for the group. Raises the KafkaError of the first partition that failed."""
+        """Commit for the group. Raises the KafkaError of the first partition that failed.
+
+        Every attempt has the generation of the first one: after a rebalance a partition may belong to another member,
+        whose commits a retry must not undo. UnknownMemberIdError while a member has lost its membership.
+        """
         positions = {
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
         }
+        group = group or self._group
+        member = None if group is None else (group.membership.generation, group.membership.member_id)
+        if member is not None and member[0] < 0:
+            raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
         if positions:
-            await self._cluster.retry(lambda: self._commit(positions, group or self._group), "committing offsets")
+            await self._cluster.retry(lambda: self._commit(positions, member), "committing offsets")
 
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: Group | None) -> None:
+    async def _commit(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], member: tuple[int, str] | None
+    ) -> None:
+        """One attempt; `member` are its generation and member id, None without a subscription."""
         group_id = self._options.group_id or ""
         request = commit_request(group_id, offsets)
-        if group is not None:
-            request.generation_id_or_member_epoch = group.membership.generation
-            request.member_id = group.membership.member_id
+        if member is not None:
+            request.generation_id_or_member_epoch, request.member_id = member
             request.group_instance_id = self._options.group_instance_id
         node_id = await self._cluster.coordinator(group_id)
         try:

@@ -88,7 +88,8 @@ class _Member(Listener):
 
 
 async def _live(process: ClientProcess, *, group: GroupPlan) -> None:
-    """The life of a member. It ends by leaving the group, or by cancellation."""
+    """The life of a member, after a while without it. It ends by leaving the group, or by cancellation."""
+    await process.rest(process.random.choice((1, 10, 30)))
     it = RecordingConsumer(process, program_of(group.name), **_options(process, group))
     member = _Member(it, automatic=group.automatic)
     with trio.CancelScope() as scope:
