@@ -40,6 +40,13 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
+        "a controller that was stalled fences brokers whose heartbeats wait unread",
+        "controller/active/active_controller.py",
+        "            if trio.current_time() - until > LATE_MS / 1000:\n",
+        "            if until > trio.current_time():\n",
+        _TESTS,
+    ),
+    Mutation(
         "a broker that registers again stays in the isr",
         "controller/decisions/broker_registration.py",
         "    removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)\n",

@@ -1,0 +1,335 @@
+"""The worst published bugs that concern whole nodes, as stories; the entries are in `docs/published-bugs.md`.
+
+Each story builds the situation of the bug in a simulated cluster, with real nodes and clients, and checks what clients
+may rely on. The bugs of single partitions are in `tests/broker/replication/test_published_bugs.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import trio
+
+from minikafka.client.admin.admin import Admin
+from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer.consumer import Consumer
+from minikafka.client.producer.producer import Producer
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN
+from simulation.story import CONTROLLER, Program, Story
+
+Tell = Callable[..., Story]
+TOPIC = "flights"
+FLIGHTS = TopicPartition(TOPIC, 0)
+GROUP = "delays"
+OFFSETS = "__consumer_offsets"
+
+
+def values(first: int, end: int) -> list[str]:
+    return [f"value {number}" for number in range(first, end)]
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Iterator[Tell]:
+    """Begins a story, and checks at its end that no process has failed."""
+    begun: list[Story] = []
+
+    def begin(*arguments: object, **options: object) -> Story:
+        begun.append(Story(*arguments, **options))  # type: ignore[arg-type]
+        return begun[-1]
+
+    yield begin
+    for story in begun:
+        story.end()
+
+
+def test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down(tell: Tell) -> None:
+    """The broker must not continue with the log of the deleted topic, whose epochs and offsets look the same."""
+    story = tell(brokers=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    story.produce(TOPIC, *values(0, 5))
+    story.cluster.kill(story.hosts[3])
+
+    async def make_anew(seams: Seams) -> None:
+        async with Admin(story.cluster.bootstrap_servers, seams=seams) as admin:
+            await admin.delete_topic(TOPIC)
+            await admin.create_topic(TOPIC, assignments={0: [1, 2, 3]})
+
+    story.do(make_anew)
+    new = [f"new {number}" for number in range(3)]
+    story.produce(TOPIC, *new)
+    story.cluster.start(story.hosts[3])
+    story.until_in_sync(TOPIC, 1, 2, 3)
+    story.prefer(TOPIC, 3, 1, 2)
+    assert story.read(TOPIC) == new
+
+
+def test_kip_966_the_last_replica_standing_loses_its_unsynced_records(tell: Tell) -> None:
+    """Alone in the in-sync replicas, it commits nothing; after a power failure it must not be elected."""
+    story = tell({"min.insync.replicas": "2"}, brokers=3)
+    story.make_forgetful(1)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    story.cluster.kill(story.hosts[3])
+    story.until_in_sync(TOPIC, 1, 2)
+    story.produce(TOPIC, *values(0, 10), acks="all")
+    story.isolate(2)
+    story.until_in_sync(TOPIC, 1)
+    story.crash(1)
+    story.cluster.start(story.hosts[1])
+    story.until(lambda: story.hosts[1].ready)
+    assert story.replica(1, TOPIC).log.end_offset < 10, "the power failure has lost records"
+    story.wait(5)
+    assert story.state(TOPIC).leader == -1, "no replica that may lead is there"
+    story.isolate(2, cut=False)
+    story.until_in_sync(TOPIC, 1, 2)
+    assert story.read(TOPIC) == values(0, 10)
+
+
+def test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean(tell: Tell) -> None:
+    """The clean-shutdown file is gone before a log is opened: each start after a crash recovers the logs."""
+    for seed in range(8):
+        story = tell(nodes=1, seed=seed)
+        story.start()
+        story.create(TOPIC, [1])
+        host = story.hosts[1]
+        kept: list[str] = []
+        for round_ in range(3):
+            story.cluster.stop(host)
+            story.until(lambda host=host: not host.is_running)  # type: ignore[misc]
+            assert host.disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+            kept = _start_and_read(story)
+            assert not host.disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+            story.produce(TOPIC, *values(10 * round_, 10 * round_ + 10), acks="all", linger_ms=0)
+            story.cluster.lose_power(host)
+            after = _start_and_read(story)
+            assert after[: len(kept)] == kept, "what was flushed is there"
+            assert after == (kept + values(10 * round_, 10 * round_ + 10))[: len(after)], "a prefix is left"
+
+
+def _start_and_read(story: Story) -> list[str]:
+    story.cluster.start(story.hosts[1])
+    story.until(lambda: story.hosts[1].ready)
+    return story.read(TOPIC)
+
+
+def test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads(tell: Tell) -> None:
+    """Commits that the other broker has acknowledged count, not what the first one has loaded."""
+    story = tell(
+        {
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "2",
+            "offsets.load.buffer.size": "1",
+            "min.insync.replicas": "2",
+        },
+        brokers=2,
+    )
+    story.start()
+    story.create(TOPIC, [1, 2])
+    acknowledged = [0]
+
+    async def commit(seams: Seams) -> None:
+        async with Consumer(
+            bootstrap_servers=story.cluster.bootstrap_servers, seams=seams, group_id=GROUP, enable_auto_commit=False
+        ) as consumer:
+            consumer.assign([FLIGHTS])
+            while acknowledged[0] < 400:
+                await consumer.commit({FLIGHTS: acknowledged[0] + 1})
+                acknowledged[0] += 1
+
+    async def committed(seams: Seams) -> int:
+        async with Admin(story.cluster.bootstrap_servers, seams=seams) as admin:
+            return (await admin.list_group_offsets(GROUP, [FLIGHTS]))[FLIGHTS].offset
+
+    committing = story.begin(commit)
+    story.until(lambda: acknowledged[0] >= 100)
+    for _ in range(4):
+        for leader, other in ((2, 1), (1, 2)):
+            story.prefer(OFFSETS, leader, other)
+            before = acknowledged[0]
+            assert story.do(committed) >= before
+    story.until(lambda: committing.done)
+    assert committing.error is None
+    assert story.do(committed) == acknowledged[0] == 400
+
+
+def test_kafka_6361_two_fast_failovers_leave_no_divergence(tell: Tell) -> None:
+    """KIP-279: each of two logs has epochs that the other does not know; they become the same all the same."""
+    story = tell({"min.insync.replicas": "1"}, brokers=2)
+    story.start()
+    story.create(TOPIC, [1, 2])
+    story.produce(TOPIC, *values(0, 3), acks="all")
+    story.isolate(1, from_=[2])
+    for number, leader in enumerate((1, 2, 1, 2)):
+        if number:
+            story.prefer(TOPIC, leader, 3 - leader)
+        story.produce(TOPIC, *[f"epoch {number}, {one}" for one in range(3)], acks=1, enable_idempotence=False)
+    assert story.state(TOPIC).isr in ((1, 2), (2, 1)), "no replica has left the in-sync replicas meanwhile"
+    story.isolate(1, from_=[2], cut=False)
+    story.until(lambda: story.replica(1, TOPIC).high_watermark == story.replica(2, TOPIC).high_watermark == 9)
+    logs = [story.replica(node_id, TOPIC).log for node_id in (1, 2)]
+    contents = [log.read(0, max_bytes=1 << 20) for log in logs]
+    assert len({one.read() for one in contents if one is not None}) == 1
+    assert logs[0].epochs.entries == logs[1].epochs.entries
+    expected = [*values(0, 3), *(f"epoch {number}, {one}" for number in (1, 3) for one in range(3))]
+    assert story.read(TOPIC) == expected
+
+
+def test_kafka_14617_a_replica_reboots_between_its_fetch_and_the_change_of_the_isr(tell: Tell) -> None:
+    """KIP-903: the proposal to add it names its earlier broker epoch; the replica has lost the records since."""
+    story = tell({"min.insync.replicas": "1"}, brokers=2)
+    story.make_forgetful(2)
+    story.start()
+    story.create(TOPIC, [1, 2])
+    story.cluster.kill(story.hosts[2])
+    story.until_in_sync(TOPIC, 1)
+    story.produce(TOPIC, *values(0, 10), acks="all")
+    slow = story.cluster.network.link("node-1", f"node-{CONTROLLER}")
+    slow.latency_s = 1.2
+    story.cluster.start(story.hosts[2])
+    leader = story.replica(1, TOPIC)
+    story.until(lambda: leader.leader_state is not None and leader.leader_state.pending is not None)
+    epoch = story.image.brokers[2].epoch
+    story.crash(2)
+    story.isolate(2, from_=[1])
+    story.cluster.start(story.hosts[2])
+    story.until(lambda: story.image.brokers[2].epoch > epoch and story.image.may_lead(2), within_s=1)
+    assert story.replica(2, TOPIC).log.end_offset < 10, "the power failure has lost records"
+    story.wait(5)
+    assert 2 not in story.state(TOPIC).isr
+    story.cluster.kill(story.hosts[1])
+    story.isolate(2, from_=[1], cut=False)
+    story.wait(15)
+    story.cluster.start(story.hosts[1])
+    slow.latency_s = 0.0002
+    story.until_in_sync(TOPIC, 1, 2)
+    assert story.read(TOPIC) == values(0, 10)
+
+
+def test_kafka_15019_a_controller_that_was_stalled_fences_nobody(tell: Tell) -> None:
+    """Heartbeats that waited for it count when they arrived, or are read before anyone is fenced."""
+    story = tell(brokers=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    before = story.state(TOPIC)
+    machine = story.hosts[CONTROLLER].machine
+    assert machine is not None
+    for _ in range(3):
+        story.world.pause(machine, 15)
+        story.wait(20)
+    assert story.state(TOPIC) == before
+    assert not [line for line in story.lines if "broker fenced" in line]
+    assert story.produce(TOPIC, "value") == [0]
+
+
+def test_kafka_13091_a_smaller_isr_completes_the_produce_that_waits_for_it(tell: Tell) -> None:
+    """The last follower stops to fetch; once the shrunk ISR is committed, nothing else is needed."""
+    story = tell({"replica.lag.time.max.ms": "3000", "min.insync.replicas": "1"}, brokers=2)
+    story.start()
+    story.create(TOPIC, [1, 2])
+    story.produce(TOPIC, "first", acks="all")
+    story.isolate(1, from_=[2])
+    began = story.world.now
+    story.produce(TOPIC, "second", acks="all", retries=0, request_timeout_ms=60_000, delivery_timeout_ms=90_000)
+    assert 1 < story.world.now - began < 10
+    assert story.state(TOPIC).isr == (1,)
+
+
+def test_kafka_2334_the_latest_offset_does_not_go_back_after_an_election(tell: Tell) -> None:
+    """KIP-207: the high watermark of a new leader lags behind what consumers were told."""
+    story = tell({"replica.lag.time.max.ms": "5000", "min.insync.replicas": "1"}, brokers=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    told: list[int] = []
+
+    async def look(seams: Seams) -> None:
+        async with Consumer(bootstrap_servers=story.cluster.bootstrap_servers, seams=seams) as consumer:
+            consumer.assign([FLIGHTS])
+            while True:
+                told.append((await consumer.end_offsets([FLIGHTS]))[FLIGHTS])
+                await trio.sleep(0.005)
+
+    story.begin(look)
+    story.produce(TOPIC, *values(0, 10), acks="all")
+    story.isolate(2, from_=[3])
+    story.until(lambda: told[-1:] == [10], within_s=0.1)
+    assert story.replica(2, TOPIC).high_watermark < 10
+    story.cluster.kill(story.hosts[1])
+    story.until(lambda: story.state(TOPIC).leader == 2)
+    answers = len(told)
+    story.until(lambda: len(told) > answers + 5)
+    assert told == sorted(told)
+    assert told[-1] == 10
+
+
+def test_kafka_15489_a_controller_that_reaches_no_majority_gives_up(tell: Tell) -> None:
+    """It accepts no more changes, and what it had accepted alone is not there after the partition."""
+    story = tell(nodes=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    old = story.active
+    others = [node_id for node_id in story.hosts if node_id != old]
+    assert old
+    story.isolate(old)
+
+    def create_at(topic: str, node_id: int) -> Program[bool]:
+        async def program(seams: Seams) -> bool:
+            try:
+                async with Admin(f"node-{node_id}:9092", seams=seams, request_timeout_ms=8000) as admin:
+                    await admin.create_topic(topic, partitions=1, replication_factor=1)
+            except KafkaError:
+                return False
+            return True
+
+        return program
+
+    for node_id in others:
+        story.cluster.network.cut("client of the old controller", f"node-{node_id}")
+    lost = story.begin(create_at("lost", old), host="client of the old controller")
+    story.wait(6)
+    assert story.active in others
+    assert story.do(create_at("kept", others[0]))
+    story.until(lambda: lost.done)
+    assert not lost.result
+    story.wait(10)  # requests that the old node still forwards have no time left then
+    story.isolate(old, cut=False)
+    story.until(lambda: len({tuple(one.image.topics) for one in story.controllers}) == 1)
+    assert "kept" in story.image.topics
+    assert "lost" not in story.image.topics
+    assert story.produce("kept", "value") == [0]
+
+
+def test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone(tell: Tell) -> None:
+    """Topics that were deleted before the snapshot are gone on the node as well, and those made anew are served."""
+    story = tell({"metadata.log.max.record.bytes.between.snapshots": "1000"}, nodes=3)
+    story.start()
+    away = next(node_id for node_id in story.hosts if node_id != story.active)
+    replicas = [away, *(node_id for node_id in story.hosts if node_id != away)]
+    story.create(TOPIC, replicas)
+    story.produce(TOPIC, *values(0, 5))
+    story.isolate(away)
+    story.until(lambda: away not in story.state(TOPIC).isr)
+    servers = ",".join(f"node-{node_id}:9092" for node_id in replicas[1:])
+
+    async def change(seams: Seams) -> None:
+        async with Admin(servers, seams=seams) as admin:
+            await admin.delete_topic(TOPIC)
+            for number in range(10):
+                await admin.create_topic(f"other-{number}", partitions=1, replication_factor=1)
+                await admin.delete_topic(f"other-{number}")
+            await admin.create_topic(TOPIC, assignments={0: replicas})
+
+    async def produce(seams: Seams) -> int:
+        async with Producer(servers, seams=seams) as producer:
+            return (await producer.send_and_wait(TOPIC, b"new", partition=0)).offset
+
+    story.do(change)
+    assert story.do(produce) == 0
+    story.isolate(away, cut=False)
+    story.until_in_sync(TOPIC, *replicas)
+    assert [line for line in story.lines if f"node-{away}" in line and "metadata snapshot installed" in line]
+    story.prefer(TOPIC, *replicas)
+    assert story.read(TOPIC) == ["new"]
