@@ -166,6 +166,7 @@ def test_a_directory_is_put_back_to_what_was_durable_when_it_was_copied() -> Non
         disk.restore(old)
     for _ in range(2):
         disk.power_failure()
+        disk.attach().kill()
         disk.restore(old)
         process = disk.attach()
         assert process.read_bytes("/data/a/one") == b"1"

@@ -70,7 +70,7 @@ class SimulatedDisk(MemoryDisk):
     def attach(
         self, *, descriptors_max: int | None = None, descriptors_used_elsewhere: Callable[[], int] = lambda: 0
     ) -> ProcessDisk:
-        """Returns the disk as a new process sees it.
+        """Returns the disk as a new process sees it, until its `kill`.
 
         Args:
             descriptors_max: the limit of open descriptors (RLIMIT_NOFILE); None for no limit.
@@ -83,7 +83,7 @@ class SimulatedDisk(MemoryDisk):
             root=self._root, known=self._known, locks=self._locks, faults=self._in_force, descriptors=descriptors,
             now_ms=self.now_ms,
         )  # fmt: skip
-        self._processes.append(process)
+        self._processes = [*[one for one in self._processes if one.alive], process]
         return process
 
     def process_killed(self) -> None:
@@ -220,7 +220,7 @@ class SimulatedDisk(MemoryDisk):
 
     def restore(self, copy: DiskCopy) -> None:
         """Puts a directory back to an older state. No process may use the disk."""
-        if self._processes:
+        if any(process.alive for process in self._processes):
             raise RuntimeError("a disk is restored while its machine is down")
         self._place(copy.path, _directory_of(copy.tree))
         self._in_force.begin(Fault("restored directory", copy.path, EVERYTHING, times=1))

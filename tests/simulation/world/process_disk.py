@@ -22,6 +22,7 @@ class ProcessDisk(MemoryDisk):
     After `kill` every method, and every method of its files, raises ProcessEnded or OSError and has no effect.
 
     Attributes:
+        alive: the process has not ended.
         descriptors: the descriptors of the process; None if it has as many as it wants.
     """
 
@@ -41,9 +42,11 @@ class ProcessDisk(MemoryDisk):
         self._locks = locks
         self._in_force = faults
         self.descriptors = descriptors
+        self.alive = True
 
     def kill(self) -> None:
         """Ends the process: what it wrote stays, its locks are released."""
+        self.alive = False
         self.unlock_all()
         self.generation += 1
         self._in_force = NoDisk()
