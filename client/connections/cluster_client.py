@@ -57,6 +57,7 @@ class Cluster:
         self._options = options
         self._seams = seams
         self._task_group = task_group
+        self._stream_tasks = _StreamTasks(task_group)
         self._bootstrap = parse_addresses(options.bootstrap_servers)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._bootstrap_connections: list[Connection] = []
@@ -81,9 +82,10 @@ class Cluster:
         return self._options.request_timeout_ms
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, also those that are being opened."""
         for _, connection in self._open():
             connection.close()
+        self._stream_tasks.close()
 
     def connected(self, node_id: int, purpose: str = "") -> Connection | None:
         """The open connection to a broker, or None."""
@@ -311,7 +313,7 @@ class Cluster:
             port,
             client_id=self._options.client_id,
             seams=self._seams,
-            task_group=self._task_group,
+            task_group=self._stream_tasks,
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
 
@@ -359,6 +361,41 @@ class Cluster:
         for (node_id, _), connection in list(self._connections.items()):
             if node_id not in self.metadata.brokers and connection in self._stalled:
                 connection.close("no response, and the broker has left the cluster")
+
+
+class _StreamTasks:
+    """Runs the tasks of streams, which only `close` ends.
+
+    A client whose block is cancelled still commits offsets and leaves its group, and needs its connections until then.
+    """
+
+    def __init__(self, task_group: TaskGroup) -> None:
+        self._task_group = task_group
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._started = 0
+        self._closed = False
+
+    def start_soon(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
+        """Run `function` in the background, as `TaskGroup.start_soon` does."""
+        self._task_group.start_soon(self._run, function, arguments)
+
+    async def _run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
+        self._started += 1
+        number = self._started
+        with anyio.CancelScope(shield=True) as scope:
+            self._scopes[number] = scope
+            if self._closed:
+                scope.cancel()
+            try:
+                await function(*arguments)
+            finally:
+                del self._scopes[number]
+
+    def close(self) -> None:
+        """End all tasks, and those that are started later."""
+        self._closed = True
+        for scope in self._scopes.values():
+            scope.cancel()
 
 
 class ClusterClient:

@@ -84,6 +84,19 @@ async def test_unprocessed_records_are_consumed_again_after_a_failure(bootstrap:
         assert (await consumer.poll(60_000))[0].offset == 6
 
 
+async def test_a_cancelled_member_commits_what_it_has_processed_and_leaves_at_once(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 1, 10)
+    with anyio.CancelScope() as scope:
+        async with member(bootstrap, topic, auto_commit_interval_ms=1_000_000) as consumer:
+            async for record in consumer:
+                if record.offset == 6:
+                    scope.cancel()
+                    await anyio.sleep(0)
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        assert (await admin.list_group_offsets(topic))[TopicPartition(topic, 0)].offset == 6
+        assert (await admin.describe_group(topic)).members == []
+
+
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 async def test_partitions_are_shared_and_reassigned(bootstrap: str, topic: str, strategy: str) -> None:
     await fill(bootstrap, topic, 4, 0)
