@@ -84,10 +84,11 @@ class Content:
         current, durable: what is read now, and what survives a power failure.
         pending: the writes and truncations in order; an int is the size of a truncation or extension.
         failed: pages could not be written and are lost; the next sync reports it (as `errseq_t` of Linux).
+        lost: writes that count as clean are not durable, and drop out at the next crash.
         modified_ms: the time of the last write.
     """
 
-    __slots__ = ("_last", "_shared_end", "_uncertain", "current", "durable", "failed", "modified_ms", "pending")
+    __slots__ = ("_last", "_shared_end", "current", "durable", "failed", "lost", "modified_ms", "pending")
 
     def __init__(self, data: bytes | bytearray = b"", size_bytes: int = 0) -> None:
         self.current = Image(data, size_bytes)
@@ -97,7 +98,7 @@ class Content:
         self.modified_ms = 0
         self._last: _Run | None = None
         self._shared_end = 0
-        self._uncertain = False
+        self.lost = False
 
     def write(self, position: int, data: bytes) -> None:
         if not data:
@@ -149,7 +150,7 @@ class Content:
     def lose(self, *, evict: bool = False) -> None:
         """Marks the pending changes as clean, so that the next crash drops them; with `evict` reads do not see them
         any more."""
-        self._uncertain |= bool(self.pending)
+        self.lost |= bool(self.pending)
         self._clear()
         if evict:
             size_bytes = self.current.size_bytes
@@ -158,7 +159,7 @@ class Content:
 
     def crash(self, random: Random) -> None:
         """Decides which pending changes became durable, and makes the durable bytes the content."""
-        if not self.pending and not self._uncertain:
+        if not self.pending and not self.lost:
             return
         for position, data in _survivors(self._writes(), random):
             if data is None:
@@ -167,7 +168,7 @@ class Content:
                 self.durable.write(position, data)
         self.current = self.durable.copy()
         self._clear()
-        self._uncertain = self.failed = False
+        self.lost = self.failed = False
 
     def _writes(self) -> list[tuple[int, bytes | None]]:
         found: list[tuple[int, bytes | None]] = []

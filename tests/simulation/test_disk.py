@@ -8,8 +8,11 @@ from random import Random
 
 import pytest
 import trio
+from support.logs import append
 from trio.testing import MockClock
 
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.log_manager import LogManager
 from simulation.disk_operations import changes, disk_of, fails, reads, written
 from simulation.world.disk_faults import ProcessEnded, path_of
 from simulation.world.process_disk import ProcessDisk
@@ -164,6 +167,30 @@ def test_the_path_of_a_function_is_found_in_its_arguments_its_object_or_its_clos
     assert path_of(lambda: held.work(), ()) == "/data/a/x"
     assert path_of(len, ("/meta/y",)) == "/meta/y"
     assert path_of(len, (b"z",)) is None
+
+
+def test_a_flush_of_a_log_and_the_write_of_high_watermarks_are_as_slow_as_their_directory() -> None:
+    disk = disk_of()
+    key = TopicPartition("flights", 0)
+    slow = {"/data/a": 0.0, "/data/b": 0.0}
+    for directory in slow:
+        disk.slow(directory, lambda random, directory=directory: slow[directory])  # type: ignore[misc]
+    manager = LogManager(disk.attach(), ["/data/a"], now_ms=lambda: 0, random=Random(1), node_id=1, cluster_id="one")
+    manager.load()
+    append(manager.create(key, topic_id=bytes(16)), b"x")
+
+    async def main() -> list[float]:
+        times: list[float] = []
+        for directory, seconds in (("/data/b", 9.0), ("/data/a", 2.0)):
+            slow[directory] = seconds
+            started = trio.current_time()
+            await manager.logs[key].flush_async()
+            await manager.write_high_watermarks({key: len(times)})
+            times.append(trio.current_time() - started)
+            append(manager.logs[key], b"y")
+        return times
+
+    assert trio.run(main, clock=MockClock(autojump_threshold=0)) == [0, 4]
 
 
 def test_a_hook_sees_each_operation_before_its_effect() -> None:

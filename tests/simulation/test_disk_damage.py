@@ -73,6 +73,22 @@ def test_the_loss_of_unsynced_pages_is_reported_by_one_sync_and_shows_after_the_
     assert seen == {b"syncedlost", b"synced\0\0\0\0"}, "the old or the new content"
 
 
+@pytest.mark.parametrize("evict", [0.0, 1.0])
+def test_the_next_process_may_read_pages_that_are_not_durable(evict: float) -> None:
+    disk = disk_of()
+    disk.evict_lost = evict
+    file = written(disk.attach(), "/data/a/one", b"synced")
+    file.append(b"lost")
+    disk.fail_directory("/data/a", "syncs", times=1)
+    fails(errno.EIO, file.sync)
+    disk.process_killed()
+    process = disk.attach()
+    process.sync_file("/data/a/one")
+    assert process.read_bytes("/data/a/one") == (b"synced\0\0\0\0" if evict else b"syncedlost")
+    disk.power_failure()
+    assert disk.read_bytes("/data/a/one") == b"synced"
+
+
 def test_operations_fail_by_chance_or_a_number_of_times() -> None:
     disk = disk_of()
     process = disk.attach()

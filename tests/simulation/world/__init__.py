@@ -8,6 +8,7 @@ hash is the same in every process.
 - `world.py`: virtual time, the heap of what is to happen, the trace.
 - `machine.py`: a process; the only file that uses trio's internals.
 - `network.py`: hosts, links and connections, and their faults; `sockets.py`: the same behind the seams of the product.
+- `disk.py`: a host's disk and its faults; `process_disk.py`: how a process sees it, until it ends.
 - `cluster.py`: nodes, started as `broker.node.main` starts them, and clients.
 - `log_capture.py`: log events become lines of the trace.
 

@@ -47,6 +47,9 @@ class SimulatedDisk(MemoryDisk):
 
     Attributes:
         effects: how often each fault had an effect on a process.
+        evict_lost: the probability, for each file, that pages lost by a failed write leave the page cache before the
+            next process starts. Where they stay, it reads, and may trust, what is gone after the next power failure
+            (Rebello et al., USENIX ATC 2020).
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class SimulatedDisk(MemoryDisk):
         super().__init__(random, now_ms=now_ms)
         self._in_force = DiskFaults(random)
         self.effects: Counter[str] = self._in_force.effects
+        self.evict_lost = 1.0
         self._processes: list[ProcessDisk] = []
         self._locks: dict[Content, ProcessDisk] = {}
         self._unmounted: dict[str, Directory] = {}
@@ -76,6 +80,9 @@ class SimulatedDisk(MemoryDisk):
             descriptors_max: the limit of open descriptors (RLIMIT_NOFILE); None for no limit.
             descriptors_used_elsewhere: returns how many the process uses for connections.
         """
+        for _, content in _files("", self._root):
+            if content.lost and not content.pending and self._random.random() < self.evict_lost:
+                content.lose(evict=True)
         descriptors = None
         if descriptors_max is not None:
             descriptors = Descriptors(descriptors_max, descriptors_used_elsewhere, self.effects)
