@@ -1,0 +1,162 @@
+"""Parts of the workload without processes: values, outcomes, logs of replicas, and demands that are not met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+from support.fake_network import FakeNetwork
+from support.logs import append, memory_disk, open_log
+from trio.testing import MockClock
+
+from chaos.checker import check
+from chaos.checks.anomaly import Kind
+from chaos.history import Outcome, Recorder, operations
+from chaos.workload.final_reading import NoProgress, final_reading
+from chaos.workload.plan import Plan
+from chaos.workload.process import ClientProcess
+from chaos.workload.producers import RecordingProducer
+from chaos.workload.replica_logs import replica_log
+from chaos.workload.values import name_of, read_of, value_bytes
+from minikafka.client import ConsumerRecord
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.log import Log
+
+STEADY = TopicPartition("steady", 0)
+
+
+def record(value: bytes) -> ConsumerRecord:
+    return ConsumerRecord("steady", 0, 7, 0, b"key", value)
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5, 300, 20_000])
+def test_a_value_is_known_by_its_name(size_bytes: int) -> None:
+    name = name_of("producer-1/3.2", 17, size_bytes)
+    value = value_bytes(name)
+    assert abs(len(value) - max(size_bytes, len(name))) <= len(name) + 1
+    assert read_of(record(value)) == (STEADY, 7, "key", name)
+
+
+@pytest.mark.parametrize("change", [lambda it: it[:-30], lambda it: it[40:], lambda it: b"x" + it[1:], lambda _: b"+"])
+def test_a_value_that_was_changed_has_another_name(change: Callable[[bytes], bytes]) -> None:
+    name = name_of("producer-1/3.2", 17, 300)
+    assert read_of(record(change(value_bytes(name)))).value != name
+
+
+def _filled(*batches: bytes) -> Log:
+    log = open_log(memory_disk())
+    for value in batches:
+        append(log, value, value)
+    return log
+
+
+@pytest.mark.parametrize(("other", "kinds"), [(b"2", []), (b"x", [Kind.REPLICAS_DIFFER])])
+def test_replicas_are_compared_below_their_high_watermarks(other: bytes, kinds: list[Kind]) -> None:
+    mine, theirs = _filled(b"1", b"2", b"3"), _filled(b"1", other, b"more")
+    theirs.advance_start_offset(1)
+    recorder = Recorder()
+    for node, log in enumerate((mine, theirs)):
+        action = replica_log(log, 4, STEADY, node)
+        assert [one.offset for one in action.records] == [0, 2, 4]
+        recorder.complete(recorder.invoke("logs", action), Outcome.OK)
+    assert [one.kind for one in check(recorder.events)] == kinds
+
+
+def process_in(network: FakeNetwork) -> ClientProcess:
+    return ClientProcess(
+        "p/1", Recorder(), Random(1), network.seams(), "a:1", Plan.of(brokers=1), pace_s=1.0, patience_ms=1000
+    )
+
+
+def produce(error: ErrorCode | None, **options: Any) -> Outcome:
+    """The outcome of a record to whose request a broker gives this answer, or none."""
+
+    def answer(request: ProduceRequest, version: int) -> ProduceResponse | None:
+        if error is None:
+            return None
+        topic = request.topic_data[0]
+        partition = PartitionProduceResponse(
+            index=topic.partition_data[0].index, error_code=error, base_offset=5 if error is ErrorCode.NONE else -1
+        )
+        responses = [TopicProduceResponse(topic_id=topic.topic_id, partition_responses=[partition])]
+        return ProduceResponse(responses=responses)
+
+    def init(request: InitProducerIdRequest, version: int) -> InitProducerIdResponse:
+        return InitProducerIdResponse(producer_id=1, producer_epoch=0)
+
+    network = FakeNetwork({"steady": [1]})
+    network.broker("a", 1, {ProduceRequest: answer, InitProducerIdRequest: init})
+    process = process_in(network)
+
+    async def main() -> None:
+        sending = RecordingProducer(process, "test", **options)
+        async with sending.producer:
+            await sending.send("steady", key="k")
+        sending.check()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    (operation,) = operations(process.recorder.events)
+    assert operation.action.partition == STEADY  # type: ignore[union-attr]
+    return operation.outcome
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "outcome"),
+    [
+        (ErrorCode.NONE, {}, Outcome.OK),
+        (None, {}, Outcome.UNKNOWN),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, {}, Outcome.UNKNOWN),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, {"retries": 0, "enable_idempotence": False}, Outcome.UNKNOWN),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, {}, Outcome.UNKNOWN),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, {"retries": 0, "enable_idempotence": False}, Outcome.FAIL),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, {"retries": 0, "enable_idempotence": False}, Outcome.UNKNOWN),
+        (ErrorCode.MESSAGE_TOO_LARGE, {}, Outcome.FAIL),
+    ],
+)
+def test_the_outcome_of_a_record(error: ErrorCode | None, options: dict[str, Any], outcome: Outcome) -> None:
+    assert produce(error, **options) is outcome
+
+
+def _demand(network: FakeNetwork) -> str:
+    """What the final reading says of a cluster that does not do enough."""
+
+    async def main() -> None:
+        await final_reading(process_in(network), limit_s=5)
+
+    with pytest.raises(NoProgress) as caught:
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+    return str(caught.value)
+
+
+def test_no_broker_is_no_progress() -> None:
+    assert "no broker can be reached within 5 s: NetworkError" in _demand(FakeNetwork())
+
+
+def test_a_partition_without_a_leader_is_no_progress() -> None:
+    network = FakeNetwork({"steady": [1, -1], "growing": [1], "shrinking": [1]})
+    network.broker("a", 1)
+    assert _demand(network) == "partitions have no leader within 5 s: steady-1 has no leader"
+
+
+def test_a_partition_that_takes_no_write_is_no_progress() -> None:
+    network = FakeNetwork({"steady": [1], "growing": [1], "shrinking": [1]})
+    network.broker(
+        "a",
+        1,
+        {
+            InitProducerIdRequest: lambda request, version: InitProducerIdResponse(producer_id=1, producer_epoch=0),
+            ProduceRequest: lambda request, version: None,
+        },
+    )
+    assert _demand(network).endswith("steady-0, growing-0, shrinking-0")
