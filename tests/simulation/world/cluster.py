@@ -23,6 +23,7 @@ from simulation.world.sockets import Sockets
 from simulation.world.world import World
 
 EPOCH_MS = 1_700_000_000_000
+SUPERVISION_S = 1.0
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
 
 
@@ -64,6 +65,7 @@ class Host:
         ready: It serves clients (a controller: the cluster has its first records).
         incarnation: Counts the processes.
         refused: Why the last process did not start or ended by itself, or "".
+        supervised: The node is started again whenever it has ended.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Host:
     ready: bool = False
     incarnation: int = 0
     refused: str = ""
+    supervised: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -129,13 +132,22 @@ class Cluster:
 
     def add_nodes(self, count: int, settings: Mapping[str, str]) -> None:
         """Nodes 1 to `count`, all of them brokers and controllers; one alone has no quorum."""
-        voters = ",".join(f"{one}@node-{one}:{CONTROLLER_PORT}" for one in range(1, count + 1))
-        for node_id in range(1, count + 1):
-            if count == 1:  # it has no quorum
-                alone = {"listeners": f"PLAINTEXT://node-1:{CLIENT_PORT}"}
-                self.add_node(node_id, {**alone, **settings})
-                continue
-            self.add_node(node_id, {"controller.quorum.voters": voters, **settings})
+        self.lay_out(str(count), settings)
+
+    def lay_out(self, layout: str, settings: Mapping[str, str]) -> None:
+        """Hosts by a short description.
+
+        `3` are nodes with both roles (`1` has no quorum), `3+2` and two brokers; `1:3` are a controller and three
+        brokers. Ids begin at 1.
+        """
+        if layout == "1":
+            self.add_node(1, {"listeners": f"PLAINTEXT://node-1:{CLIENT_PORT}", **settings})
+            return
+        voters, brokers = (int(part) for part in (layout.replace(":", "+") + "+0").split("+")[:2])
+        quorum = ",".join(f"{one}@node-{one}:{CONTROLLER_PORT}" for one in range(1, voters + 1))
+        for node_id in range(1, voters + brokers + 1):
+            roles = "broker" if node_id > voters else "controller" if ":" in layout else "broker,controller"
+            self.add_node(node_id, {"controller.quorum.voters": quorum, **settings}, roles=roles)
 
     def start(self, host: Host) -> None:
         """Start the host's node, unless it runs."""
@@ -205,6 +217,16 @@ class Cluster:
         self.network.power_lost(host.name)
         self.kill(host)
         host.disk.crash()
+
+    def keep_running(self, host: Host) -> None:
+        """Start the host's node now, and again whenever it has ended, as a supervisor does."""
+        host.supervised = True
+        self._supervise(host)
+
+    def _supervise(self, host: Host) -> None:
+        if host.supervised:
+            self.start(host)
+            self.world.after(SUPERVISION_S, self._supervise, host)
 
     def _forget(self, host: Host) -> None:
         host.machine = host.node = host.signals = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -11,14 +12,32 @@ from simulation.world.world import World
 
 
 def capture_logs(world: World) -> None:
-    """Configure structlog: events of machines become lines of the trace. Debug events are dropped."""
+    """Let structlog's and the client's log events become lines of the trace. Debug events are dropped."""
 
     def capture(_: object, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        machine = world.running
-        if level != "debug" and machine is not None and not machine.ended:
-            text = event.pop("event")
-            keys = "".join(f" {key}={value}" for key, value in sorted(event.items()))
-            world.trace(machine.host, f"{level}: {text}{keys}")
+        text = event.pop("event")
+        keys = "".join(f" {key}={value}" for key, value in sorted(event.items()))
+        _trace(world, level, f"{text}{keys}")
         raise structlog.DropEvent
 
-    structlog.configure(processors=[capture], cache_logger_on_first_use=False)
+    structlog.configure(
+        processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(20), cache_logger_on_first_use=False
+    )
+    client = logging.getLogger("minikafka")
+    client.handlers = [_Handler(world)]
+    client.propagate = False
+
+
+def _trace(world: World, level: str, text: str) -> None:
+    machine = world.running
+    if machine is not None and not machine.ended:
+        world.trace(machine.host, f"{level}: {text}")
+
+
+class _Handler(logging.Handler):
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _trace(self._world, record.levelname.lower(), record.getMessage())

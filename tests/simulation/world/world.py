@@ -126,6 +126,11 @@ class World:
         if not machine.ended:
             self._schedule(machine, max(machine.due, machine.paused_until))
 
+    def resume(self, machine: Machine) -> None:
+        """End a pause."""
+        machine.paused_until = 0.0
+        self._wake(machine)
+
     def _wake(self, machine: Machine) -> None:
         due = max(self.now, machine.busy_until, machine.paused_until)
         if machine is not self.running and machine.due > due:

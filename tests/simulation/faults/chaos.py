@@ -1,0 +1,130 @@
+"""`Chaos`: what a fault needs: the cluster, the limits of what a correct cluster survives, and an end to all faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from minikafka.broker.node.node import Node
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.quorum_controller import QuorumController
+from simulation.world.cluster import Cluster, Host
+
+
+class Chaos:
+    """See above.
+
+    Args:
+        cluster: The cluster.
+        durable: Nodes sync each batch before it is acknowledged, so that any number of them may lose power.
+        tolerates_loss: Acknowledged records are on two nodes at least, so that one may lose what it has not synced.
+
+    Attributes:
+        healed: The faults have ended; those under way undo themselves no more, since `heal` has done it.
+        unsafe: Hosts that may lack acknowledged records until they are in every ISR again.
+    """
+
+    def __init__(self, cluster: Cluster, *, durable: bool, tolerates_loss: bool) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
+        self.durable = durable
+        self.tolerates_loss = tolerates_loss
+        self.healed = False
+        self.unsafe: dict[int, None] = {}
+
+    # -- choosing ------------------------------------------------------------------------------------------------
+
+    def hosts(self) -> list[Host]:
+        return list(self.cluster.hosts.values())
+
+    def any_host(self, random: Random) -> Host:
+        """A random host; the leader of the quorum more often than others."""
+        leader = self.leader()
+        if leader is not None and random.random() < 0.3:
+            return leader
+        return random.choice(self.hosts())
+
+    def leader(self) -> Host | None:
+        """The host of the active controller; of several, which the last one does not know yet, the newest."""
+        active = [
+            (controller.leader_epoch, host)
+            for host in self.hosts()
+            if (controller := self._controller(host)) is not None and controller.is_active
+        ]
+        return max(active, key=lambda one: one[0], default=(0, None))[1]
+
+    def _controller(self, host: Host) -> QuorumController | None:
+        if not host.is_running or host.node is None:
+            return None
+        controller = host.node.parts.controller if isinstance(host.node, Node) else host.node.controller
+        return controller if isinstance(controller, QuorumController) else None
+
+    def all_addresses(self) -> list[str]:
+        """The names of all hosts, of nodes and of clients."""
+        return list(self.cluster.network.hosts)
+
+    # -- limits --------------------------------------------------------------------------------------------------
+
+    def image(self) -> Image | None:
+        """The metadata of the active controller, if there is one."""
+        leader = self.leader()
+        controller = None if leader is None else self._controller(leader)
+        return None if controller is None else controller.image
+
+    def may_lose_records(self, host: Host) -> bool:
+        """Whether this host may lose what it has not synced: no other may lack records at the same time."""
+        if self.durable:
+            return True
+        self._forget_those_that_have_caught_up()
+        return self.tolerates_loss and all(other == host.node_id for other in self.unsafe)
+
+    def loses_records(self, host: Host) -> None:
+        """This host may lack records from now on."""
+        if not self.durable:
+            self.unsafe[host.node_id] = None
+
+    def _forget_those_that_have_caught_up(self) -> None:
+        image = self.image()
+        for node_id in list(self.unsafe):
+            if image is not None and self.cluster.hosts[node_id].ready and _is_in_every_isr(image, node_id):
+                del self.unsafe[node_id]
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def later(self, delay_s: float, call: Callable[..., object], *arguments: object) -> None:
+        """Call a function after a delay, unless the faults have ended."""
+
+        def unless_healed() -> None:
+            if not self.healed:
+                call(*arguments)
+
+        self.world.after(delay_s, unless_healed)
+
+    def tell(self, text: str) -> None:
+        """Add a line to the trace."""
+        self.world.trace("chaos", text)
+
+    def count(self, fault: str) -> None:
+        """A fault had an effect."""
+        self.world.coverage[f"fault: {fault}"] += 1
+
+    def heal(self) -> None:
+        """End all faults."""
+        self.tell("the faults have ended")
+        self.healed = True
+        self.cluster.network.heal_all()
+        self.cluster.network.descriptors_max.clear()
+        for machine in self.world.machines.values():
+            self.world.resume(machine)
+        for host in self.hosts():
+            host.clock.rate = 1.0
+            self.cluster.keep_running(host)
+
+
+def _is_in_every_isr(image: Image, node_id: int) -> bool:
+    return all(
+        node_id in partition.isr
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if node_id in partition.replicas
+    )

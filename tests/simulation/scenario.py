@@ -1,0 +1,224 @@
+"""`run`: one seed: a cluster starts, programs work while faults happen, all is healed, and the history is judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+
+from chaos.checker import check
+from chaos.history import Recorder
+from chaos.workload.administration import create_topics
+from chaos.workload.final_reading import final_reading
+from chaos.workload.plan import Plan
+from chaos.workload.process import ClientProcess, Program
+from chaos.workload.programs import members, programs
+from chaos.workload.replica_logs import replica_log
+
+from minikafka.broker.node.node import Node
+from minikafka.client.connections.seams import Seams
+from minikafka.protocol.names import TopicPartition
+from simulation.faults.chaos import Chaos
+from simulation.faults.table import FAULTS
+from simulation.schedule import FaultAt, Schedule
+from simulation.world.cluster import Cluster
+from simulation.world.machine import Machine
+from simulation.world.world import TooManySteps, World
+
+START_MAX_S = 60.0
+FINAL_MAX_S = 300.0
+SETTLING_S = 3.0
+PACE_S = 0.4
+
+
+class Failure(AssertionError):
+    """A seed failed. The text names the invariant.
+
+    Attributes:
+        invariant: What was broken, in a few words that are the same for the same cause.
+    """
+
+    def __init__(self, invariant: str, evidence: str) -> None:
+        super().__init__(f"{invariant}: {evidence}")
+        self.invariant = invariant
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a seed did.
+
+    Attributes:
+        trace_hash: Names the whole run.
+        virtual_s: How long it lasted, in virtual time.
+        coverage: How often what happened.
+    """
+
+    seed: int
+    trace_hash: str
+    virtual_s: float
+    steps: int
+    operations: int
+    coverage: Counter[str]
+
+
+def run(schedule: Schedule, listener: Callable[[str], None] | None = None) -> Outcome:
+    """Run a seed.
+
+    Args:
+        listener: Is called with each line of the trace.
+
+    Raises:
+        Failure: An invariant is broken.
+    """
+    scenario = Scenario(schedule)
+    if listener is not None:
+        scenario.world.listeners.append(listener)
+    try:
+        return scenario.run()
+    finally:
+        scenario.world.close()
+
+
+class Scenario:
+    """The run of a seed; `recent` of its world has the last events of each host."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.world = World(schedule.seed)
+        self.cluster = Cluster(self.world)
+        self.cluster.lay_out(schedule.layout, dict(schedule.settings))
+        self.chaos = Chaos(self.cluster, durable=schedule.durable, tolerates_loss=schedule.replicas == 3)
+        self.recorder = Recorder(lambda: int(self.world.now * 1e9))
+        self.plan = Plan.of(schedule.brokers)
+        self.plan.committed_offsets_are_fresh = False
+        self._incarnations: Counter[str] = Counter()
+        self._supervised = True
+
+    def run(self) -> Outcome:
+        """See `run` of the module."""
+        try:
+            self._start()
+            self._work()
+            self._finish()
+        except TooManySteps as error:
+            raise Failure("a process never waits", str(error)) from error
+        self._judge()
+        coverage = self.world.coverage + Counter({f"program: {key}": n for key, n in self.plan.coverage.items()})
+        operations = self.recorder.next_number
+        return Outcome(
+            self.schedule.seed, self.world.trace_hash, self.world.now, self.world.steps, operations, coverage
+        )
+
+    # -- the beginning -------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        random = self.world.random("start")
+        hosts = list(self.cluster.hosts.values())
+        for host in hosts:
+            self.world.at(random.choice((0.0, 3.0)) * random.random(), self.cluster.start, host)
+        if not self.world.run_until(START_MAX_S, lambda: all(host.ready for host in hosts)):
+            waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
+            raise Failure("the cluster does not start", ", ".join(waiting))
+        first = self._start_client("first", create_topics)
+        self._run_to_its_end(first, "the topics cannot be created")
+
+    def _run_to_its_end(self, machine: Machine, invariant: str) -> None:
+        self.world.run_until(self.world.now + FINAL_MAX_S, lambda: machine.ended)
+        self._check_failures()
+        if not machine.ended:
+            raise Failure(invariant, f"{machine} has not ended after {FINAL_MAX_S:g} s")
+
+    # -- programs and faults -------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        known = {**programs(self.plan), **members(self.plan)}
+        for number, name in enumerate(self.schedule.programs):
+            self._keep_running(f"{name.replace(' ', '-')}-{number}", known[name])
+        for group, count in self.schedule.groups:
+            for number in range(count):
+                self._keep_running(f"member-{group}-{number}", members(self.plan)[f"member of {group}"])
+        began = self.world.now
+        for fault in self.schedule.faults:
+            self.world.at(began + fault.at_s, self._inject, fault)
+        self.world.run_until(began + self.schedule.lasts_s)
+        self._check_failures()
+
+    def _inject(self, fault: FaultAt) -> None:
+        if not self.chaos.healed:
+            self.world.trace("chaos", f"fault {fault.number}: {fault.kind}")
+            FAULTS[fault.kind][0](self.chaos, Random(f"{self.schedule.seed}/fault {fault.number}"))
+
+    def _keep_running(self, name: str, program: Program) -> None:
+        """Run a program again whenever its process has ended, until the end."""
+        if not self._supervised and not name.startswith("member-"):
+            return
+        machine = self._start_client(name, program)
+        machine.on_end.append(lambda: self.world.after(1.0, self._keep_running, name, program))
+
+    def _start_client(self, name: str, program: Callable[[ClientProcess], Awaitable[object]]) -> Machine:
+        self._incarnations[name] += 1
+        incarnation = f"{name}/{self._incarnations[name]}"
+        made: list[ClientProcess] = []
+
+        async def start(seams: Seams) -> None:
+            process = ClientProcess(
+                incarnation,
+                self.recorder,
+                self.world.random(f"program {incarnation}"),
+                seams,
+                self.cluster.bootstrap_servers,
+                self.plan,
+                pace_s=PACE_S,
+            )
+            made.append(process)
+            await program(process)
+
+        machine = self.cluster.start_client(incarnation, f"host-of-{name}", start)
+        machine.on_end.append(lambda: [setattr(process, "ended", True) for process in made])
+        return machine
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        self._supervised = False
+        self.chaos.heal()
+        for name, machine in self.cluster.clients.items():
+            if not name.startswith("member-") and not machine.ended:
+                self.world.kill(machine)
+        groups = [name for name, _ in self.schedule.groups]
+
+        async def last(process: ClientProcess) -> None:
+            await final_reading(process, groups=groups)
+
+        self._run_to_its_end(self._start_client("last", last), "the final reading does not end")
+        hosts = self.cluster.hosts.values()
+        waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
+        if waiting:
+            raise Failure("nodes do not serve", ", ".join(waiting))
+        for machine in self.cluster.clients.values():
+            if not machine.ended:
+                self.world.kill(machine)
+        self.world.run_until(self.world.now + SETTLING_S)
+        self._read_replicas()
+
+    def _read_replicas(self) -> None:
+        """Record the logs of all replicas, under names that no client uses: a topic may have been created again."""
+        process = ClientProcess("replicas", self.recorder, Random(0), Seams(), "", self.plan)
+        for host in self.cluster.hosts.values():
+            for partition in host.node.parts.partitions if isinstance(host.node, Node) else ():
+                topic, index = partition.topic_partition
+                name = TopicPartition(f"replicas of {topic} {partition.topic_id.hex()}", index)
+                log = replica_log(partition.log, partition.high_watermark, name, host.node_id)
+                process.note(f"replicas of {host.name}", log)
+
+    # -- verdicts ------------------------------------------------------------------------------------------------
+
+    def _check_failures(self) -> None:
+        for name, error in self.cluster.failures:
+            raise Failure(f"{type(error).__name__} ends {name.partition('/')[0]}", str(error)) from error
+
+    def _judge(self) -> None:
+        anomalies = check(self.recorder.events)
+        if anomalies:
+            raise Failure(str(anomalies[0].kind), "\n".join(str(anomaly) for anomaly in anomalies[:5]))

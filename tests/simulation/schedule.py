@@ -1,0 +1,160 @@
+"""`Schedule`: everything that a seed decides in advance: the cluster, its settings, the programs, and the faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+from simulation.faults.table import FAULTS
+
+LAYOUTS: dict[str, float] = {
+    "1": 1,  # one node, without a quorum
+    "3": 6,
+    "3+1": 1,
+    "3+2": 1,
+    "1:3": 1,  # one controller, three brokers
+    "1:2": 0.5,
+    "2:3": 0.3,
+    "3:2": 0.3,
+}
+"""`3` are nodes with both roles, `3+2` and two brokers, `1:3` are controllers and brokers apart."""
+
+PROGRAMS: dict[str, float] = {
+    "idempotent producer": 3,
+    "short-lived producer": 1,
+    "weak producer": 1,
+    "assigned consumer": 1,
+    "offset reader": 0.7,
+    "record deleter": 0.7,
+    "administrator": 1,
+    "recreator": 0.7,
+}
+"""Programs, besides the members of groups, and how many of each a seed has on average."""
+
+
+@dataclass(frozen=True)
+class FaultAt:
+    """A fault at a time, in seconds after the beginning. Its randomness depends on the seed and its number only."""
+
+    number: int
+    at_s: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """See above.
+
+    Attributes:
+        layout: A key of `LAYOUTS`.
+        settings: Of every node.
+        durable: Each batch is synced before it is acknowledged.
+        programs: Names of programs; each runs in a machine of its own.
+        groups: The members of each group.
+        lasts_s: The time of the faults.
+    """
+
+    seed: int
+    layout: str
+    settings: tuple[tuple[str, str], ...]
+    durable: bool
+    programs: tuple[str, ...]
+    groups: tuple[tuple[str, int], ...]
+    lasts_s: float
+    faults: tuple[FaultAt, ...]
+
+    @property
+    def brokers(self) -> int:
+        return sum(int(part) for part in self.layout.split("+")) if ":" not in self.layout else int(self.layout[-1])
+
+    @property
+    def replicas(self) -> int:
+        return min(3, self.brokers)
+
+    def without(self, *, faults: frozenset[int] = frozenset(), programs: frozenset[int] = frozenset()) -> Schedule:
+        """This schedule without the faults of these numbers, and without the programs at these positions."""
+        return replace(
+            self,
+            faults=tuple(fault for fault in self.faults if fault.number not in faults),
+            programs=tuple(name for at, name in enumerate(self.programs) if at not in programs),
+        )
+
+    def describe(self) -> list[str]:
+        """Lines for a report."""
+        return [
+            f"layout {self.layout}, {'synced' if self.durable else 'not synced'} before acknowledged",
+            "settings " + ", ".join(f"{name}={value}" for name, value in self.settings),
+            "programs " + ", ".join(self.programs),
+            "groups " + ", ".join(f"{name} ({members})" for name, members in self.groups),
+            *(f"{fault.at_s:8.3f} s  fault {fault.number}: {fault.kind}" for fault in self.faults),
+        ]
+
+
+def draw(seed: int) -> Schedule:
+    """The schedule of a seed."""
+    random = Random(f"{seed}/schedule")
+    layout = random.choices([*LAYOUTS], [*LAYOUTS.values()])[0]
+    durable = random.random() < (0.7 if layout == "1" else 0.2)
+    lasts_s = random.choice((10.0, 20.0, 30.0, 60.0))
+    schedule = Schedule(seed, layout, (), durable, _programs(random), _groups(random), lasts_s, ())
+    kinds = random.sample([*FAULTS], random.randint(1, 6))
+    return replace(
+        schedule, settings=_settings(random, schedule), faults=_faults(random, kinds, lasts_s)
+    )
+
+
+def _programs(random: Random) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, mean in PROGRAMS.items()
+        for _ in range(int(mean) + (random.random() < mean - int(mean)) - (mean >= 1 and random.random() < 0.3))
+    )
+
+
+def _groups(random: Random) -> tuple[tuple[str, int], ...]:
+    names = random.sample(("eager", "cooperative", "automatic", "static"), random.choice((1, 1, 2)))
+    return tuple((name, random.randint(1, 3)) for name in names)
+
+
+def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]:
+    replicas = schedule.replicas
+    session_ms = random.choice((2000, 4000, 9000))
+    given = {
+        "min.insync.replicas": 2 if replicas == 3 else 1,
+        "default.replication.factor": replicas,
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": random.choice((1, 3)),
+        "auto.create.topics.enable": "false",
+        "broker.session.timeout.ms": session_ms,
+        "broker.heartbeat.interval.ms": random.choice((session_ms // 10, session_ms // 4)),
+        "replica.lag.time.max.ms": random.choice((2000, 10000, 30000)),
+        "replica.fetch.wait.max.ms": random.choice((100, 500)),
+        "group.initial.rebalance.delay.ms": random.choice((0, 500, 3000)),
+        "group.min.session.timeout.ms": 1000,
+        "log.retention.check.interval.ms": random.choice((1000, 5000)),
+        "log.segment.delete.delay.ms": random.choice((0, 1000)),
+        "replica.high.watermark.checkpoint.interval.ms": random.choice((500, 5000)),
+        "log.flush.offset.checkpoint.interval.ms": random.choice((500, 60000)),
+        "metadata.log.max.record.bytes.between.snapshots": random.choice((2000, 20000, 20971520)),
+        "num.recovery.threads.per.data.dir": 1,
+    }
+    if schedule.durable:
+        given["log.flush.interval.messages"] = 1
+    elif random.random() < 0.3:
+        given["log.flush.interval.ms"] = 1000
+    if random.random() < 0.3:
+        given["log.dirs"] = "/data/a,/data/b"
+        if random.random() < 0.5:
+            given["metadata.log.dir"] = "/metadata"
+    return tuple((name, str(value)) for name, value in given.items())
+
+
+def _faults(random: Random, kinds: list[str], lasts_s: float) -> tuple[FaultAt, ...]:
+    weights = [FAULTS[kind][1] for kind in kinds]
+    pause_s = random.choice((0.5, 2.0, 5.0))
+    faults: list[FaultAt] = []
+    at_s = random.expovariate(1 / pause_s)
+    while at_s < lasts_s:
+        faults.append(FaultAt(len(faults), round(at_s, 3), random.choices(kinds, weights)[0]))
+        at_s += random.expovariate(1 / pause_s)
+    return tuple(faults)
