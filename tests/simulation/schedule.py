@@ -136,7 +136,7 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
         "replica.high.watermark.checkpoint.interval.ms": random.choice((500, 5000)),
         "log.flush.offset.checkpoint.interval.ms": random.choice((500, 60000)),
         "metadata.log.max.record.bytes.between.snapshots": random.choice((2000, 20000, 20971520)),
-        "num.recovery.threads.per.data.dir": 1,
+        "log.index.size.max.bytes": random.choice((1000, 20000)),
     }
     if schedule.durable:
         given["log.flush.interval.messages"] = 1
