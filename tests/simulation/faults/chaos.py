@@ -117,7 +117,7 @@ class Chaos:
         for machine in self.world.machines.values():
             self.world.resume(machine)
         for host in self.hosts():
-            host.clock.rate = 1.0
+            host.clock.set_right()
             self.cluster.keep_running(host)
 
 

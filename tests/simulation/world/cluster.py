@@ -35,6 +35,10 @@ class WallClock:
         self.offset_ms = 0.0
         self.rate = 1.0
 
+    def set_right(self) -> None:
+        """As time synchronisation does; it may jump back."""
+        self.offset_ms, self.rate = 0.0, 1.0
+
     def __call__(self) -> int:
         return EPOCH_MS + int(self._world.now * 1000 * self.rate + self.offset_ms)
 
