@@ -178,7 +178,7 @@ class Accumulator:
         return batch
 
     def _is_due(self, batch: PendingBatch, now: float) -> bool:
-        return self.flushing or now - batch.opened_at >= self._linger_s
+        return self.flushing or now >= batch.opened_at + self._linger_s  # as in `next_time`, to the last bit
 
     def _send(self, lane: Lane, batch: PendingBatch) -> None:
         lane.queue.popleft()

@@ -2,7 +2,7 @@
 
 from mutations import Mutation
 
-_TESTS = ("tests/simulation/test_seeds.py", "tests/simulation/test_published_bugs.py")
+_TESTS = ("tests/simulation/test_coordination_stories.py", "tests/simulation/test_published_bugs.py")
 _CONTROLLER = "controller/quorum_controller.py"
 _APPLIER = "controller/quorum/metadata_applier.py"
 _APPLIED = "controller/quorum/applied_offset.py"

@@ -2,7 +2,7 @@
 
 from mutations import Mutation
 
-_TESTS = ("tests/simulation/test_seeds.py", "tests/simulation/test_published_bugs.py")
+_TESTS = ("tests/simulation/test_node_stories.py", "tests/simulation/test_published_bugs.py")
 _NODE = "broker/node/node.py"
 _REGISTRATION = "broker/node/registration.py"
 _LIFECYCLE = "broker/partitions/partition_lifecycle.py"

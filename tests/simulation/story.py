@@ -98,7 +98,7 @@ class Story:
                 self.cluster.add_node(node_id, {**voters, **given}, roles="broker")
 
     def start(self) -> None:
-        """Start all nodes, and wait until they serve clients."""
+        """Start all nodes that do not run, and wait until they serve clients."""
         for host in self.hosts.values():
             self.cluster.start(host)
         self.until(lambda: all(host.ready for host in self.hosts.values()))
@@ -178,6 +178,14 @@ class Story:
         host.disk.crash()
         self.cluster.kill(host)
 
+    def restart(self, *node_ids: int) -> None:
+        """Stop nodes cleanly, all at once, and start them again."""
+        hosts = [self.hosts[node_id] for node_id in node_ids]
+        for host in hosts:
+            self.cluster.stop(host)
+        self.until(lambda: not any(host.is_running for host in hosts))
+        self.start()
+
     # -- time ----------------------------------------------------------------------------------------------------
 
     def until(self, done: Callable[[], bool], *, within_s: float = 60) -> None:
@@ -228,29 +236,48 @@ class Story:
         self.do(program)
         self.until(lambda: self.state(topic).leader == replicas[0])
 
+    def delete_records(self, topic: str, before: int) -> None:
+        """Delete the records of partition 0 before an offset, on all live replicas."""
+        tp = TopicPartition(topic, 0)
+
+        async def program(seams: Seams) -> Any:
+            async with Admin(self.cluster.bootstrap_servers, seams=seams) as admin:
+                return (await admin.delete_records({tp: before}))[tp]
+
+        assert self.do(program) == before
+
     def produce(self, topic: str, *values: str, **options: Any) -> list[int]:
         """Produce records to partition 0, each after the other is acknowledged; returns their offsets."""
+        return self.do(self.producing(topic, *values, **options))
+
+    def producing(self, topic: str, *values: str, partition: int = 0, **options: Any) -> Program[list[int]]:
+        """The program of `produce`, for `begin`."""
+        options.setdefault("bootstrap_servers", self.cluster.bootstrap_servers)
 
         async def program(seams: Seams) -> list[int]:
-            async with Producer(self.cluster.bootstrap_servers, seams=seams, **options) as producer:
-                sent = [await producer.send_and_wait(topic, value.encode(), partition=0) for value in values]
+            async with Producer(seams=seams, **options) as producer:
+                sent = [await producer.send_and_wait(topic, one.encode(), partition=partition) for one in values]
                 return [one.offset for one in sent]
 
-        return self.do(program)
+        return program
 
     def read(self, topic: str) -> list[str]:
         """All records of partition 0 up to its end."""
+        return [value for _, value in self.read_with_offsets(topic)]
+
+    def read_with_offsets(self, topic: str) -> list[tuple[int, str]]:
+        """All records of partition 0 up to its end, with their offsets."""
         tp = TopicPartition(topic, 0)
 
-        async def program(seams: Seams) -> list[str]:
+        async def program(seams: Seams) -> list[tuple[int, str]]:
             async with Consumer(
                 bootstrap_servers=self.cluster.bootstrap_servers, seams=seams, auto_offset_reset="earliest"
             ) as consumer:
                 consumer.assign([tp])
                 end = (await consumer.end_offsets([tp]))[tp]
-                found: list[str] = []
+                found: list[tuple[int, str]] = []
                 while await consumer.position(tp) < end:
-                    found += [(one.value or b"").decode() for one in await consumer.poll(1000)]
+                    found += [(one.offset, (one.value or b"").decode()) for one in await consumer.poll(1000)]
                 return found
 
         return self.do(program)

@@ -66,6 +66,15 @@ def test_a_batch_lingers_until_it_is_full_or_old() -> None:
     assert collect(made, 0.011) == [full]
 
 
+def test_a_batch_is_due_at_the_very_time_that_was_announced() -> None:
+    """Whatever the rounding: `now - opened >= linger` can be false where `now >= opened + linger` is true."""
+    for uptime_s in range(1, 100_000, 97):
+        made = accumulator(linger_ms=5)
+        now = uptime_s + 0.1
+        add(made, b"x", now)
+        assert len(collect(made, made.next_time(now))) == 1
+
+
 def test_a_flush_ends_lingering_but_sends_no_empty_batch() -> None:
     made = accumulator(linger_ms=1000)
     made.flushing = True
