@@ -34,6 +34,7 @@ from minikafka.protocol.messages.metadata import MetadataRequest, MetadataReques
 
 T = TypeVar("T")
 _WATCH_INTERVAL_S = 0.1
+_WATCH_INTERVAL_WHERE_BROKERS_WAIT_S = 0.5
 _GROUP_KEY_TYPE = 0
 _CONNECT_STAGGER_S = 0.25
 """How long an address is tried alone before the next one is tried in parallel."""
@@ -64,6 +65,7 @@ class Cluster:
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
+        self._posted = anyio.Event()
         self._coordinators: dict[str, int] = {}
         self._refresh_wanted = anyio.Event()
         self._refreshing = anyio.Lock()
@@ -308,7 +310,7 @@ class Cluster:
         self._coordinators.pop(group_id, None)
 
     async def _connect(self, host: str, port: int) -> Connection:
-        return await open_connection(
+        connection = await open_connection(
             host,
             port,
             client_id=self._options.client_id,
@@ -316,6 +318,8 @@ class Cluster:
             task_group=self._stream_tasks,
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
+        connection.on_post = self._posted.set
+        return connection
 
     def _open(self) -> list[tuple[str, Connection]]:
         """All open connections, each with its purpose."""
@@ -347,14 +351,28 @@ class Cluster:
     async def _watch(self) -> None:
         """Close connections with a request that has timed out, and detect stalled ones."""
         while True:
-            await anyio.sleep(_WATCH_INTERVAL_S)
+            await self._rest_from_watching()
             now = anyio.current_time()
             for _, connection in self._open():
                 if connection.deadline <= now:
                     connection.close("request timed out (request_timeout_ms)")
-            if self._stalled.check(self._open()):
+            if self._stalled.check(self._open(), now):
                 self.refresh_soon()
             self._close_departed()
+
+    async def _rest_from_watching(self) -> None:
+        """Sleep until the next check. An idle client sleeps until it sends a request."""
+        busy = {purpose: None for purpose, one in self._open() if one.in_flight}
+        if "" in busy:
+            await anyio.sleep(_WATCH_INTERVAL_S)
+            return
+        self._posted = anyio.Event()
+        for purpose, one in self._open():
+            one.on_post = None if purpose and busy else self._posted.set
+        with anyio.move_on_after(_WATCH_INTERVAL_WHERE_BROKERS_WAIT_S if busy else float("inf")):
+            await self._posted.wait()
+        for _, one in self._open():
+            one.on_post = None
 
     def _close_departed(self) -> None:
         """Close stalled connections to brokers that have left the metadata, so that requests are retried elsewhere."""

@@ -57,6 +57,7 @@ class Connection:
         address: the broker's host and port, for messages.
         versions: (lowest, highest) version that the broker supports, by API key.
         closed: the reason why it is closed, or "" while it is open.
+        on_post: called before the next request is sent, to be set by its owner.
     """
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
@@ -64,6 +65,7 @@ class Connection:
         self.versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)
         self.closed = ""
+        self.on_post: Callable[[], Any] | None = None
         self._client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._correlation_id = 0
@@ -126,6 +128,8 @@ class Connection:
         response, version = chosen
         self._correlation_id = number = (self._correlation_id + 1) & _CORRELATION_ID_MAX
         frame = encode_request(message, version, number, self._client_id)
+        if self.on_post is not None:
+            self.on_post()
         if on_reply is not None:
             self._pending.append(_Pending(number, response, version, deadline, on_reply))
         self._stream.write(frame)

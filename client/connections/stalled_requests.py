@@ -1,52 +1,59 @@
 """Detects connections whose oldest request has waited for unusually long. Pure.
 
 A broker that is stopped or partitioned away sends nothing while its connections stay open. A connection whose oldest
-request is the same in several consecutive checks is *stalled*. That is no proof of a failure (acks may be slow, a fetch
-may wait for records), so it only causes a metadata request to other brokers.
+request has been the same for a while is *stalled*. That is no proof of a failure (acks may be slow, a fetch may wait
+for records), so it only causes a metadata request to other brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from minikafka.client.connections.connection import Connection
 
-CHECKS = 5
-"""A connection is stalled when the same request is the oldest in this many consecutive checks."""
-CHECKS_WHERE_BROKERS_WAIT = 15
+PATIENCE_S = 0.5
+"""A connection is stalled when the same request has been the oldest for this long."""
+PATIENCE_WHERE_BROKERS_WAIT_S = 1.5
 """The same for fetch and group connections, where brokers delay responses on purpose."""
 
 
+class _Oldest(NamedTuple):
+    """The oldest request of a connection: its correlation id, when it was first seen, how often it caused a refresh."""
+
+    request: int
+    since: float
+    refreshes: int
+
+
 class StalledRequests:
-    """The oldest request of each connection and how often it was seen."""
+    """The oldest request of each connection and since when. Times are seconds on the caller's clock."""
 
     def __init__(self) -> None:
-        self._seen: dict[Connection, tuple[int, int]] = {}
+        self._seen: dict[Connection, _Oldest] = {}
         self._stalled: dict[Connection, None] = {}
 
     def __contains__(self, connection: Connection) -> bool:
         return connection in self._stalled
 
-    def check(self, connections: Iterable[tuple[str, Connection]]) -> bool:
+    def check(self, connections: Iterable[tuple[str, Connection]], now: float) -> bool:
         """Check all open connections, each with its purpose; return whether to request metadata.
 
         For connections on which brokers may delay responses the result is True at exponentially growing intervals.
         """
-        seen: dict[Connection, tuple[int, int]] = {}
+        seen: dict[Connection, _Oldest] = {}
         stalled: dict[Connection, None] = {}
         refresh = False
         for purpose, connection in connections:
-            oldest = connection.oldest
-            before, checks = self._seen.get(connection, (0, 0))
-            checks = checks + 1 if oldest and oldest == before else 0
-            seen[connection] = (oldest, checks)
-            limit = CHECKS_WHERE_BROKERS_WAIT if purpose else CHECKS
-            if checks >= limit:
+            oldest = self._seen.get(connection)
+            if oldest is None or not connection.oldest or connection.oldest != oldest.request:
+                oldest = _Oldest(connection.oldest, now, 0)
+            patience_s = PATIENCE_WHERE_BROKERS_WAIT_S if purpose else PATIENCE_S
+            if oldest.request and now - oldest.since >= patience_s:
                 stalled[connection] = None
-                refresh = refresh or not purpose or _is_power_of_two(checks / limit)
+                if not purpose or now - oldest.since >= patience_s * (1 << oldest.refreshes):
+                    refresh = True
+                    oldest = oldest._replace(refreshes=oldest.refreshes + 1)
+            seen[connection] = oldest
         self._seen, self._stalled = seen, stalled
         return refresh
-
-
-def _is_power_of_two(number: float) -> bool:
-    return number.is_integer() and int(number) & (int(number) - 1) == 0

@@ -12,7 +12,11 @@ from support.fake_network import FakeBroker, FakeNetwork
 from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Metadata
-from minikafka.client.connections.stalled_requests import CHECKS, CHECKS_WHERE_BROKERS_WAIT, StalledRequests
+from minikafka.client.connections.stalled_requests import (
+    PATIENCE_S,
+    PATIENCE_WHERE_BROKERS_WAIT_S,
+    StalledRequests,
+)
 from minikafka.client.options import AdminOptions, make
 from minikafka.client.producer.producer_batch import Delivery
 from minikafka.client.producer.sender import Sender
@@ -330,20 +334,35 @@ class Waiting:
 def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> None:
     stalls, idle, busy, stuck = StalledRequests(), Waiting(0), Waiting(1), Waiting(1)
     reasons = []
-    for _ in range(CHECKS + 1):
-        reasons.append(stalls.check([("", idle), ("", busy), ("", stuck)]))  # type: ignore[list-item]
+    for now in (10.0, 10.1, 10.0 + PATIENCE_S - 0.01, 10.0 + PATIENCE_S):
+        reasons.append(stalls.check([("", idle), ("", busy), ("", stuck)], now))  # type: ignore[list-item]
         busy.oldest += 1
-    assert reasons == [False] * CHECKS + [True]
+    assert reasons == [False, False, False, True]
     assert [one in stalls for one in (idle, busy, stuck)] == [False, False, True]  # type: ignore[operator]
     stuck.oldest += 1
-    assert not stalls.check([("", stuck)])  # type: ignore[list-item]
+    assert not stalls.check([("", stuck)], now + 100)  # type: ignore[list-item]
     assert stuck not in stalls  # type: ignore[operator]
 
 
 def test_stalled_fetch_connections_cause_refreshes_at_growing_intervals() -> None:
     stalls, waiting = StalledRequests(), Waiting(1)
-    looks = [n for n in range(10 * CHECKS_WHERE_BROKERS_WAIT) if stalls.check([("fetch", waiting)])]  # type: ignore[list-item]
-    assert looks == [CHECKS_WHERE_BROKERS_WAIT * times for times in (1, 2, 4, 8)]
+    times = [step / 2 for step in range(30)]
+    looks = [now for now in times if stalls.check([("fetch", waiting)], now)]  # type: ignore[list-item]
+    assert looks == [PATIENCE_WHERE_BROKERS_WAIT_S * times for times in (1, 2, 4, 8)]
+
+
+async def test_an_idle_client_sleeps_until_it_sends_a_request() -> None:
+    brokers = ThreeBrokers()
+    async with Admin("a:1", seams=brokers.network.seams(), **QUICK) as admin:
+        checks: list[float] = []
+        check = admin.cluster._stalled.check
+        admin.cluster._stalled.check = lambda *given: checks.append(given[1]) or check(*given)  # type: ignore[method-assign, func-returns-value]
+        await anyio.sleep(0.3)
+        idle = len(checks)
+        await admin.list_topics()
+        await anyio.sleep(0.3)
+    assert idle <= 1
+    assert len(checks) <= idle + 2
 
 
 async def test_a_busy_brokers_request_is_awaited_while_others_are_asked() -> None:
