@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from chaos.workload.administration import PROGRAM as ADMINISTRATOR
 from chaos.workload.administration import administrator
 from chaos.workload.assigned_consumers import PROGRAM as ASSIGNED
@@ -31,3 +33,16 @@ def members(plan: Plan) -> dict[str, Program]:
 def programs(plan: Plan) -> dict[str, Program]:
     """All programs by the names under which they count."""
     return {**PRODUCING, **READING, **CHANGING, **members(plan)}
+
+
+def mix(plan: Plan, random: Random, *, more: int = 2) -> tuple[list[tuple[str, Program]], list[str]]:
+    """A small mix: a producer, an assigned consumer, two members of one group, and `more` others.
+
+    Returns:
+        The programs, each with a name for its process, and the groups that have members.
+    """
+    group = random.choice(list(plan.groups))
+    others = {name: one for name, one in programs(plan).items() if name not in members(plan)}
+    names = [random.choice(list(PRODUCING)), ASSIGNED, *random.sample(list(others), more)]
+    chosen = [(f"{name.replace(' ', '-')}-{number}", others[name]) for number, name in enumerate(names, 1)]
+    return [*chosen, *((f"{group}-{number}", member_of(group)) for number in (1, 2))], [group]
