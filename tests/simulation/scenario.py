@@ -193,8 +193,8 @@ class Scenario:
 
         self._run_to_its_end(self._start_client("last", last), "the final reading does not end")
         hosts = self.cluster.hosts.values()
-        waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
-        if waiting:
+        if not self.world.run_until(self.world.now + START_MAX_S, lambda: all(host.ready for host in hosts)):
+            waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
             raise Failure("nodes do not serve", ", ".join(waiting))
         for machine in self.cluster.clients.values():
             if not machine.ended:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 import trio
 
-from chaos.history import Outcome, ReadAll
+from chaos.history import ReadAll
 from chaos.workload.offset_readers import fetch_offsets, partitions_of
 from chaos.workload.process import ClientProcess
 from chaos.workload.producers import RecordingProducer
@@ -177,16 +177,14 @@ async def _read_from_start(
         starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
         readings = {tp: ReadAll(tp, starts[tp].offset, 0, ends[tp].offset, (), read_committed) for tp in partitions}
-        invocations = {tp: process.invoke(it.name, reading) for tp, reading in readings.items()}
         consumer.assign(partitions)
         for tp in partitions:
             consumer.seek(tp, starts[tp].offset)
         records, positions = await _read_to(it, {tp: one.offset for tp, one in ends.items()}, process.patience_ms)
     for tp, reading in readings.items():
         reads = tuple(read_of(one) for one in records if (one.topic, one.partition) == tp)
-        result = ReadAll(tp, reading.start, positions[tp], reading.end, reads, read_committed)
-        if positions[tp] >= reading.end:
-            process.complete(invocations[tp], Outcome.OK, result)
+        if positions[tp] >= reading.end:  # an attempt that failed is made again, and is not the final reading
+            process.note(it.name, ReadAll(tp, reading.start, positions[tp], reading.end, reads, read_committed))
     return [tp for tp, position in positions.items() if position >= readings[tp].end]
 
 
