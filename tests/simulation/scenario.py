@@ -105,6 +105,8 @@ class Scenario:
             raise Failure("a process never waits", str(error)) from error
         self._judge()
         coverage = self.world.coverage + Counter({f"program: {key}": n for key, n in self.plan.coverage.items()})
+        for host in self.cluster.hosts.values():
+            coverage += Counter({f"disk: {key}": n for key, n in host.disk.effects.items()})
         operations = self.recorder.next_number
         return Outcome(
             self.schedule.seed, self.world.trace_hash, self.world.now, self.world.steps, operations, coverage

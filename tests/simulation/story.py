@@ -119,7 +119,7 @@ class Story:
         """A power failure of these nodes loses everything that is not synced. To be called before `start`."""
         for node_id in node_ids:
             host = self.hosts[node_id]
-            host.disk = type(host.disk)(Forgetful(), now_ms=host.clock)
+            host.disk = host.empty_disk(Forgetful())
 
     def node(self, node_id: int) -> Node:
         """A running broker."""
@@ -175,7 +175,7 @@ class Story:
     def crash(self, node_id: int) -> None:
         """A process is killed, which its peers notice, and its host loses power, with all that is not synced."""
         host = self.hosts[node_id]
-        host.disk.crash()
+        host.disk.power_failure()
         self.cluster.kill(host)
 
     def restart(self, *node_ids: int) -> None:

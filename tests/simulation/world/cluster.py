@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 import trio
@@ -15,16 +16,19 @@ from minikafka.broker.node.node import Node
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import load_config
 from minikafka.client.connections.seams import Seams
-from minikafka.storage.memory_disk import MemoryDisk
+from simulation.world.disk import SimulatedDisk
 from simulation.world.log_capture import capture_logs
 from simulation.world.machine import Machine
 from simulation.world.network import SimulatedNetwork
+from simulation.world.process_disk import ProcessDisk
 from simulation.world.sockets import Sockets
 from simulation.world.world import World
 
 EPOCH_MS = 1_700_000_000_000
 SUPERVISION_S = 1.0
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+DISK_LATENCIES_S = (0.00005, 0.0005, 0.004)
+"""What `disk.run` takes on average; each host has one of these."""
 
 
 class WallClock:
@@ -64,6 +68,8 @@ class Host:
 
     Attributes:
         settings: The node's settings, as in its properties file.
+        disk: Outlives the processes; `files` is how the running one sees it, None if none runs.
+        descriptors_max: The limit of descriptors of the next process; None for no limit.
         machine: The process that runs, or None.
         node: Its node.
         ready: It serves clients (a controller: the cluster has its first records).
@@ -75,11 +81,13 @@ class Host:
     name: str
     node_id: int
     settings: dict[str, str]
-    disk: MemoryDisk
     clock: WallClock
+    disk: SimulatedDisk = field(init=False)
     machine: Machine | None = None
     node: Node | ControllerNode | None = None
     signals: Signals | None = None
+    files: ProcessDisk | None = None
+    descriptors_max: int | None = None
     ready: bool = False
     incarnation: int = 0
     refused: str = ""
@@ -88,6 +96,28 @@ class Host:
     @property
     def is_running(self) -> bool:
         return self.machine is not None and not self.machine.ended
+
+    @property
+    def data_directories(self) -> list[str]:
+        """The directories of `log.dirs`."""
+        return [path.strip() for path in self.settings["log.dirs"].split(",")]
+
+    @property
+    def metadata_directory(self) -> str:
+        """Where the metadata log is."""
+        return self.settings.get("metadata.log.dir") or self.data_directories[0]
+
+    @property
+    def directories(self) -> list[str]:
+        """All directories, each once."""
+        return list(dict.fromkeys((*self.data_directories, self.metadata_directory)))
+
+    def empty_disk(self, random: Random) -> SimulatedDisk:
+        """A disk with empty directories, of which any could be a device of its own."""
+        disk = SimulatedDisk(random, now_ms=self.clock, directories=self.directories)
+        mean_s = random.choice(DISK_LATENCIES_S)
+        disk.latency(lambda random: random.expovariate(1 / mean_s))
+        return disk
 
 
 class Cluster:
@@ -129,8 +159,8 @@ class Cluster:
         if "broker" in roles.split(","):
             given.setdefault("advertised.listeners", listeners["broker"])
         clock = WallClock(self.world)
-        disk = MemoryDisk(self.world.random(f"disk of {name}"), now_ms=clock)
-        host = self.hosts[node_id] = Host(name, node_id, given, disk, clock)
+        host = self.hosts[node_id] = Host(name, node_id, given, clock)
+        host.disk = host.empty_disk(self.world.random(f"disk of {name}"))
         self.network.hosts[name] = None
         return host
 
@@ -164,20 +194,33 @@ class Cluster:
         name = f"{host.name}/{host.incarnation}"
         random = self.world.random(name)
         host.signals = Signals()
-        host.machine = self._boot(name, host.name, self._run_node, host, random, host.signals)
+        files = host.files = self._attach(host)
+        host.machine = self._boot(name, host.name, self._run_node, host, files, random, host.signals)
+        host.machine.on_end.append(files.kill)
         self.world.trace(host.name, f"process {name} started")
+
+    def _attach(self, host: Host) -> ProcessDisk:
+        files = host.disk.attach(
+            descriptors_max=host.descriptors_max, descriptors_used_elsewhere=lambda: self.network.descriptors(host.name)
+        )
+        if files.descriptors is not None:
+            self.network.descriptors_max[host.name] = files.descriptors.limit
+            self.network.files_open[host.name] = partial(getattr, files.descriptors, "in_files")
+        else:
+            self.network.descriptors_max.pop(host.name, None)
+        return files
 
     def _boot(self, name: str, host: str, function: Callable[..., Awaitable[object]], *arguments: object) -> Machine:
         machine = self.world.boot(name, host, function, *arguments)
         machine.on_end.append(lambda: self.network.process_ended(machine))
         return machine
 
-    async def _run_node(self, host: Host, random: Random, signals: Signals) -> None:
+    async def _run_node(self, host: Host, files: ProcessDisk, random: Random, signals: Signals) -> None:
         machine = self.world.running
         assert machine is not None
         try:
             config = load_config(properties={}, environment={}, settings=host.settings)
-            node = host.node = make_node(config, self._system(host, machine, random))
+            node = host.node = make_node(config, self._system(host, files, machine, random))
             await serve(node, signals.__aiter__(), task_status=_Readiness(host))
         except Exception as error:  # noqa: BLE001 (whatever ends a process is reported)
             if not machine.killed:
@@ -191,10 +234,10 @@ class Cluster:
         if not isinstance(cause, CannotStart | OSError):
             self.failures.append((host.name, cause))
 
-    def _system(self, host: Host, machine: Machine, random: Random) -> System:
+    def _system(self, host: Host, files: ProcessDisk, machine: Machine, random: Random) -> System:
         sockets = Sockets(self.network, machine)
         return System(
-            disk=host.disk,
+            disk=files,
             now_ms=host.clock,
             random=random,
             peers=sockets,
@@ -203,7 +246,11 @@ class Cluster:
         )
 
     def kill(self, host: Host) -> None:
-        """SIGKILL: the kernel closes its connections, and what was written is on the disk sooner or later."""
+        """SIGKILL: the kernel closes its connections, and what was written is on the disk sooner or later.
+
+        A process that takes a step now ends after it, but its disk is dead at once.
+        """
+        host.disk.process_killed()
         if host.is_running and host.machine is not None:
             self.world.trace(host.name, f"process {host.machine} killed")
             self.world.kill(host.machine)
@@ -220,7 +267,7 @@ class Cluster:
         self.world.trace(host.name, "power lost")
         self.network.power_lost(host.name)
         self.kill(host)
-        host.disk.crash()
+        host.disk.power_failure()
 
     def keep_running(self, host: Host) -> None:
         """Start the host's node now, and again whenever it has ended, as a supervisor does."""
@@ -233,7 +280,7 @@ class Cluster:
             self.world.after(SUPERVISION_S, self._supervise, host)
 
     def _forget(self, host: Host) -> None:
-        host.machine = host.node = host.signals = None
+        host.machine = host.node = host.signals = host.files = None
         host.ready = False
 
     # -- clients -------------------------------------------------------------------------------------------------

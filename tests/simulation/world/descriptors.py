@@ -34,8 +34,13 @@ class Descriptors:
         self._open_count = 0
 
     @property
+    def in_files(self) -> int:
+        """How many are files."""
+        return self._open_count + self.locks
+
+    @property
     def in_use(self) -> int:
-        return self._open_count + self.locks + self._used_elsewhere()
+        return self.in_files + self._used_elsewhere()
 
     def make_room(self, path: str) -> None:
         """Closes files if too many are open. Raises OSError if not one descriptor is free."""

@@ -250,7 +250,8 @@ class SimulatedNetwork:
     Attributes:
         links: Both directions of each pair of hosts, made on first use.
         down: Hosts without power.
-        descriptors_max: The most descriptors of a machine's sockets, by host; raises EMFILE above.
+        descriptors_max: The most descriptors of a host's process; raises EMFILE above.
+        files_open: Returns how many of them are files, by host.
     """
 
     def __init__(self, world: World, random: Random) -> None:
@@ -264,6 +265,7 @@ class SimulatedNetwork:
         self.hosts: dict[str, None] = {}
         self.down: dict[str, None] = {}
         self.descriptors_max: dict[str, int] = {}
+        self.files_open: dict[str, Callable[[], int]] = {}
 
     def link(self, source: str, target: str) -> Link:
         """The link from one host to another."""
@@ -319,7 +321,9 @@ class SimulatedNetwork:
     def check_descriptors(self, machine: Machine) -> None:
         """Raises OSError (EMFILE) if the machine's host may have no more sockets."""
         limit = self.descriptors_max.get(machine.host)
-        if limit is not None and self.descriptors(machine.host) >= limit:
+        if limit is None:
+            return
+        if self.descriptors(machine.host) + self.files_open.get(machine.host, int)() >= limit:
             self._world.coverage["connection refused: no descriptors"] += 1
             raise OSError(errno.EMFILE, "Too many open files")
 
