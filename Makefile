@@ -14,13 +14,16 @@ NO_JAVA := "Java not found: tests that use Spark are skipped. Install Java 17 or
 # Tests that share a node or a JVM run in one process (tests/conftest.py).
 PARALLEL := --numprocesses auto --dist loadscope --no-loadscope-reorder
 
+SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(JOBS),--jobs $(JOBS)) \
+	$(if $(SEED),--seed $(SEED))
+
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim mutants kills chaos bench pages clean help
+.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bench pages clean help
 
 help:  ## List the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("minikafka needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -51,7 +54,10 @@ lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and 
 types: $(VENV)/.with-types build/typing/minikafka/__init__.py  ## Check types strictly
 	$(BIN)/mypy -p minikafka
 
-sim: $(VENV)/.with-test  ## Simulate a Raft quorum with message loss, partitions and crashes (SEEDS=number, 100000 by default)
+sim: $(VENV)/.with-test  ## Simulate whole clusters under faults (SEEDS=number, FIRST=seed, JOBS=number; SEED=number: one)
+	PYTHONPATH=tests $(BIN)/python -m simulation.seeds $(SIM_OPTIONS)
+
+sim-raft: $(VENV)/.with-test  ## Simulate Raft alone with message loss, partitions and crashes (SEEDS=number, 100000 by default)
 	PYTHONPATH=tests $(BIN)/python -m simulation.raft --seeds $(or $(SEEDS),100000) --jobs 2
 
 mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch each (MUTANTS=part of a name)

@@ -51,7 +51,6 @@ class Outcome:
     Attributes:
         trace_hash: Names the whole run.
         virtual_s: How long it lasted, in virtual time.
-        coverage: How often what happened.
     """
 
     seed: int
@@ -59,7 +58,6 @@ class Outcome:
     virtual_s: float
     steps: int
     operations: int
-    coverage: Counter[str]
 
 
 def run(schedule: Schedule, listener: Callable[[str], None] | None = None) -> Outcome:
@@ -104,13 +102,15 @@ class Scenario:
         except TooManySteps as error:
             raise Failure("a process never waits", str(error)) from error
         self._judge()
+        operations = self.recorder.next_number
+        return Outcome(self.schedule.seed, self.world.trace_hash, self.world.now, self.world.steps, operations)
+
+    def coverage(self) -> Counter[str]:
+        """How often what has happened so far: faults, effects, and actions of programs."""
         coverage = self.world.coverage + Counter({f"program: {key}": n for key, n in self.plan.coverage.items()})
         for host in self.cluster.hosts.values():
             coverage += Counter({f"disk: {key}": n for key, n in host.disk.effects.items()})
-        operations = self.recorder.next_number
-        return Outcome(
-            self.schedule.seed, self.world.trace_hash, self.world.now, self.world.steps, operations, coverage
-        )
+        return coverage
 
     # -- the beginning -------------------------------------------------------------------------------------------
 
@@ -135,8 +135,8 @@ class Scenario:
 
     def _work(self) -> None:
         known = {**programs(self.plan), **members(self.plan)}
-        for number, name in enumerate(self.schedule.programs):
-            self._keep_running(f"{name.replace(' ', '-')}-{number}", known[name])
+        for program in self.schedule.programs:
+            self._keep_running(f"{program.name.replace(' ', '-')}-{program.number}", known[program.name])
         for group, count in self.schedule.groups:
             for number in range(count):
                 self._keep_running(f"member-{group}-{number}", members(self.plan)[f"member of {group}"])
@@ -149,7 +149,8 @@ class Scenario:
     def _inject(self, fault: FaultAt) -> None:
         if not self.chaos.healed:
             self.world.trace("chaos", f"fault {fault.number}: {fault.kind}")
-            FAULTS[fault.kind][0](self.chaos, Random(f"{self.schedule.seed}/fault {fault.number}"))
+            random = Random(f"{self.schedule.seed}/fault {fault.number}")
+            self.chaos.inject(fault.kind, FAULTS[fault.kind][0], self.chaos, random)
 
     def _keep_running(self, name: str, program: Program) -> None:
         """Run a program again whenever its process has ended, until the end."""
@@ -218,7 +219,8 @@ class Scenario:
 
     def _check_failures(self) -> None:
         for name, error in self.cluster.failures:
-            raise Failure(f"{type(error).__name__} ends {name.partition('/')[0]}", str(error)) from error
+            kind = name.partition("/")[0].rstrip("-0123456789")
+            raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error
 
     def _judge(self) -> None:
         anomalies = check(self.recorder.events)

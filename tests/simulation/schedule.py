@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
 
 from simulation.faults.table import FAULTS
+
+Part = int | str | tuple[str, int]
+"""What `Schedule.parts` names: a fault, a program or a setting, or a member of a group."""
 
 LAYOUTS: dict[str, float] = {
     "1": 1,  # one node, without a quorum
@@ -32,6 +36,25 @@ PROGRAMS: dict[str, float] = {
 """Programs, besides the members of groups, and how many of each a seed has on average."""
 
 
+KEPT_SETTINGS = frozenset({
+    "min.insync.replicas",
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "auto.create.topics.enable",
+    "group.min.session.timeout.ms",
+    "log.flush.interval.messages",
+})
+"""Without these acknowledged records need not survive, or the programs cannot work."""
+
+
+@dataclass(frozen=True)
+class ProgramAt:
+    """A program with its number. Its randomness depends on the seed, its name and its number only."""
+
+    number: int
+    name: str
+
+
 @dataclass(frozen=True)
 class FaultAt:
     """A fault at a time, in seconds after the beginning. Its randomness depends on the seed and its number only."""
@@ -49,8 +72,8 @@ class Schedule:
         layout: A key of `LAYOUTS`.
         settings: Of every node.
         durable: Each batch is synced before it is acknowledged.
-        programs: Names of programs; each runs in a machine of its own.
-        groups: The members of each group.
+        programs: Each runs in a machine of its own.
+        groups: The number of members of each group.
         lasts_s: The time of the faults.
     """
 
@@ -58,7 +81,7 @@ class Schedule:
     layout: str
     settings: tuple[tuple[str, str], ...]
     durable: bool
-    programs: tuple[str, ...]
+    programs: tuple[ProgramAt, ...]
     groups: tuple[tuple[str, int], ...]
     lasts_s: float
     faults: tuple[FaultAt, ...]
@@ -71,20 +94,33 @@ class Schedule:
     def replicas(self) -> int:
         return min(3, self.brokers)
 
-    def without(self, *, faults: frozenset[int] = frozenset(), programs: frozenset[int] = frozenset()) -> Schedule:
-        """This schedule without the faults of these numbers, and without the programs at these positions."""
-        return replace(
-            self,
-            faults=tuple(fault for fault in self.faults if fault.number not in faults),
-            programs=tuple(name for at, name in enumerate(self.programs) if at not in programs),
-        )
+    def parts(self) -> dict[str, list[Part]]:
+        """What may be left out, by kind: numbers of faults and programs, members of groups, names of settings."""
+        return {
+            "faults": [fault.number for fault in self.faults],
+            "programs": [program.number for program in self.programs],
+            "members": [(group, number) for group, count in self.groups for number in range(count)],
+            "settings": [name for name, _ in self.settings if name not in KEPT_SETTINGS],
+        }
+
+    def without(self, kind: str, left_out: Collection[Part]) -> Schedule:
+        """This schedule without some parts of a kind; a setting that is left out has its default."""
+        if kind == "faults":
+            return replace(self, faults=tuple(one for one in self.faults if one.number not in left_out))
+        if kind == "programs":
+            return replace(self, programs=tuple(one for one in self.programs if one.number not in left_out))
+        if kind == "settings":
+            return replace(self, settings=tuple(one for one in self.settings if one[0] not in left_out))
+        counts = ((group, sum((group, one) not in left_out for one in range(count))) for group, count in self.groups)
+        return replace(self, groups=tuple((group, count) for group, count in counts if count))
 
     def describe(self) -> list[str]:
         """Lines for a report."""
         return [
             f"layout {self.layout}, {'synced' if self.durable else 'not synced'} before acknowledged",
+            f"faults for {self.lasts_s:g} s",
             "settings " + ", ".join(f"{name}={value}" for name, value in self.settings),
-            "programs " + ", ".join(self.programs),
+            "programs " + ", ".join(f"{one.number} {one.name}" for one in self.programs),
             "groups " + ", ".join(f"{name} ({members})" for name, members in self.groups),
             *(f"{fault.at_s:8.3f} s  fault {fault.number}: {fault.kind}" for fault in self.faults),
         ]
@@ -98,17 +134,16 @@ def draw(seed: int) -> Schedule:
     lasts_s = random.choice((10.0, 20.0, 30.0, 60.0))
     schedule = Schedule(seed, layout, (), durable, _programs(random), _groups(random), lasts_s, ())
     kinds = random.sample([*FAULTS], random.randint(1, 6))
-    return replace(
-        schedule, settings=_settings(random, schedule), faults=_faults(random, kinds, lasts_s)
-    )
+    return replace(schedule, settings=_settings(random, schedule), faults=_faults(random, kinds, lasts_s))
 
 
-def _programs(random: Random) -> tuple[str, ...]:
-    return tuple(
+def _programs(random: Random) -> tuple[ProgramAt, ...]:
+    names = (
         name
         for name, mean in PROGRAMS.items()
         for _ in range(int(mean) + (random.random() < mean - int(mean)) - (mean >= 1 and random.random() < 0.3))
     )
+    return tuple(ProgramAt(number, name) for number, name in enumerate(names))
 
 
 def _groups(random: Random) -> tuple[tuple[str, int], ...]:

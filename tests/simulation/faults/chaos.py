@@ -31,6 +31,15 @@ class Chaos:
         self.tolerates_loss = tolerates_loss
         self.healed = False
         self.unsafe: dict[int, None] = {}
+        self._fault = ""
+
+    def inject(self, name: str, call: Callable[..., object], *arguments: object) -> None:
+        """Call the function of a fault. The effects that it counts, now or `later`, count for its name too."""
+        before, self._fault = self._fault, name
+        try:
+            call(*arguments)
+        finally:
+            self._fault = before
 
     # -- choosing ------------------------------------------------------------------------------------------------
 
@@ -94,9 +103,11 @@ class Chaos:
     def later(self, delay_s: float, call: Callable[..., object], *arguments: object) -> None:
         """Call a function after a delay, unless the faults have ended."""
 
+        fault = self._fault
+
         def unless_healed() -> None:
             if not self.healed:
-                call(*arguments)
+                self.inject(fault, call, *arguments)
 
         self.world.after(delay_s, unless_healed)
 
@@ -104,9 +115,10 @@ class Chaos:
         """Add a line to the trace."""
         self.world.trace("chaos", text)
 
-    def count(self, fault: str) -> None:
-        """A fault had an effect."""
-        self.world.coverage[f"fault: {fault}"] += 1
+    def count(self, effect: str) -> None:
+        """The fault that is being injected had an effect."""
+        self.world.coverage[f"effect: {effect}"] += 1
+        self.world.coverage[f"fault: {self._fault}"] += 1
 
     def heal(self) -> None:
         """End all faults."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from simulation.faults.chaos import Chaos
+from simulation.world.network import Link
+
+BREAK_WITHIN_S = 2.0
+"""For the count of broken frames: most links are used within that time."""
 
 
 def _duration_s(random: Random) -> float:
@@ -80,6 +84,8 @@ def slow_link(chaos: Chaos, random: Random) -> None:
 def fast_links(chaos: Chaos, random: Random) -> None:
     """All links are healed, and as fast as they were."""
     chaos.tell("the network is healed")
+    if any(link.is_cut or link.latency_s != Link().latency_s for link in chaos.cluster.network.links.values()):
+        chaos.count("network healed")
     chaos.cluster.network.heal_all()
 
 
@@ -104,4 +110,11 @@ def forget_connections(chaos: Chaos, random: Random) -> None:
 def break_frame(chaos: Chaos, random: Random) -> None:
     """The next data between two hosts ends in the middle, and the connection with it."""
     one, other = _two(chaos, random)
-    chaos.cluster.network.link(*random.choice(((one, other), (other, one)))).break_next = True
+    link = chaos.cluster.network.link(*random.choice(((one, other), (other, one))))
+    link.break_next = True
+    chaos.later(BREAK_WITHIN_S, _count_if_broken, chaos, link)
+
+
+def _count_if_broken(chaos: Chaos, link: Link) -> None:
+    if not link.break_next:
+        chaos.count("connection cut in the middle of a frame")

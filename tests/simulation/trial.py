@@ -1,0 +1,90 @@
+"""`try_schedule`: runs a schedule, and makes a `Result` of whatever happens; `try_seeds`: many seeds, in processes."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from simulation.scenario import Failure, Outcome, Scenario
+from simulation.schedule import Schedule, draw
+
+TRACEBACK_LINES = 24
+SEEDS_PER_PROCESS = 200
+
+
+@dataclass
+class Result:
+    """The result of a schedule: an outcome, or a failure with the invariant that it broke.
+
+    Attributes:
+        outcome: None if it failed.
+        evidence: What showed the failure, in lines.
+        invariant: What was broken, "" if nothing was.
+        seconds: Processor time.
+        recent: The last lines of the trace of each host.
+        coverage: How often what happened.
+    """
+
+    schedule: Schedule
+    outcome: Outcome | None = None
+    invariant: str = ""
+    evidence: str = ""
+    seconds: float = 0.0
+    recent: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    coverage: Counter[str] = field(default_factory=Counter[str])
+
+    @property
+    def seed(self) -> int:
+        return self.schedule.seed
+
+
+def try_schedule(schedule: Schedule, listener: Callable[[str], None] | None = None) -> Result:
+    """Run a schedule; every exception is a failure.
+
+    Args:
+        listener: Is called with each line of the trace.
+    """
+    began = time.process_time()
+    scenario = Scenario(schedule)
+    if listener is not None:
+        scenario.world.listeners.append(listener)
+    result = Result(schedule)
+    try:
+        result.outcome = scenario.run()
+    except Failure as failure:
+        result.invariant, result.evidence = failure.invariant, str(failure) + _where(failure.__cause__)
+    except Exception as error:  # noqa: BLE001 (a bug of the simulation is a failure too)
+        result.invariant, result.evidence = type(error).__name__, str(error) + _where(error)
+    finally:
+        result.recent = {host: list(lines) for host, lines in scenario.world.recent.items()}
+        result.coverage = scenario.coverage()
+        scenario.world.close()
+    result.seconds = time.process_time() - began
+    return result
+
+
+def _where(error: BaseException | None) -> str:
+    """The end of a traceback."""
+    if error is None:
+        return ""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    return "\n" + "\n".join(lines[-TRACEBACK_LINES:])
+
+
+def try_seed(seed: int) -> Result:
+    """Run the schedule of a seed."""
+    return try_schedule(draw(seed))
+
+
+def try_seeds(seeds: range, jobs: int) -> Iterator[Result]:
+    """The results of many seeds, in order."""
+    if jobs == 1:
+        yield from map(try_seed, seeds)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
+        yield from pool.map(try_seed, seeds)
