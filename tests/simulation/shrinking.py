@@ -39,7 +39,7 @@ def shrink(
 ) -> tuple[Schedule, Result]:
     """The smallest failing schedule found, with its result.
 
-    Faults, programs, members of groups and settings are left out: all, in halves, quarters and so on, and one by one at last
+    Faults, programs, members of groups and settings are left out: all, halves, quarters and so on, at last one by one
     (delta debugging, Zeller and Hildebrandt, TSE 2002). The time is shortened in between. All is tried again until
     nothing more can be left out. What is left keeps its number, and so its random choices; but all that follows in the
     cluster has other times, so that a failure may be gone although its cause is still there. What is found is small,
