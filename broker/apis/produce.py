@@ -146,6 +146,9 @@ def _admit(
     if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopicError(f"Cannot append to internal topic {name}")
     partition = partitions.find(name, data.index)
+    if context.version >= VERSION_BY_ID and partition.topic_id != topic.topic_id:
+        # The replica of a deleted topic of this name is still to be removed.
+        raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     if batch.is_transactional:
         raise UnsupportedVersionError("transactions are not supported")
     return partition, batch

@@ -159,11 +159,12 @@ class Registration:
         while True:
             began = trio.current_time()
             if self._is_unfenced():
-                self.unfenced.set()
                 await self._controller.report_contact()
             else:
                 await self._ask_to_be_unfenced()
             unfenced = self._is_unfenced()
+            if unfenced:
+                self.unfenced.set()
             await trio.sleep_until(began + (self._interval_s if unfenced else min(SOON_S, self._interval_s)))
 
     def _is_unfenced(self) -> bool:

@@ -15,7 +15,7 @@ import trio
 
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.metadata_log import records_in
-from minikafka.controller.metadata.records import Record, RemoveTopic
+from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic
 from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
 from minikafka.controller.quorum.applied_offset import AppliedOffset
@@ -148,7 +148,7 @@ class MetadataApplier:
         records, image = decode_snapshot(data), Image()
         for record in records:
             image.apply(record)
-        removed = [RemoveTopic(topic_id) for topic_id in self.image.topics_by_id if topic_id not in image.topics_by_id]
+        removed = _removed(self.image, image)
         _replace_content(self.image, image)
         await self._notify([*removed, *records])
         self._epoch = snapshot.epoch
@@ -165,6 +165,18 @@ class MetadataApplier:
         except OSError as error:
             self._schedule.failed(self._stored.bytes_since_snapshot)
             log.error("metadata snapshot failed", error=str(error), offset=snapshot.offset)
+
+
+def _removed(image: Image, successor: Image) -> list[Record]:
+    """Records for what is in `image` and missing in its successor: snapshots have no records of removals."""
+    topics = [RemoveTopic(topic_id) for topic_id in image.topics_by_id if topic_id not in successor.topics_by_id]
+    configs = [
+        ConfigRecord(resource_type, resource_name, name, None)
+        for (resource_type, resource_name), values in image.configs.items()
+        for name in values
+        if name not in successor.config(resource_type, resource_name)
+    ]
+    return [*topics, *configs]
 
 
 def _replace_content(image: Image, other: Image) -> None:

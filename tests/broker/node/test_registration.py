@@ -155,6 +155,25 @@ def test_a_broker_stays_fenced_until_it_is_ready_to_lead() -> None:
     play(scenario, joined(), BrokerHeartbeatResponse())
 
 
+def test_a_broker_is_unfenced_with_the_response_to_the_heartbeat_that_requested_it() -> None:
+    async def scenario(cluster: Cluster, registration: Registration) -> None:
+        await registration.register()
+        cluster.knows(NODE, EPOCH, fenced=True)
+        heartbeat = cluster.handle
+
+        async def unfence(request: Any, version: int) -> Any:
+            cluster.knows(NODE, EPOCH, fenced=False)
+            return await heartbeat(request, version)
+
+        cluster.handle = unfence  # type: ignore[method-assign]
+        registration.ready_to_lead()
+        with trio.move_on_after(INTERVAL_S / 2):
+            await registration.send_heartbeats()
+        assert registration.unfenced.is_set(), "the next heartbeat is an interval away"
+
+    play(scenario, joined(), BrokerHeartbeatResponse())
+
+
 def test_an_unfenced_broker_reports_contact_every_interval() -> None:
     async def scenario(cluster: Cluster, registration: Registration) -> None:
         await registration.register()
