@@ -86,6 +86,25 @@ def test_a_new_controller_knows_what_its_predecessor_committed_last(tell: Tell) 
     assert all("one" in story.node(node_id).parts.controller.image.topics for node_id in others)
 
 
+def test_a_node_that_answers_a_change_knows_it(tell: Tell) -> None:
+    """The active controller is far away from the node that the client asks, and has its majority without it."""
+    story = tell(nodes=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    asked = next(node_id for node_id in story.hosts if node_id != story.active)
+    story.cluster.network.link(f"node-{story.active}", f"node-{asked}").latency_s = 0.4
+
+    async def delete(seams: Seams) -> list[str]:
+        async with Admin(f"node-{asked}:9092", seams=seams) as admin:
+            await admin.delete_topic(TOPIC)
+            return await admin.list_topics()
+
+    for node_id in story.hosts:
+        if node_id != asked:
+            story.cluster.network.cut("client", f"node-{node_id}")
+    assert story.do(delete) == []
+
+
 def test_producers_of_different_brokers_have_different_ids(tell: Tell) -> None:
     """Else the leader takes the first batch of one for a repetition of the other's."""
     story = tell(brokers=3)

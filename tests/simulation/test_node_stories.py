@@ -129,6 +129,8 @@ def test_a_batch_that_is_sent_again_after_a_restart_is_known(tell: Tell, end: st
         story.until(lambda: not story.hosts[1].is_running)
     else:
         story.cluster.kill(story.hosts[1])
+    story.cluster.network.reset_connections("node-1", "client of a producer")
+    story.cluster.network.reset_connections("client of a producer", "node-1")
     story.cluster.network.heal_all()
     story.start()
     story.until(lambda: running.done)
