@@ -141,15 +141,6 @@ MUTATIONS = (
         _TESTS,
     ),
     Mutation(
-        "a coordinator that returns loads the log on top of its earlier state",
-        _RUNTIME,
-        "        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, self._new_state())\n",
-        "        states = self.__dict__.setdefault(\"states\", {})\n"
-        "        state = states.setdefault(partition, self._new_state())\n"
-        "        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, state)\n",
-        _TESTS,
-    ),
-    Mutation(
         "a new coordinator loads only up to its high watermark",
         "broker/coordinator/internal_topic.py",
         "        found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)\n",

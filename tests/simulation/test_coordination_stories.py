@@ -176,7 +176,14 @@ class Members:
 
 
 def group_story(tell: Tell) -> Story:
-    story = tell({"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "2"}, brokers=2)
+    story = tell(
+        {
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "2",
+            "group.initial.rebalance.delay.ms": "1000",
+        },
+        brokers=2,
+    )
     story.start()
 
     async def create(seams: Seams) -> None:
@@ -245,3 +252,27 @@ def test_a_commit_that_was_acknowledged_survives_the_coordinator(tell: Tell) -> 
     story.cluster.lose_power(story.hosts[coordinator])
     story.until(lambda: story.state(OFFSETS).leader == 3 - coordinator)
     assert story.do(committed) >= before
+
+
+def test_the_last_commit_is_known_to_the_next_coordinator(tell: Tell) -> None:
+    """It is committed, but the high watermark of the next coordinator is from before."""
+    story = tell({"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}, brokers=3)
+    story.start()
+    story.create(TOPIC, [1, 2, 3])
+    partition = TopicPartition(TOPIC, 0)
+
+    async def commit(seams: Seams) -> None:
+        async with Consumer(
+            bootstrap_servers=story.cluster.bootstrap_servers, seams=seams, group_id=GROUP, enable_auto_commit=False
+        ) as consumer:
+            consumer.assign([partition])
+            for offset in range(1, 6):
+                await consumer.commit({partition: offset})
+
+    async def committed(seams: Seams) -> int:
+        async with Admin(story.cluster.bootstrap_servers, seams=seams) as admin:
+            return (await admin.list_group_offsets(GROUP, [partition]))[partition].offset
+
+    story.do(commit)
+    story.cluster.kill(story.hosts[story.state(OFFSETS).leader])
+    assert story.do(committed) == 5
