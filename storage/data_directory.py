@@ -9,6 +9,7 @@
     topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
 """
 
+import posixpath
 from collections.abc import Callable, Mapping
 from random import Random
 
@@ -23,6 +24,22 @@ Offsets = dict[TopicPartition, int]
 
 class WrongDirectory(ValueError):
     """The directory belongs to another node or another cluster."""
+
+
+class DuplicateLog(WrongDirectory):
+    """Two directories have a log of the same partition, so that nobody knows which of them is the right one."""
+
+
+def make_durable_directory(disk: Disk, path: str) -> None:
+    """Creates a directory and its parents unless they exist; the new names survive a power failure. Raises OSError."""
+    missing: list[str] = []
+    at = path
+    while at and not disk.exists(at):
+        missing.append(at)
+        at = posixpath.dirname(at)
+    disk.make_directory(path)
+    for made in missing:
+        disk.sync_directory(posixpath.dirname(made) or ".")
 
 
 class DataDirectory:
@@ -56,7 +73,7 @@ class DataDirectory:
         Raises WrongDirectory; BrokenCheckpoint for an invalid `meta.properties`; BlockingIOError if the directory is in
         use.
         """
-        self._disk.make_directory(self.path)
+        make_durable_directory(self._disk, self.path)
         self._disk.lock(f"{self.path}/.lock")
         found = checkpoint_files.read_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES))
         if found is None:
@@ -133,6 +150,10 @@ class DataDirectory:
         self.high_watermarks.update(known)
         found = {**self._closed(self.high_watermarks), **known}
         return lambda: self._write(checkpoint_files.HIGH_WATERMARKS, found)
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes the high watermarks."""
+        self.prepare_high_watermarks(high_watermarks)()
 
     def _closed(self, offsets: Offsets) -> Offsets:
         """Returns the entries of existing logs that are not open (corrupt ones), which are kept."""

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import resource
+import stat
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 _READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
 
@@ -79,9 +81,13 @@ class Disk(Protocol):
         """Returns the sorted names in a directory."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """False only if there is nothing: what cannot be looked at raises OSError."""
+        ...
 
-    def is_directory(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool:
+        """Like `exists`."""
+        ...
 
     def file_size(self, path: str) -> int: ...
 
@@ -242,12 +248,21 @@ class RealFile:
         return self._fd
 
 
+def _mode(path: str) -> int | None:
+    """Returns the type and mode of what a path names, None if there is nothing. Raises OSError, unlike `os.path`, which
+    counts what cannot be read as missing."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 class RealDisk:
     """The `Disk` of the operating system.
 
     Args:
         open_files_max: the number of descriptors to keep open, exceeded only by held files. By default a third of the
-            process limit (RLIMIT_NOFILE); the others are for connections.
+            process limit (RLIMIT_NOFILE); the others are for connections. Where these take more, fewer are kept open.
     """
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
@@ -267,10 +282,22 @@ class RealDisk:
         """Opens the file of a RealFile, and closes others if too many are open."""
         if self._open_count >= self._open_files_max:
             self._sweep()
-        fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
+        try:
+            fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in _NO_DESCRIPTORS or not self._give_way():
+                raise
+            fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
         self._open_count += 1
         self._open_files.append(file)
         return fd
+
+    def _give_way(self) -> bool:
+        """Keeps fewer files open from now on, since descriptors ran out; returns whether one was closed."""
+        before = self._open_count
+        self._open_files_max = max(1, min(self._open_files_max, before) * 3 // 4)
+        self._sweep()
+        return self._open_count < before
 
     def _sweep(self) -> None:
         for _ in range(2 * len(self._open_files)):
@@ -292,10 +319,11 @@ class RealDisk:
         return sorted(os.listdir(directory))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return _mode(path) is not None
 
     def is_directory(self, path: str) -> bool:
-        return os.path.isdir(path)
+        mode = _mode(path)
+        return mode is not None and stat.S_ISDIR(mode)
 
     def file_size(self, path: str) -> int:
         return os.stat(path).st_size

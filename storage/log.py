@@ -241,6 +241,8 @@ class Log:
     def roll(self, first_offset: int | None = None) -> None:
         """Starts a new segment at the log end offset, or at `first_offset` if it is higher. An empty segment at that
         offset is kept (KAFKA-6388). Raises KafkaError."""
+        if self.failure is not None:
+            raise self.offline()
         base = max(first_offset or 0, self.end_offset)
         try:
             active = self.active

@@ -16,7 +16,7 @@ import structlog
 
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.names import TopicPartition
-from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.data_directory import DataDirectory, DuplicateLog
 from minikafka.storage.disk import Disk
 from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
@@ -80,6 +80,7 @@ class LogManager:
 
         Raises:
             WrongDirectory: a directory belongs to another node or cluster.
+            DuplicateLog: two directories have a log of the same partition.
             BlockingIOError: a directory is in use by another process.
         """
         for directory in self.directories:
@@ -107,12 +108,22 @@ class LogManager:
             key = parse_directory_name(name)
             if key is None or key.topic == METADATA_TOPIC or not self._disk.is_directory(path):
                 continue
+            self._refuse_duplicate(directory, key)
             try:
                 self._open(directory, key, None)
             except CorruptLog as error:
                 self.corrupt[key] = error
                 directory.corrupt.add(key)
                 self._logger.critical("log corrupt", partition=str(key), error=str(error))
+
+    def _refuse_duplicate(self, directory: DataDirectory, key: TopicPartition) -> None:
+        for other in self.directories:
+            if other is not directory and (key in other.logs or key in other.corrupt):
+                raise DuplicateLog(
+                    f"Duplicate log directories for {key} are found in both {directory.path}/{key} and "
+                    f"{other.path}/{key}. One directory was probably missing while the broker ran: remove one of the "
+                    "two logs, usually that in the directory that was missing or has failed"
+                )
 
     def _open(
         self,
@@ -165,13 +176,20 @@ class LogManager:
         healthy = [directory for directory in self.directories if directory.failure is None]
         if not healthy:
             raise KafkaStorageError("all data directories are offline")
-        found = [one for one in healthy if self._disk.exists(f"{one.path}/{key}")]
+        found = [one for one in healthy if self._has(one, key)]
         directory = found[0] if found else min(healthy, key=lambda one: len(one.logs))
         try:
             if not found:
                 directory.forget(key)
             return self._open(directory, key, topic_id, config)
         except (OSError, CorruptSegment) as error:
+            self._offline(directory, error)
+            raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
+
+    def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
+        try:
+            return self._disk.exists(f"{directory.path}/{key}")
+        except OSError as error:
             self._offline(directory, error)
             raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
 
@@ -186,7 +204,7 @@ class LogManager:
             directory.logs.pop(key, None)
             directory.corrupt.discard(key)
             path = f"{directory.path}/{key}"
-            if directory.failure is None and self._disk.exists(path):
+            if directory.failure is None and self._has(directory, key):
                 renamed = f"{directory.path}/{self._deleted_name(key)}"
                 try:
                     self._disk.rename(path, renamed)
@@ -219,15 +237,14 @@ class LogManager:
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
             if high_watermarks is not None:
-                self._on(directory, directory.prepare_high_watermarks(high_watermarks))
+                self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in a worker thread. Calls must not overlap."""
         for directory in self.directories:
-            write = directory.prepare_high_watermarks(high_watermarks)
             if directory.failure is None:
                 try:
-                    await self._disk.run(write)
+                    await self._disk.run(directory.prepare_high_watermarks(high_watermarks))
                 except OSError as error:
                     self._offline(directory, error)
 
@@ -305,7 +322,7 @@ class LogManager:
                 succeeded &= self._close_logs(logs)
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
-            self._on(directory, directory.prepare_high_watermarks(high_watermarks))
+            self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
             if succeeded:
                 self._on(directory, partial(directory.write_marker, broker_epoch))
             directory.logs.clear()

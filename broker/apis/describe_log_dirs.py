@@ -1,10 +1,14 @@
 """DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827). Versions 1 to 5."""
 
+import posixpath
+from collections.abc import Collection
 from typing import Protocol
 
 from minikafka.broker.apis.services import LogDirectoryService, PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -25,7 +29,8 @@ Context = RequestContext[LogDirServices]
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    """All log directories. Unknown topics and partitions are left out; null requests all."""
+    """All log directories, failed ones with KAFKA_STORAGE_ERROR. Unknown topics and partitions are left out; null
+    requests all."""
     services = context.services
     wanted = (
         None
@@ -36,9 +41,20 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
     for directory in services.log_directories():
         result = DescribeLogDirsResult(log_dir=directory.path)
         result.total_bytes, result.usable_bytes = directory.total_bytes, directory.usable_bytes
-        result.topics = _topics([p for p in services.partitions if wanted is None or p.topic_partition in wanted])
+        if directory.failed:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            result.topics = _topics(_held(services.partitions, directory.path, wanted))
         response.results.append(result)
     return response
+
+
+def _held(partitions: Partitions, path: str, wanted: Collection[tuple[str, int]] | None) -> list[Partition]:
+    return [
+        one
+        for one in partitions
+        if posixpath.dirname(one.log.directory) == path and (wanted is None or one.topic_partition in wanted)
+    ]
 
 
 def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:

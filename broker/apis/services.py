@@ -189,18 +189,19 @@ class RoutesService(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class LogDirectory:
-    """A directory of `log.dirs`, and its file system's size and free space in bytes."""
+    """A directory of `log.dirs`, and its file system's size and free space in bytes, -1 if it has failed."""
 
     path: str
-    total_bytes: int
-    usable_bytes: int
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    failed: bool = False
 
 
 class LogDirectoryService(Protocol):
     """The data directories."""
 
     def log_directories(self) -> list[LogDirectory]:
-        """Those that are in use; failed ones are left out."""
+        """All, also those that have failed."""
         ...
 
 

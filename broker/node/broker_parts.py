@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 
@@ -40,6 +41,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
 
@@ -99,12 +101,15 @@ class BrokerParts:
         return self.config.node_id
 
     def log_directories(self) -> list[LogDirectory]:
-        """The directories of `log.dirs` that have not failed."""
-        return [
-            LogDirectory(one.path, self._disk.total_bytes(one.path), self._disk.free_bytes(one.path))
-            for one in self.logs.directories
-            if one.failure is None
-        ]
+        """The directories of `log.dirs`."""
+        return [self._log_directory(one) for one in self.logs.directories]
+
+    def _log_directory(self, directory: DataDirectory) -> LogDirectory:
+        path = directory.path
+        if directory.failure is None:
+            with suppress(OSError):  # it fails from now on, and goes offline when it is used next
+                return LogDirectory(path, self._disk.total_bytes(path), self._disk.free_bytes(path))
+        return LogDirectory(path, failed=True)
 
     async def quorum(self) -> Quorum:
         """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""

@@ -4,7 +4,6 @@ Shared by the log of a standalone node (`standalone_log.py`) and that of a quoru
 same layout, so that a standalone node can become part of a cluster.
 """
 
-import posixpath
 from collections.abc import Callable, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
@@ -12,6 +11,7 @@ from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch
 from minikafka.protocol.records.record import Record as LogRecord
+from minikafka.storage.data_directory import make_durable_directory
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
@@ -33,12 +33,8 @@ def claim_directory(disk: Disk, directory: str) -> str:
         OSError: it cannot be created.
     """
     path = f"{directory}/{METADATA}"
-    missing = [path]
-    while (parent := posixpath.dirname(missing[-1])) and not disk.exists(parent):
-        missing.append(parent)
-    disk.make_directory(path)
-    for made in missing:  # the directory entries must survive a power failure
-        disk.sync_directory(posixpath.dirname(made) or ".")
+    make_durable_directory(disk, path)
+    disk.sync_directory(directory)  # it may have been made just before a crash
     disk.lock(f"{path}/.lock")
     return path
 

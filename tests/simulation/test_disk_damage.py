@@ -21,7 +21,7 @@ def test_a_failed_directory_fails_in_everything_until_it_is_repaired() -> None:
     operations = [*changes(process, file, "/data/a"), *reads(process, file, "/data/a")]
     for operation in operations:
         fails(errno.EIO, operation)
-    assert not process.exists("/data/a/one"), "as os.path.exists"
+    fails(errno.EIO, process.exists, "/data/a/one")
     assert disk.effects == {"failing directory": len(operations) + 1}
     for works in (*reads(process, other, "/data/b"), *changes(process, other, "/data/b")):
         works()

@@ -129,6 +129,45 @@ def test_few_descriptors_serve_many_files(tmp_path: Path) -> None:
     assert disk._open_count == 0
 
 
+def test_files_make_way_for_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = RealDisk(open_files_max=8)
+    files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(8)]
+    allowed, opening = 7, os.open
+
+    def limited(path: str, flags: int, mode: int = 0o777) -> int:
+        if disk._open_count >= allowed:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return opening(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", limited)
+    for allowed in (7, 4):
+        for file in files:
+            file.close()
+        for file in [*files, disk.open(f"{tmp_path}/{allowed}", create=True)]:
+            file.append(b"x")
+    assert disk._open_count < 4, "fewer are kept open from now on"
+    files[0].hold()
+    allowed = 1
+    for file in files[1:]:
+        file.close()
+    with pytest.raises(OSError, match="Too many open files"):
+        disk.open(f"{tmp_path}/none", create=True)
+
+
+def test_what_cannot_be_looked_at_does_not_count_as_missing(tmp_path: Path) -> None:
+    disk = RealDisk()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").touch()
+    for look in (disk.exists, disk.is_directory):
+        assert look(str(tmp_path))
+        assert not look(f"{tmp_path}/none")
+        assert not look(f"{tmp_path}/file/none")
+        with pytest.raises(OSError, match="symbolic links"):
+            look(f"{tmp_path}/loop")
+    assert disk.exists(f"{tmp_path}/file")
+    assert not disk.is_directory(f"{tmp_path}/file")
+
+
 def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Caused by a signal, or by more bytes than the kernel writes at once."""
     whole, several = os.pwrite, os.pwritev

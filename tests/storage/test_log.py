@@ -21,7 +21,7 @@ from support.logs import (
     read_batches,
 )
 
-from minikafka.protocol.errors import RecordListTooLargeError
+from minikafka.protocol.errors import KafkaStorageError, RecordListTooLargeError
 from minikafka.protocol.records.batch import batches, stamp_log_append_time
 from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_topic_id
 from minikafka.storage.disk import RealDisk
@@ -58,6 +58,19 @@ def test_appends_above_segment_bytes_are_rejected() -> None:
         append(log, b"x" * 1000)
     assert log.end_offset == 0
     append(log, b"x" * 900)
+
+
+def test_a_log_that_is_offline_does_not_roll() -> None:
+    """A segment at the end offset would hide what a failed append has left beyond it."""
+    disk = memory_disk()
+    log = open_log(disk)
+    append(log, b"x")
+    disk.fail("sync", path=log.directory)
+    with pytest.raises(KafkaStorageError):
+        log.flush()
+    with pytest.raises(KafkaStorageError):
+        log.roll()
+    assert len(log.segments.bases) == 1
 
 
 def test_segments_roll_by_size() -> None:

@@ -13,7 +13,7 @@ from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.checkpoint_files import read_clean_shutdown, read_offsets, read_properties
-from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.data_directory import DuplicateLog, WrongDirectory
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager, parse_directory_name
@@ -161,6 +161,56 @@ def test_new_logs_are_created_in_the_directory_with_the_fewest() -> None:
     manager = manage(disk, "/data", "/other")
     assert len(manager.logs) == 6
     assert manager.previous_broker_epoch == 4
+
+
+def test_a_partition_in_two_directories_is_refused() -> None:
+    disk = memory_disk()
+    manager = manage(disk, "/data", "/other")
+    append(manager.create(A), b"kept")
+    manager.close({})
+    manager = manage(disk, "/other")
+    append(manager.create(A), b"made while the other directory was missing")
+    manager.close({})
+    for corrupt in (False, True):
+        if corrupt:
+            disk.open("/data/a-0/00000000000000000000.log").pwrite(20, b"?")
+        with pytest.raises(DuplicateLog, match="for a-0 are found in both /other/a-0 and /data/a-0"):
+            manage(disk, "/data", "/other")
+
+
+def test_a_new_data_directory_survives_a_power_failure() -> None:
+    disk = memory_disk()
+    manager = manage(disk, "/data/new/one")
+    log = manager.create(A)
+    append(log, b"kept")
+    log.flush()
+    disk.crash()
+    assert list(manage(disk, "/data/new/one").logs) == [A]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda manager: manager.create(A),
+        lambda manager: manager.delete(A),
+        lambda manager: manager.write_checkpoints({A: 1}),
+        lambda manager: trio.run(manager.write_high_watermarks, {A: 1}),
+    ],
+)
+def test_a_log_that_cannot_be_looked_at_does_not_count_as_missing(action: Any) -> None:
+    disk = memory_disk()
+    manager = manage(disk)
+    append(manager.create(A), b"x")
+    manager.close({A: 1})
+    manager = manage(disk)
+    manager.logs.clear()
+    manager.directories[0].logs.clear()
+    disk.fail("stat", path="/data/a-0", times=99)
+    try:
+        action(manager)
+    except KafkaStorageError:
+        pass
+    assert manager.directories[0].failure is not None
 
 
 def test_a_failed_directory_takes_only_its_logs_offline() -> None:

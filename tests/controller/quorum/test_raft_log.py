@@ -51,6 +51,16 @@ def test_a_new_log_is_empty_with_epoch_0() -> None:
     assert log.election_state() == ElectionState()
 
 
+def test_a_vote_that_cannot_be_looked_at_is_not_forgotten() -> None:
+    disk = MemoryDisk(Random(0))
+    log = opened(disk)
+    trio.run(log.persist, ElectionState(3, 1), [1, 2, 3])
+    disk.fail("stat", path="quorum-state")
+    with pytest.raises(OSError, match="injected"):
+        log.election_state()
+    assert log.election_state().epoch == 3
+
+
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
     log = filled(MemoryDisk(Random(0)))
     assert log.last_epoch == 4

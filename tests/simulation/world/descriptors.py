@@ -46,7 +46,14 @@ class Descriptors:
         """Closes files if too many are open. Raises OSError if not one descriptor is free."""
         if self._open_count >= self._kept_max:
             self._sweep()
+        if self.in_use >= self.limit:
+            self._give_way()
         self.require(path)
+
+    def _give_way(self) -> None:
+        """Connections have taken the descriptors: keeps fewer files open from now on."""
+        self._kept_max = max(1, min(self._kept_max, self._open_count) * 3 // 4)
+        self._sweep()
 
     def require(self, path: str) -> None:
         """Raises OSError if not one descriptor is free."""

@@ -11,7 +11,7 @@ import trio
 from minikafka.storage.memory_content import Content, Directory
 from minikafka.storage.memory_disk import MemoryDisk, MemoryFile
 from simulation.world.descriptors import DescriptorFile, Descriptors
-from simulation.world.disk_faults import FREE_BYTES, DiskFaults, NoDisk, ProcessEnded
+from simulation.world.disk_faults import FREE_BYTES, DiskFaults, NoDisk
 
 Result = TypeVar("Result")
 
@@ -84,22 +84,6 @@ class ProcessDisk(MemoryDisk):
     def list(self, directory: str) -> list[str]:
         self._require_descriptor(directory)
         return super().list(directory)
-
-    def exists(self, path: str) -> bool:
-        return self._seen(path) is not None
-
-    def is_directory(self, path: str) -> bool:
-        return isinstance(self._seen(path), Directory)
-
-    def _seen(self, path: str) -> Content | Directory | None:
-        """What fails does not exist, as `os.path.exists` has it."""
-        try:
-            self.call("stat", path)
-        except ProcessEnded:
-            raise
-        except OSError:
-            return None
-        return self._find(path)
 
     def make_directory(self, path: str) -> None:
         if self._in_force.watched and isinstance(self._find(path), Directory):
