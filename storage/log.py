@@ -241,26 +241,23 @@ class Log:
     def roll(self, first_offset: int | None = None) -> None:
         """Starts a new segment at the log end offset, or at `first_offset` if it is higher. An empty segment at that
         offset is kept (KAFKA-6388). Raises KafkaError."""
-        if self.failure is not None:
-            raise self.offline()
-        base = max(first_offset or 0, self.end_offset)
-        try:
-            active = self.active
-            if base == active.base_offset:
-                return
-            active.seal()
-            self.touched.append(active)
-            if self._sizes_known is not None:
-                self._sizes_known += active.size_bytes
-            new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
-            self.segments.append(new)
-            self.active = new
-            self.directory_unsynced = self._dirty = True
-            self.producers.end_offset = base
-            self.snapshots.take(self.producers)
-            self._set_jitter()
-        except _Failure as error:
-            raise self.fail(error) from error
+        self._guarded(self._roll, max(first_offset or 0, self.end_offset))
+
+    def _roll(self, base: int) -> None:
+        active = self.active
+        if base == active.base_offset:
+            return
+        active.seal()
+        self.touched.append(active)
+        if self._sizes_known is not None:
+            self._sizes_known += active.size_bytes
+        new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
+        self.segments.append(new)
+        self.active = new
+        self.directory_unsynced = self._dirty = True
+        self.producers.end_offset = base
+        self.snapshots.take(self.producers)
+        self._set_jitter()
 
     def _set_jitter(self) -> None:
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)

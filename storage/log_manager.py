@@ -71,6 +71,7 @@ class LogManager:
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
         self._damaged: set[TopicPartition] = set()
+        self._renamed: dict[TopicPartition, DataDirectory] = {}
         self._deleted: list[tuple[int, str]] = []
         self._logger = structlog.get_logger("minikafka.storage")
 
@@ -179,12 +180,19 @@ class LogManager:
         found = [one for one in healthy if self._has(one, key)]
         directory = found[0] if found else min(healthy, key=lambda one: len(one.logs))
         try:
+            self._sync_deletion(key, directory)
             if not found:
                 directory.forget(key)
             return self._open(directory, key, topic_id, config)
         except (OSError, CorruptSegment) as error:
             self._offline(directory, error)
             raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
+
+    def _sync_deletion(self, key: TopicPartition, directory: DataDirectory) -> None:
+        """Called before a log is made: a deleted one that a power failure brings back would be a duplicate."""
+        earlier = self._renamed.pop(key, None)
+        if earlier is not None and earlier is not directory and earlier.failure is None:
+            self._on(earlier, partial(self._disk.sync_directory, earlier.path))
 
     def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
         try:
@@ -211,6 +219,7 @@ class LogManager:
                 except OSError as error:
                     self._offline(directory, error)
                     raise KafkaStorageError(f"cannot rename {path}: {error}") from error
+                self._renamed[key] = directory
                 config = log.config if log is not None else self.config_of(key.topic)
                 self._deleted.append((self._now_ms() + config.file_delete_delay_ms, renamed))
                 if log is not None:
@@ -236,8 +245,11 @@ class LogManager:
         for directory in self.directories:
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
+            if directory in self._renamed.values():
+                self._on(directory, partial(self._disk.sync_directory, directory.path))
             if high_watermarks is not None:
                 self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
+        self._renamed.clear()
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in a worker thread. Calls must not overlap."""

@@ -178,6 +178,22 @@ def test_a_partition_in_two_directories_is_refused() -> None:
             manage(disk, "/data", "/other")
 
 
+def test_a_deleted_log_does_not_come_back_beside_its_successor() -> None:
+    for seed in range(20):
+        disk = memory_disk(seed)
+        manager = manage(disk, "/data", "/other")
+        for key in (A, B):
+            manager.create(key)
+        manager.delete(A)
+        for index in (1, 2):
+            manager.create(A._replace(partition=index))
+        log = manager.create(A)
+        assert log.directory == "/other/a-0", "the directory with the fewest logs"
+        log.flush()
+        disk.crash()
+        assert A in manage(disk, "/data", "/other").logs
+
+
 def test_a_new_data_directory_survives_a_power_failure() -> None:
     disk = memory_disk()
     manager = manage(disk, "/data/new/one")
