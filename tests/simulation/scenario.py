@@ -21,6 +21,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.protocol.names import TopicPartition
 from simulation.faults.chaos import Chaos
 from simulation.faults.table import FAULTS
+from simulation.invariants import broken_at_rest
 from simulation.schedule import FaultAt, Schedule
 from simulation.world.cluster import Cluster
 from simulation.world.machine import Machine
@@ -28,7 +29,7 @@ from simulation.world.world import TooManySteps, World
 
 START_MAX_S = 60.0
 FINAL_MAX_S = 300.0
-SETTLING_S = 3.0
+REST_MAX_S = 60.0
 PACE_S = 0.4
 
 
@@ -91,7 +92,7 @@ class Scenario:
         self.plan = Plan.of(schedule.brokers)
         self.plan.committed_offsets_are_fresh = False
         self._incarnations: Counter[str] = Counter()
-        self._supervised = True
+        self._supervised = self._with_members = True
 
     def run(self) -> Outcome:
         """See `run` of the module."""
@@ -154,7 +155,7 @@ class Scenario:
 
     def _keep_running(self, name: str, program: Program) -> None:
         """Run a program again whenever its process has ended, until the end."""
-        if not self._supervised and not name.startswith("member-"):
+        if not (self._with_members if name.startswith("member-") else self._supervised):
             return
         machine = self._start_client(name, program)
         machine.on_end.append(lambda: self.world.after(1.0, self._keep_running, name, program))
@@ -195,15 +196,21 @@ class Scenario:
             await final_reading(process, groups=groups)
 
         self._run_to_its_end(self._start_client("last", last), "the final reading does not end")
-        hosts = self.cluster.hosts.values()
-        if not self.world.run_until(self.world.now + START_MAX_S, lambda: all(host.ready for host in hosts)):
-            waiting = [f"{host.name} {host.refused}" for host in hosts if not host.ready]
-            raise Failure("nodes do not serve", ", ".join(waiting))
+        self._with_members = False
         for machine in self.cluster.clients.values():
             if not machine.ended:
                 self.world.kill(machine)
-        self.world.run_until(self.world.now + SETTLING_S)
+        self._come_to_rest()
         self._read_replicas()
+
+    def _come_to_rest(self) -> None:
+        """Without clients, all replicas must come in sync. Raises Failure."""
+        ends_at = self.world.now + REST_MAX_S
+        while broken := broken_at_rest(self.cluster.hosts.values()):
+            if self.world.now >= ends_at:
+                raise Failure("the cluster does not come to rest", "\n".join(broken[:10]))
+            self.world.run_until(self.world.now + 1.0)
+        self._check_failures()
 
     def _read_replicas(self) -> None:
         """Record the logs of all replicas, under names that no client uses: a topic may have been created again."""

@@ -1,0 +1,64 @@
+"""What must hold for the nodes of a cluster that has been healed and is at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from minikafka.broker.node.node import Node
+from minikafka.controller.metadata.snapshot_encoding import records_of
+from minikafka.controller.quorum_controller import QuorumController
+from simulation.world.cluster import Host
+
+
+def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
+    """The broken invariants, as sentences; empty once the cluster is at rest.
+
+    - All nodes run, serve, and have the same metadata.
+    - All replicas are in sync, and each leads or follows as the metadata says, in its epoch.
+    - Followers have the end and the high watermark of their leader.
+    - No node serves a replica that is not its own.
+    """
+    hosts = list(hosts)
+    waiting = [f"{host.name} does not serve: {host.refused}" for host in hosts if not host.ready]
+    if waiting:
+        return waiting
+    images = {host.name: [*records_of(_controller(host).image)] for host in hosts}
+    first = next(iter(images))
+    differing = [name for name, records in images.items() if records != images[first]]
+    if differing:
+        return [f"{name} has other metadata than {first}" for name in differing]
+    nodes = {host.node_id: host.node for host in hosts if isinstance(host.node, Node)}
+    return [*_broken_replicas(nodes)]
+
+
+def _controller(host: Host) -> QuorumController:
+    node = host.node
+    assert node is not None, "it serves"
+    return node.parts.controller if isinstance(node, Node) else node.controller  # type: ignore[return-value]
+
+
+def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:
+    image = next(iter(nodes.values())).parts.image
+    expected: dict[int, int] = dict.fromkeys(nodes, 0)
+    for topic in image.topics.values():
+        for index, state in enumerate(topic.partitions):
+            name = f"{topic.name}-{index}"
+            if sorted(state.isr) != sorted(state.replicas):
+                yield f"{name} has replicas {state.replicas}, in sync {state.isr}"
+                continue
+            led = nodes[state.leader].parts.partitions.get(topic.name, index)
+            for node_id in state.replicas:
+                expected[node_id] += 1
+                replica = nodes[node_id].parts.partitions.get(topic.name, index)
+                if led is None or replica is None or replica.topic_id != topic.id:
+                    yield f"{name} is not served by node {node_id}"
+                elif replica.leader_epoch != state.leader_epoch or replica.is_leader != (node_id == state.leader):
+                    yield f"{name} on node {node_id} has epoch {replica.leader_epoch} of {state.leader_epoch}"
+                elif (replica.log.end_offset, replica.high_watermark) != (led.log.end_offset, led.high_watermark):
+                    yield (
+                        f"{name} on node {node_id} ends at {replica.log.end_offset}, high watermark"
+                        f" {replica.high_watermark}; on its leader {led.log.end_offset}, {led.high_watermark}"
+                    )
+    for node_id, node in nodes.items():
+        if len(node.parts.partitions) != expected[node_id]:
+            yield f"node {node_id} serves {len(node.parts.partitions)} replicas instead of {expected[node_id]}"
