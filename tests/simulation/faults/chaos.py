@@ -10,6 +10,8 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.quorum_controller import QuorumController
 from simulation.world.cluster import Cluster, Host
 
+MIN_INSYNC_REPLICAS = 2
+
 
 class Chaos:
     """See above.
@@ -81,22 +83,45 @@ class Chaos:
         return None if controller is None else controller.image
 
     def may_lose_records(self, host: Host) -> bool:
-        """Whether this host may lose what it has not synced: no other may lack records at the same time."""
+        """Whether this host may lose what it has not synced: all others are running and in every ISR.
+
+        A broker that ended without a controlled shutdown is out of the ISR and no eligible leader (KIP-966), as it may
+        have lost records. So one host besides those that did lose some must go on, until they are in sync again.
+        """
         if self.durable:
             return True
         self._forget_those_that_have_caught_up()
-        return self.tolerates_loss and all(other == host.node_id for other in self.unsafe)
+        image = self.image()
+        others = [other for other in self.hosts() if other is not host]
+        return (
+            self.tolerates_loss
+            and image is not None
+            and all(one.ready and not one.unclean and _is_in_every_isr(image, one.node_id) for one in others)
+        )
 
     def loses_records(self, host: Host) -> None:
         """This host may lack records from now on."""
         if not self.durable:
             self.unsafe[host.node_id] = None
 
+    def may_kill(self, host: Host) -> bool:
+        """Whether the process of this host may end without a controlled shutdown; see `may_lose_records`."""
+        self._forget_those_that_have_caught_up()
+        unclean = {one.node_id for one in self.hosts() if one.unclean} | {host.node_id}
+        return self.durable or not self.unsafe or len(unclean) < MIN_INSYNC_REPLICAS + 1
+
+    def kill(self, host: Host) -> None:
+        """SIGKILL, if it is allowed."""
+        if host.is_running and self.may_kill(host):
+            self.cluster.kill(host)
+            self.count("process killed")
+
     def _forget_those_that_have_caught_up(self) -> None:
         image = self.image()
-        for node_id in list(self.unsafe):
-            if image is not None and self.cluster.hosts[node_id].ready and _is_in_every_isr(image, node_id):
-                del self.unsafe[node_id]
+        for host in self.hosts():
+            if host.unclean and image is not None and host.ready and _is_in_every_isr(image, host.node_id):
+                host.unclean = False
+                self.unsafe.pop(host.node_id, None)
 
     # -- time ----------------------------------------------------------------------------------------------------
 

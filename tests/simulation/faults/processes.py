@@ -21,9 +21,7 @@ def kill(chaos: Chaos, random: Random) -> None:
 
 
 def _kill(chaos: Chaos, random: Random, host: Host) -> None:
-    if host.is_running:
-        chaos.cluster.kill(host)
-        chaos.count("process killed")
+    chaos.kill(host)
     chaos.later(_downtime_s(random), chaos.cluster.start, host)
 
 
@@ -74,7 +72,7 @@ def stop(chaos: Chaos, random: Random) -> None:
     chaos.cluster.stop(host)
     chaos.count("node stopped")
     if random.random() < 0.2:
-        chaos.later(random.uniform(0, 0.5), chaos.cluster.kill, host)
+        chaos.later(random.uniform(0, 0.5), chaos.kill, host)
     chaos.later(_downtime_s(random) + 1.0, chaos.cluster.start, host)
 
 

@@ -75,6 +75,7 @@ class Host:
         ready: It serves clients (a controller: the cluster has its first records).
         incarnation: Counts the processes.
         refused: Why the last process did not start or ended by itself, or "".
+        unclean: A process has ended without a controlled shutdown; whoever knows that it has caught up resets it.
         supervised: The node is started again whenever it has ended.
     """
 
@@ -91,6 +92,7 @@ class Host:
     ready: bool = False
     incarnation: int = 0
     refused: str = ""
+    unclean: bool = False
     supervised: bool = False
 
     @property
@@ -229,6 +231,7 @@ class Cluster:
             self.world.trace(host.name, "process ended")
 
     def _node_failed(self, host: Host, cause: BaseException) -> None:
+        host.unclean = True
         host.refused = f"{type(cause).__name__}: {cause}"
         self.world.trace(host.name, f"process failed: {host.refused}")
         if not isinstance(cause, CannotStart | OSError):
@@ -252,6 +255,7 @@ class Cluster:
         """
         host.disk.process_killed()
         if host.is_running and host.machine is not None:
+            host.unclean = True
             self.world.trace(host.name, f"process {host.machine} killed")
             self.world.kill(host.machine)
         self._forget(host)
