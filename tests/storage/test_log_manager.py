@@ -54,6 +54,16 @@ def test_a_new_directory_gets_the_identity_of_the_node() -> None:
         other.load()
 
 
+def test_a_new_directory_and_its_parents_survive_a_power_failure() -> None:
+    disk = memory_disk()
+    manager = manage(disk, "/mount/data/b")
+    log = manager.create(A, topic_id=TOPIC_ID)
+    append(log, b"value")
+    log.flush()
+    disk.crash()
+    assert read_all(manage(disk, "/mount/data/b").create(A)) == [(0, b"value")]
+
+
 def test_a_clean_restart_restores_logs_and_checkpoints() -> None:
     disk = memory_disk()
     manager = manage(disk)

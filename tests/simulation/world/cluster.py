@@ -54,8 +54,9 @@ class Signals:
         self._send, self._receive = trio.open_memory_channel[int](8)
 
     def send(self, number: int) -> None:
-        """From outside, by `Machine.call`."""
-        self._send.send_nowait(number)
+        """From outside, by `Machine.call`. Signals that wait already are enough."""
+        with suppress(trio.WouldBlock):
+            self._send.send_nowait(number)
 
     async def __aiter__(self) -> AsyncIterator[int]:
         async for number in self._receive:
