@@ -27,6 +27,7 @@ class Mutation:
         old: what is right; occurs exactly once.
         new: the bug.
         tests: arguments for pytest; with the bug at least one test of these fails, without it none.
+        seeds: so many seeds of the simulation, from 0 on, suffice to notice it (`seeds.py`); 0 if it is not measured.
     """
 
     name: str
@@ -34,3 +35,4 @@ class Mutation:
     old: str
     new: str
     tests: tuple[str, ...]
+    seeds: int = 0

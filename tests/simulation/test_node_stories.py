@@ -6,6 +6,8 @@ Each is a situation that needs a whole node and is rare in seeded runs; planted 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -302,3 +304,36 @@ def test_a_follower_returns_whose_log_ends_before_that_of_the_leader_starts(tell
     story.until_in_sync(TOPIC, 1, 2)
     story.prefer(TOPIC, 2, 1)
     assert story.read_with_offsets(TOPIC) == [(8, "value 8"), (9, "value 9")]
+
+
+def test_a_batch_with_a_hole_is_found_when_a_node_starts_after_a_crash(tell: Tell) -> None:
+    """Header and end of the batch are on the disk, what lies between is not."""
+    story = tell(nodes=1)
+    host = story.hosts[1]
+    host.disk = host.empty_disk(Tearing())
+    story.start()
+    story.create(TOPIC, [1])
+    story.produce(TOPIC, f"{'lost':2000}")
+    story.crash(1)
+    assert host.disk.file_size(f"/data/{TOPIC}-0/{0:020}.log") > 2000
+    story.start()
+    assert story.read(TOPIC) == []
+    story.produce(TOPIC, "new")
+    assert story.read(TOPIC) == ["new"]
+
+
+class Tearing(Random):
+    """The randomness of a disk that keeps every other sector of an unsynced write, beginning with the first."""
+
+    _draws = 0
+
+    def randrange(self, *_: Any, **__: Any) -> int:
+        self._draws = 0
+        return 3
+
+    def randint(self, a: int, b: int) -> int:
+        return b
+
+    def random(self) -> float:
+        self._draws += 1
+        return 0.9 * (self._draws % 2 == 0)

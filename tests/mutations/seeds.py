@@ -1,0 +1,67 @@
+"""Plants each bug and runs seeds of the simulation of whole clusters: which seed is the first that notices it?
+
+    PYTHONPATH=tests python -m mutations.seeds nodes                # one list; --seeds 20 a bug at most, --jobs 1
+    PYTHONPATH=tests python -m mutations.seeds "lost in a crash"    # those whose name contains the text
+
+`Mutation.seeds` states the result. `run.py` shows each bug with a test; this shows what random faults find alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mutations import Mutation
+from mutations.run import ROOT, chosen, lay_out, run_to_its_end
+
+TIMEOUT_S = 1200
+FAILED = re.compile(r"^FAILED seed (\d+): (.*)", re.MULTILINE)
+
+
+def first_failure(mutation: Mutation, seeds: int, jobs: int, timeout_s: float) -> tuple[int, str]:
+    """(seed, what it found); (-1, a reason) if no seed failed."""
+    with tempfile.TemporaryDirectory(prefix="mutation-") as directory:
+        lay_out(Path(directory), mutation)
+        path = os.pathsep.join([directory, str(ROOT / "tests")])
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "simulation.seeds", "--seeds", str(seeds), "--jobs", str(jobs)]
+        try:
+            result = run_to_its_end([*command, "--failures", "1", "--no-shrink"], environment, timeout_s)
+        except subprocess.TimeoutExpired:
+            return -1, f"no end within {timeout_s:g} s"
+    found = FAILED.search(result.stdout)
+    if found is not None:
+        return int(found[1]), found[2]
+    if result.returncode:
+        return 0, (result.stdout + result.stderr).strip().splitlines()[-1]
+    return -1, "no seed failed"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Plant bugs; which seed of the simulation notices each?")
+    parser.add_argument("which", nargs="*", help="lists, or parts of names; all by default")
+    parser.add_argument("--seeds", type=int, default=20, help="seeds for each bug, at most")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each bug")
+    options = parser.parse_args()
+    survivors = 0
+    which = chosen(options.which)
+    for mutation in which:
+        began = time.monotonic()
+        seed, what = first_failure(mutation, options.seeds, options.jobs, options.timeout)
+        survivors += seed < 0
+        seconds = time.monotonic() - began
+        verdict = f"seed {seed:4}" if seed >= 0 else "SURVIVED "
+        print(f"{verdict} {seconds:6.1f} s  {mutation.name}: {what[:150]}", flush=True)
+    print(f"{len(which) - survivors} of {len(which)} bugs noticed by the first {options.seeds} seeds")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
