@@ -2,7 +2,9 @@
 
 from mutations import Mutation
 
-_TESTS = ("tests/simulation/test_coordination_stories.py", "tests/simulation/test_published_bugs.py")
+_BUGS = "tests/simulation/test_published_bugs.py"
+_NODES = "tests/simulation/test_node_stories.py"
+_COORDINATION = "tests/simulation/test_coordination_stories.py"
 _CONTROLLER = "controller/quorum_controller.py"
 _APPLIER = "controller/quorum/metadata_applier.py"
 _APPLIED = "controller/quorum/applied_offset.py"
@@ -16,70 +18,70 @@ MUTATIONS = (
         _CONTROLLER,
         "                    await self.wait_applied(offset)\n",
         "",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_node_that_answers_a_change_knows_it",),
     ),
     Mutation(
         "a new controller decides before it has applied what its predecessors committed",
         _CONTROLLER,
         "            await self.wait_applied(end_offset)\n",
         "",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_new_controller_knows_what_its_predecessor_committed_last",),
     ),
     Mutation(
         "a decision is answered before it is committed",
         "controller/active/leadership_term.py",
         "        while self._pending and self._pending[0].end_offset <= offset:\n",
         "        while self._pending:\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_15489_a_controller_that_reaches_no_majority_gives_up",),
     ),
     Mutation(
         "a new controller does not know the sessions of its predecessor, and never fences a broker that is gone",
         "controller/active/active_controller.py",
         "self.sessions.reset(_now_ms(), epochs, log_end_offset)",
         "self.sessions.reset(_now_ms(), {}, log_end_offset)",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
     ),
     Mutation(
         "a controller that was stalled fences brokers whose heartbeats wait unread",
         "controller/active/active_controller.py",
         "            if trio.current_time() - until > LATE_MS / 1000:\n",
         "            if until > trio.current_time():\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_15019_a_controller_that_was_stalled_fences_nobody",),
     ),
     Mutation(
         "a broker that registers again stays in the isr",
         "controller/decisions/broker_registration.py",
         "    removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)\n",
         "    removed = remove_from_isrs(image, -1, context, unclean_shutdown=unclean_shutdown)\n",
-        _TESTS,
+        (f"{_BUGS}::test_kip_966_the_last_replica_standing_loses_its_unsynced_records",),
     ),
     Mutation(
         "two brokers get the same block of producer ids",
         "controller/decisions/producer_id_blocks.py",
         "ProducerIdsRecord(node_id, broker_epoch, first + BLOCK_SIZE)",
         "ProducerIdsRecord(node_id, broker_epoch, first)",
-        _TESTS,
+        (f"{_COORDINATION}::test_producers_of_different_brokers_have_different_ids",),
     ),
     Mutation(
         "a new partition begins with dead brokers in its isr",
         "controller/decisions/create_partitions.py",
         "        records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))\n",
         "        records.append(PartitionRecord(topic.id, index, broker_ids, broker_ids, isr[0]))\n",
-        _TESTS,
+        (f"{_NODES}::test_a_new_partition_does_not_wait_for_brokers_that_are_down",),
     ),
     Mutation(
         "the metadata log is acknowledged before it is flushed",
         "controller/quorum/raft_driver.py",
         "        await self._stored.sync()\n",
         "        await trio.lowlevel.checkpoint()\n",
-        _TESTS,
+        (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
     ),
     Mutation(
         "the vote is not flushed",
         "controller/quorum/raft_log.py",
         "        await self._disk.run(self._disk.write_atomically, f\"{self._log.directory}/{FILE_NAME}\", data)\n",
         "        self._disk.write_atomically(f\"{self._log.directory}/{FILE_NAME}\", data, sync=False)\n",
-        _TESTS,
+        (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
     ),
     # -- waiting for metadata ---------------------------------------------------------------------------------------
     Mutation(
@@ -87,14 +89,14 @@ MUTATIONS = (
         _APPLIED,
         "        while self._waiting and self._waiting[0][0] <= offset:\n",
         "        while self._waiting and self._waiting[0][0] < offset:\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
     ),
     Mutation(
         "a node that waits for its cluster id is not woken",
         _APPLIED,
         "        self._advanced.set()\n        self._advanced = trio.Event()\n",
         "        self._advanced = trio.Event()\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
     ),
     # -- snapshots --------------------------------------------------------------------------------------------------
     Mutation(
@@ -102,35 +104,35 @@ MUTATIONS = (
         _SNAPSHOT,
         "    if image.next_producer_id:\n",
         "    if image.next_producer_id < 0:\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
     ),
     Mutation(
         "a snapshot forgets the leader epochs",
         _SNAPSHOT,
         "                leader_epoch=state.leader_epoch,\n",
         "",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
     ),
     Mutation(
         "a node waits for records that its snapshot has replaced",
         _APPLIER,
         "        self.progress = AppliedOffset(snapshot.offset)\n",
         "        self.progress = AppliedOffset(0)\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
     ),
     Mutation(
         "topics that were deleted before a snapshot are not removed when it is installed",
         _APPLIER,
         "        await self._notify([*removed, *records])\n",
         "        await self._notify(records)\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone",),
     ),
     Mutation(
         "the image keeps what an installed snapshot no longer has",
         _APPLIER,
         "            old.clear()\n            old.update(new)\n",
         "            old.update(new)\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone",),
     ),
     # -- group coordinators -----------------------------------------------------------------------------------------
     Mutation(
@@ -138,7 +140,7 @@ MUTATIONS = (
         "broker/node/broker_parts.py",
         "            self.groups.resigned(index)\n",
         "            self.groups.resigned(index, 0)\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads",),
     ),
     Mutation(
         "a new coordinator loads only up to its high watermark",
@@ -146,14 +148,14 @@ MUTATIONS = (
         "        found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)\n",
         "        known = self._partitions.find(*partition)\n"
         "        found = known.log.read(offset, max_bytes=max_bytes, limit_offset=known.high_watermark)\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_the_last_commit_is_known_to_the_next_coordinator",),
     ),
     Mutation(
         "a commit of offsets is acknowledged before it is committed",
         _RUNTIME,
         "        await self._wait_committed(shard, offset)\n        return reply\n",
         "        return reply\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_commit_that_was_acknowledged_survives_the_coordinator",),
     ),
     Mutation(
         "the sessions of members do not begin when a coordinator has loaded",
@@ -161,13 +163,13 @@ MUTATIONS = (
         "            for member in group.members.values():\n"
         "                builder.schedule_session(group, member.member_id, member.session_timeout_ms)\n",
         "",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_member_that_vanishes_with_its_coordinator_is_missed",),
     ),
     Mutation(
         "a new deadline of a group does not wake the timer",
         _RUNTIME,
         "        if deadline_ms is not None and deadline_ms < shard.next_wakeup_ms:\n            shard.wakeup.set()\n",
         "        assert deadline_ms is None or deadline_ms >= 0, shard\n",
-        _TESTS,
+        (f"{_COORDINATION}::test_a_lone_member_gets_its_partitions",),
     ),
 )

@@ -2,7 +2,8 @@
 
 from mutations import Mutation
 
-_TESTS = ("tests/simulation/test_node_stories.py", "tests/simulation/test_published_bugs.py")
+_BUGS = "tests/simulation/test_published_bugs.py"
+_NODES = "tests/simulation/test_node_stories.py"
 _NODE = "broker/node/node.py"
 _REGISTRATION = "broker/node/registration.py"
 _LIFECYCLE = "broker/partitions/partition_lifecycle.py"
@@ -22,7 +23,7 @@ MUTATIONS = (
         "        nursery.start_soon(registration.send_heartbeats)\n        self._follow_metadata(nursery)\n",
         "        self._follow_metadata(nursery)\n        await registration.register()\n"
         "        self._registration = registration\n        nursery.start_soon(registration.send_heartbeats)\n",
-        _TESTS,
+        (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
     ),
     Mutation(
         "the group coordinator starts after the partitions have their roles",
@@ -35,21 +36,21 @@ MUTATIONS = (
         "                nursery.start_soon(parts.isr_changes.run)\n"
         "                await self._serve_clients(nursery, task_status)\n"
         "                await nursery.start(parts.groups.run)\n",
-        _TESTS,
+        (f"{_NODES}::test_a_lone_node_that_coordinates_groups_starts_again",),
     ),
     Mutation(
         "a node gives up its start while the session of its earlier process lasts",
         _REGISTRATION,
         "_RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
         "_RETRIABLE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
     ),
     Mutation(
         "a broker that was unfenced once never asks to be unfenced again",
         _REGISTRATION,
         "            if self._is_unfenced():\n",
         "            if self.unfenced.is_set() or self._is_unfenced():\n",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
     ),
     Mutation(
         "a broker claims a clean shutdown after a crash",
@@ -57,28 +58,28 @@ MUTATIONS = (
         "            previous_broker_epoch=self._previous_broker_epoch,\n",
         "            previous_broker_epoch=self._controller.image.brokers[self._node_id].epoch\n"
         "            if self._node_id in self._controller.image.brokers\n            else -1,\n",
-        _TESTS,
+        (f"{_BUGS}::test_kip_966_the_last_replica_standing_loses_its_unsynced_records",),
     ),
     Mutation(
         "the clean-shutdown file survives the start",
         "storage/data_directory.py",
         "            self._disk.remove(path)\n            self._disk.sync_directory(self.path)\n",
         "",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean",),
     ),
     Mutation(
         "a crash is not followed by log recovery",
         _LOG_MANAGER,
         "            clean=directory.clean,\n",
         "            clean=True,\n",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_with_a_hole_is_found_when_a_node_starts_after_a_crash",),
     ),
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
         _LIFECYCLE,
         "        if kept is not None and kept.topic_id not in (None, topic_id):\n",
         "        if kept is not None and kept.topic_id is None:\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down",),
     ),
     # -- in-sync replicas and high watermark ------------------------------------------------------------------------
     Mutation(
@@ -86,49 +87,49 @@ MUTATIONS = (
         _PARTITION,
         "        self._advance()\n        self._commits.wake()\n",
         "        self._commits.wake()\n",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_13091_a_smaller_isr_completes_the_produce_that_waits_for_it",),
     ),
     Mutation(
         "a new leader without followers does not advance the high watermark",
         _PARTITION,
         "epoch_start_offset=end, environment=self._environment\n            )\n            self._advance()\n",
         "epoch_start_offset=end, environment=self._environment\n            )\n",
-        _TESTS,
+        (f"{_NODES}::test_a_lone_replica_serves_all_that_it_has_after_a_crash",),
     ),
     Mutation(
         "the latest offset goes back after an election",
         _PARTITION,
         "if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:",
         "if self.leader_state is None:",
-        _TESTS,
+        (f"{_BUGS}::test_kafka_2334_the_latest_offset_does_not_go_back_after_an_election",),
     ),
     Mutation(
         "a repeated batch is acknowledged before it is committed",
         _PARTITION,
         "return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term)",
         "return AppendResult(known.first_offset, -1, known.timestamp, self._leadership_term)",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
     ),
     Mutation(
         "followers that lag are never looked for",
         _ISR_CHANGES,
         "                self._candidates = dict.fromkeys(self._partitions)\n",
         "",
-        _TESTS,
+        (f"{_NODES}::test_a_follower_leaves_the_isr_and_returns_more_than_once",),
     ),
     Mutation(
         "a proposed isr is sent once, whatever the answer",
         _ISR_CHANGES,
         "        self._pending = pending\n        if not pending:\n",
         "        self._pending = {}\n        if not pending:\n",
-        _TESTS,
+        (f"{_NODES}::test_a_proposed_isr_is_sent_again_when_the_controller_is_back",),
     ),
     Mutation(
         "a committed isr does not end the proposal",
         _PROGRESS,
         "        self.isr = state.isr\n        self.pending = None\n",
         "        self.isr = state.isr\n",
-        _TESTS,
+        (f"{_NODES}::test_a_follower_leaves_the_isr_and_returns_more_than_once",),
     ),
     # -- following --------------------------------------------------------------------------------------------------
     Mutation(
@@ -137,28 +138,28 @@ MUTATIONS = (
         "        if state.leader_epoch == self.leader_epoch and state.leader == self.leader_id:\n",
         "        same_epoch = state.leader_epoch == self.leader_epoch\n"
         "        if state.leader == self.leader_id and (same_epoch or not self.is_leader):\n",
-        _TESTS,
+        (f"{_NODES}::test_a_follower_notices_a_new_epoch_of_the_same_leader",),
     ),
     Mutation(
         "a fetcher that was stopped is used again",
         _FETCHER,
         "            fetcher.scope.cancel()\n            del self._fetchers[fetcher.leader_id]\n",
         "            fetcher.scope.cancel()\n",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
     ),
     Mutation(
         "a follower whose log ends before that of the leader starts never catches up",
         _FETCHER,
         "            if earliest > partition.log.end_offset:\n",
         "            if earliest > latest:\n",
-        _TESTS,
+        (f"{_NODES}::test_a_follower_returns_whose_log_ends_before_that_of_the_leader_starts",),
     ),
     Mutation(
         "a follower does not delete what its leader has deleted",
         _PARTITION,
         "        if new_start > self.log.start_offset:\n            self.log.advance_start_offset(new_start)\n",
         "",
-        _TESTS,
+        (f"{_NODES}::test_deleted_records_stay_deleted_after_an_election",),
     ),
     # -- logs -------------------------------------------------------------------------------------------------------
     Mutation(
@@ -166,28 +167,28 @@ MUTATIONS = (
         _LOG_MANAGER,
         "                return min(max(found, log.start_offset), log.end_offset)\n",
         "                return max(found, log.start_offset)\n",
-        _TESTS,
+        (f"{_NODES}::test_a_log_that_lost_its_end_begins_to_commit_there",),
     ),
     Mutation(
         "the log start offset is lost in a restart",
         _LOG_MANAGER,
         "            log_start_offset=directory.start_offsets.get(key, 0),\n",
         "            log_start_offset=0,\n",
-        _TESTS,
+        (f"{_NODES}::test_deleted_records_stay_deleted_after_a_restart",),
     ),
     Mutation(
         "an epoch that starts at the end of the log survives a truncation",
         "storage/leader_epochs.py",
         "        if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:\n",
         "        if end_offset >= 0 and self._starts and self._starts[-1] > end_offset:\n",
-        _TESTS,
+        (f"{_NODES}::test_a_leader_without_records_of_its_own_follows_the_next_one",),
     ),
     Mutation(
         "producers keep their sequences after a truncation",
         "storage/truncation.py",
         "    log.epochs.truncate_from_end(offset)\n    _rebuild_producers(log)\n",
         "    log.epochs.truncate_from_end(offset)\n",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
     ),
     Mutation(
         "followers do not track the sequences of producers",
@@ -196,27 +197,27 @@ MUTATIONS = (
         "                    update_producer(producers, self.active, batch)\n",
         "                if batch.producer_id >= 0 and assign_offsets:\n"
         "                    update_producer(producers, self.active, batch)\n",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_to_the_next_leader_is_known",),
     ),
     Mutation(
         "the sequences of producers are lost in a clean restart",
         "storage/recovery.py",
         "        if self.report.clean:\n            replay(self, self.end_offset)\n",
         "",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
     ),
     Mutation(
         "the sequences of producers are lost in a crash",
         "storage/recovery.py",
         "        if batch.producer_id >= 0:\n            update_producer(self.producers, segment, batch)\n",
         "",
-        _TESTS,
+        (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
     ),
     Mutation(
         "flush.messages is ignored",
         "broker/apis/produce.py",
         "        if written.flush_due:\n            await _settle(partition.flushed(), answer)\n",
         "        assert partition is not None, answer\n",
-        _TESTS,
+        (f"{_NODES}::test_records_of_a_topic_that_flushes_each_survive_a_power_failure",),
     ),
 )

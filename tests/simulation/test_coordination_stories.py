@@ -111,8 +111,8 @@ def test_producers_of_different_brokers_have_different_ids(tell: Tell) -> None:
     story.start()
     story.create(TOPIC, [1, 2, 3])
     sent = [f"value {number}" for number in range(12)]
-    for value in sent:
-        story.produce(TOPIC, value)
+    for number, value in enumerate(sent):
+        story.produce(TOPIC, value, bootstrap_servers=f"node-{1 + number % 3}:9092")
     assert story.read(TOPIC) == sent
 
 

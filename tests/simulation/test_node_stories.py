@@ -243,6 +243,21 @@ def test_a_follower_notices_a_new_epoch_of_the_same_leader(tell: Tell) -> None:
     assert sorted(story.state(TOPIC).isr) == [1, 2]
 
 
+def test_a_leader_without_records_of_its_own_follows_the_next_one(tell: Tell) -> None:
+    """Its epoch starts at the end of its log; the next leader does not know this epoch."""
+    story = tell(brokers=2)
+    story.start()
+    story.create(TOPIC, [1, 2])
+    story.produce(TOPIC, *values(0, 3), acks="all")
+    story.isolate(1, from_=[2])
+    story.prefer(TOPIC, 2, 1)
+    story.prefer(TOPIC, 1, 2)
+    story.isolate(1, from_=[2], cut=False)
+    running = story.begin(story.producing(TOPIC, "value", acks="all"))
+    story.until(lambda: running.done, within_s=15)
+    assert running.result == [3]
+
+
 def test_a_new_partition_does_not_wait_for_brokers_that_are_down(tell: Tell) -> None:
     story = tell({"min.insync.replicas": "2"}, brokers=3)
     story.start()
