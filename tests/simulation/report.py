@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from heapq import merge
+from itertools import groupby
+from shlex import join
 
 from simulation.schedule import Schedule
 from simulation.shrinking import shrink
@@ -24,7 +26,7 @@ def report_failure(result: Result, *, shrunk: bool) -> list[str]:
     if shrunk:
         schedule, result = shrink(schedule, result, try_schedule, progress=_print_progress)
     return [
-        f"FAILED seed {result.seed}: {result.evidence}",
+        f"FAILED seed {result.seed}: {evidence(result)}",
         f"-- the last {LAST_EVENTS} events of each host, in the order of time",
         *last_events(result.recent),
         f"-- the schedule{', shrunk' if shrunk else ''}",
@@ -35,18 +37,31 @@ def report_failure(result: Result, *, shrunk: bool) -> list[str]:
     ]
 
 
+def evidence(result: Result) -> str:
+    """What showed a failure; long lines are cut."""
+    return "\n".join(line[:LINE_MAX] for line in result.evidence.splitlines())
+
+
 def last_events(recent: dict[str, list[str]], count: int = LAST_EVENTS) -> list[str]:
-    """The last events of each host, in one list by time; each line begins with its time."""
-    hosts = (lines[-count:] for _, lines in sorted(recent.items()))
+    """The last events of each host, in one list by time; each line begins with its time. Lines that are alike are one."""
+    hosts = (_without_repetitions(lines)[-count:] for _, lines in sorted(recent.items()))
     return [line[:LINE_MAX] for line in merge(*hosts, key=lambda line: float(line.split(maxsplit=1)[0]))]
+
+
+def _without_repetitions(lines: list[str]) -> list[str]:
+    """One line for lines in a row that only have other keys."""
+    found: list[str] = []
+    for _, group in groupby(lines, key=lambda line: line.split(maxsplit=1)[1].partition("=")[0]):
+        first, *others = group
+        found.append(f"{first} (and {len(others)} like it)" if others else first)
+    return found
 
 
 def _commands(schedule: Schedule) -> list[str]:
     options = to_options(schedule)
     lines = [f"the whole seed again: make sim SEED={schedule.seed}"]
     if len(options) > 2:
-        text = " ".join(f'"{option}"' if " " in option else option for option in options)
-        lines.append(f"this schedule again: PYTHONPATH=tests .venv/bin/python -m simulation.seeds {text}")
+        lines.append(f"this schedule again: PYTHONPATH=tests .venv/bin/python -m simulation.seeds {join(options)}")
     return lines
 
 

@@ -40,11 +40,12 @@ KEPT_SETTINGS = frozenset({
     "min.insync.replicas",
     "default.replication.factor",
     "offsets.topic.replication.factor",
+    "offsets.topic.num.partitions",
     "auto.create.topics.enable",
     "group.min.session.timeout.ms",
     "log.flush.interval.messages",
 })
-"""Without these acknowledged records need not survive, or the programs cannot work."""
+"""Without these acknowledged records need not survive, the programs cannot work, or a run is slow."""
 
 
 @dataclass(frozen=True)
