@@ -43,7 +43,7 @@ def evidence(result: Result) -> str:
 
 
 def last_events(recent: dict[str, list[str]], count: int = LAST_EVENTS) -> list[str]:
-    """The last events of each host, in one list by time; each line begins with its time. Lines that are alike are one."""
+    """The last events of each host, in one list by time; each line begins with its time. Similar lines are one."""
     hosts = (_without_repetitions(lines)[-count:] for _, lines in sorted(recent.items()))
     return [line[:LINE_MAX] for line in merge(*hosts, key=lambda line: float(line.split(maxsplit=1)[0]))]
 
