@@ -122,15 +122,20 @@ async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartit
 
 
 async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, limit_s: float) -> None:
-    """Wait until a group has committed the end offsets of all its partitions. Raises NoProgress."""
+    """Wait until a group has committed the end offsets of all its partitions. Raises NoProgress.
+
+    A partition without records may have no committed offset.
+    """
     lagging: list[str] = []
 
     async def look() -> bool:
         topics = process.plan.groups[group].topics
         partitions = [tp for name in topics for tp in await partitions_of(admin, name)]
+        starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
         committed = await admin.list_group_offsets(group, partitions)
-        at = {tp: committed[tp].offset if tp in committed else None for tp in partitions}
+        empty = {tp: ends[tp].offset for tp in partitions if starts[tp].offset == ends[tp].offset}
+        at = {tp: committed[tp].offset if tp in committed else empty.get(tp) for tp in partitions}
         lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in partitions if at[tp] != ends[tp].offset]
         return not lagging
 
