@@ -61,6 +61,7 @@ MUTATIONS = (
         "ProducerIdsRecord(node_id, broker_epoch, first + BLOCK_SIZE)",
         "ProducerIdsRecord(node_id, broker_epoch, first)",
         (f"{_COORDINATION}::test_producers_of_different_brokers_have_different_ids",),
+        seeds=1,
     ),
     Mutation(
         "a new partition begins with dead brokers in its isr",
@@ -90,6 +91,7 @@ MUTATIONS = (
         "        while self._waiting and self._waiting[0][0] <= offset:\n",
         "        while self._waiting and self._waiting[0][0] < offset:\n",
         (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
+        seeds=1,
     ),
     Mutation(
         "a node that waits for its cluster id is not woken",
@@ -97,6 +99,7 @@ MUTATIONS = (
         "        self._advanced.set()\n        self._advanced = trio.Event()\n",
         "        self._advanced = trio.Event()\n",
         (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
+        seeds=1,
     ),
     # -- snapshots --------------------------------------------------------------------------------------------------
     Mutation(
@@ -119,6 +122,7 @@ MUTATIONS = (
         "        self.progress = AppliedOffset(snapshot.offset)\n",
         "        self.progress = AppliedOffset(0)\n",
         (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
+        seeds=1,
     ),
     Mutation(
         "topics that were deleted before a snapshot are not removed when it is installed",

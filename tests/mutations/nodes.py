@@ -24,6 +24,7 @@ MUTATIONS = (
         "        self._follow_metadata(nursery)\n        await registration.register()\n"
         "        self._registration = registration\n        nursery.start_soon(registration.send_heartbeats)\n",
         (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
+        seeds=1,
     ),
     Mutation(
         "the group coordinator starts after the partitions have their roles",
@@ -37,6 +38,7 @@ MUTATIONS = (
         "                await self._serve_clients(nursery, task_status)\n"
         "                await nursery.start(parts.groups.run)\n",
         (f"{_NODES}::test_a_lone_node_that_coordinates_groups_starts_again",),
+        seeds=1,
     ),
     Mutation(
         "a node gives up its start while the session of its earlier process lasts",
@@ -44,6 +46,7 @@ MUTATIONS = (
         "_RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
         "_RETRIABLE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
+        seeds=1,
     ),
     Mutation(
         "a broker that was unfenced once never asks to be unfenced again",
@@ -80,6 +83,7 @@ MUTATIONS = (
         "        if kept is not None and kept.topic_id not in (None, topic_id):\n",
         "        if kept is not None and kept.topic_id is None:\n",
         (f"{_BUGS}::test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down",),
+        seeds=2,
     ),
     # -- in-sync replicas and high watermark ------------------------------------------------------------------------
     Mutation(
@@ -130,6 +134,7 @@ MUTATIONS = (
         "        self.isr = state.isr\n        self.pending = None\n",
         "        self.isr = state.isr\n",
         (f"{_NODES}::test_a_follower_leaves_the_isr_and_returns_more_than_once",),
+        seeds=1,
     ),
     # -- following --------------------------------------------------------------------------------------------------
     Mutation(
@@ -146,6 +151,7 @@ MUTATIONS = (
         "            fetcher.scope.cancel()\n            del self._fetchers[fetcher.leader_id]\n",
         "            fetcher.scope.cancel()\n",
         (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
+        seeds=1,
     ),
     Mutation(
         "a follower whose log ends before that of the leader starts never catches up",
