@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import sniffio
 import trio
@@ -25,21 +25,34 @@ from trio._core._ki import KIManager
 CLOSE_ATTEMPTS = 20
 
 
+class HasTime(Protocol):
+    """What knows the virtual time: an attribute, as it is read several times in each step."""
+
+    now: float
+
+
 class MachineClock(trio.abc.Clock):
     """The monotonic clock of a machine: virtual time plus the machine's uptime at the beginning."""
 
-    def __init__(self, now: Callable[[], float], uptime_s: float) -> None:
-        self._now = now
+    def __init__(self, world: HasTime, uptime_s: float) -> None:
+        self._world = world
         self._uptime_s = uptime_s
 
     def start_clock(self) -> None:
         """Nothing: virtual time is always running."""
 
     def current_time(self) -> float:
-        return self._now() + self._uptime_s
+        return self._world.now + self._uptime_s
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         return deadline - self.current_time()
+
+
+class _NoInstruments(dict[str, Any]):
+    """Replaces trio's `Instruments`, a `UserDict` that each step asks several times whether it has something."""
+
+    def call(self, *_: object) -> None:
+        """Nothing: there are no instruments."""
 
 
 class _NoInput:
@@ -91,12 +104,13 @@ class Machine:
     Args:
         name: The host, and the incarnation: `node-1/2`.
         host: Its address in the network.
-        now: Virtual time, in seconds.
+        world: Virtual time, in seconds.
         uptime_s: What the monotonic clock shows at virtual time 0.
         woken: Called when the machine has something to do, because of a call from outside.
 
     Attributes:
         ended: It has returned, raised or been killed.
+        doomed: It is to be killed after its step.
         failure: The exception that ended it.
     """
 
@@ -104,7 +118,7 @@ class Machine:
         self,
         name: str,
         host: str,
-        now: Callable[[], float],
+        world: HasTime,
         *,
         uptime_s: float = 0.0,
         woken: Callable[[Machine], None] = lambda machine: None,
@@ -113,15 +127,15 @@ class Machine:
         self.host = host
         self.ended = False
         self.killed = False
+        self.doomed = False
         self.failure: BaseException | None = None
         self.due = float("inf")
         """When it wants its next step, in virtual time."""
         self.busy_until = 0.0
         self.paused_until = 0.0
         self.on_end: list[Callable[[], None]] = []
-        self._now = now
         self._woken = woken
-        self._clock = MachineClock(now, uptime_s)
+        self._clock = MachineClock(world, uptime_s)
         self._runner: Any = None
         self._steps: Any = None
         self._hooks: Any = None
@@ -133,7 +147,7 @@ class Machine:
         """Begin to run `function`; it takes its first step when the world steps the machine."""
         runner = self._runner = trio_run.Runner(
             clock=self._clock,
-            instruments=trio_run.Instruments(()),
+            instruments=_NoInstruments(),  # type: ignore[arg-type]
             io_manager=_NoInput(),  # type: ignore[arg-type]
             entry_queue=EntryQueue(wakeup=_Wakeup()),  # type: ignore[arg-type]
             ki_manager=KIManager(),
@@ -145,19 +159,23 @@ class Machine:
         self._hooks = sys.get_asyncgen_hooks()
         sys.set_asyncgen_hooks(*before)
         self._steps = trio_run.unrolled_run(runner, function, arguments, host_uses_signal_set_wakeup_fd=True)
-        self._step_once()
+        self.step()
 
-    def step(self) -> float:
-        """Run every task that is ready, once; returns how long the machine may then sleep, in seconds."""
-        return self._step_once()
+    def step(self, rounds: int = 1) -> float:
+        """Run every task that is ready, once, and what that makes ready, `rounds` times at most.
 
-    def _step_once(self) -> float:
+        Returns how long the machine may then sleep, in seconds. A machine that is to be killed stops after a round.
+        """
         context = trio_run.GLOBAL_RUN_CONTEXT
         context.runner = self._runner
         sys.set_asyncgen_hooks(*self._hooks)
         library, sniffio.thread_local.name = sniffio.thread_local.name, "trio"
         try:
-            return float(self._steps.send(None))
+            sleeps_s = float(self._steps.send(None))
+            while sleeps_s == 0.0 and rounds > 1 and not self.doomed:
+                rounds -= 1
+                sleeps_s = float(self._steps.send(None))
+            return sleeps_s
         except StopIteration:
             self._end(self._runner.main_task_outcome)
             return float("inf")
@@ -178,6 +196,12 @@ class Machine:
         self.due = float("inf")
         for callback in self.on_end:
             callback()
+
+    def reschedule(self, task: trio.lowlevel.Task) -> None:
+        """Wake a task of this machine, from outside. Nothing, once it has ended."""
+        if not self.ended:
+            self._runner.reschedule(task)
+            self._woken(self)
 
     def call(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function that wakes tasks of this machine, from outside. Nothing, once it has ended."""

@@ -175,19 +175,19 @@ class Endpoint:
             self.buffer.append(data)
             if self._reader is not None:
                 task, self._reader = self._reader, None
-                self.machine.call(trio.lowlevel.reschedule, task)
+                self.machine.reschedule(task)
 
     def _wake(self) -> None:
         if self._reader is not None:
             task, self._reader = self._reader, None
-            self.machine.call(trio.lowlevel.reschedule, task)
+            self.machine.reschedule(task)
         self.wake_writer()
 
     def wake_writer(self) -> None:
         """The window has room again, or there is an error."""
         if self._writer is not None:
             task, self._writer = self._writer, None
-            self.machine.call(trio.lowlevel.reschedule, task)
+            self.machine.reschedule(task)
 
 
 class BoundListener:
@@ -237,7 +237,7 @@ class BoundListener:
     def _wake(self) -> None:
         if self._acceptor is not None:
             task, self._acceptor = self._acceptor, None
-            self.machine.call(trio.lowlevel.reschedule, task)
+            self.machine.reschedule(task)
 
 
 class SimulatedNetwork:

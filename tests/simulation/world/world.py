@@ -22,6 +22,8 @@ from simulation.world.machine import Machine, seed_scheduler
 
 STEP_S_MIN, STEP_S_MAX = 20e-6, 200e-6
 """Virtual time that a step of a machine takes."""
+ROUNDS_MAX = 6
+"""Rounds of trio's loop in one step at most; how many there may be is random, so that anything can come in between."""
 EVENTS_KEPT = 60
 """Trace lines kept for each machine."""
 
@@ -57,7 +59,6 @@ class World:
         self._steps_max = steps_max
         self._heap: list[tuple[float, int, Callable[..., object] | None, tuple[Any, ...]]] = []
         self._entries = 0
-        self._doomed: list[Machine] = []
         self._digest = blake2b(digest_size=16)
         self._random = self.random("world")
         seed_scheduler(self.random("tasks"))
@@ -103,7 +104,7 @@ class World:
         """Start a process. Its name is that of no other process before."""
         assert name not in self.machines, name
         uptime_s = self.random(f"uptime of {name}").uniform(1, 1e6)
-        machine = Machine(name, host, lambda: self.now, uptime_s=uptime_s, woken=self._wake)
+        machine = Machine(name, host, self, uptime_s=uptime_s, woken=self._wake)
         self.machines[name] = machine
         machine.boot(function, *arguments)
         self._schedule(machine, self.now)
@@ -112,7 +113,7 @@ class World:
     def kill(self, machine: Machine) -> None:
         """Kill a process: at once, or after its step if it takes one now."""
         if machine is self.running:
-            self._doomed.append(machine)
+            machine.doomed = True
         else:
             self._kill(machine)
 
@@ -148,21 +149,22 @@ class World:
             raise TooManySteps(f"{self.steps} steps at {self.now:.3f} s; the last one of {machine}")
         self.running = machine
         try:
-            sleeps_s = machine.step()
+            rounds = 1 + int(self._random.random() * ROUNDS_MAX)
+            sleeps_s = machine.step(rounds)
         finally:
             self.running = None
         if machine.ended:
             self.machines.pop(machine.name, None)
-        elif self._doomed:
-            self._doomed.clear()
+        elif machine.doomed:
             self._kill(machine)
         else:
-            machine.busy_until = self.now + STEP_S_MIN + (STEP_S_MAX - STEP_S_MIN) * self._random.random()
-            self._schedule(machine, max(machine.busy_until, self.now + sleeps_s, machine.paused_until))
+            busy_until = self.now + STEP_S_MIN + (STEP_S_MAX - STEP_S_MIN) * self._random.random()
+            machine.busy_until = busy_until
+            self._schedule(machine, max(busy_until, self.now + sleeps_s, machine.paused_until))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
-    def run_until(self, time: float, done: Callable[[], bool] = lambda: False) -> bool:
+    def run_until(self, time: float, done: Callable[[], bool] | None = None) -> bool:
         """Run until a time, or until `done` (asked after each step); returns whether it is done."""
         heap = self._heap
         while heap and heap[0][0] <= time:
@@ -176,10 +178,10 @@ class World:
             else:
                 self.now = due
                 call(*arguments)
-            if done():
+            if done is not None and done():
                 return True
         self.now = max(self.now, time)
-        return done()
+        return done is not None and done()
 
     def close(self) -> None:
         """Kill what still runs."""
