@@ -26,6 +26,7 @@ MUTATIONS = (
         "            await self.wait_applied(end_offset)\n",
         "",
         (f"{_COORDINATION}::test_a_new_controller_knows_what_its_predecessor_committed_last",),
+        seeds=1,
     ),
     Mutation(
         "a decision is answered before it is committed",
