@@ -30,7 +30,7 @@ from simulation.world.world import TooManySteps, World
 START_MAX_S = 60.0
 FINAL_MAX_S = 300.0
 REST_MAX_S = 60.0
-PACE_S = 0.4
+PACE_S = 0.6
 
 
 class Failure(AssertionError):

@@ -24,7 +24,7 @@ LAYOUTS: dict[str, float] = {
 """`3` are nodes with both roles, `3+2` and two brokers, `1:3` are controllers and brokers apart."""
 
 PROGRAMS: dict[str, float] = {
-    "idempotent producer": 3,
+    "idempotent producer": 2,
     "short-lived producer": 1,
     "weak producer": 1,
     "assigned consumer": 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chaos.workload.process import ClientProcess, live_on
-from chaos.workload.recording_consumer import RecordingConsumer, poll_or_reset
+from chaos.workload.recording_consumer import POLL_LIMITS, POLLS_MORE, RecordingConsumer, poll_or_reset
 from minikafka.protocol.names import TopicPartition
 
 PROGRAM = "assigned consumer"
@@ -32,8 +32,11 @@ async def _step(it: RecordingConsumer) -> None:
     rare = {0: _assign, 1: _seek, 2: _seek, 3: _seek_to_time, 4: _pause_or_resume}
     if random.random() < 0.15:
         await rare[random.randrange(len(rare))](it)
-    limit = random.choice((None, None, 1, 7))
-    await poll_or_reset(it, max_records=limit)
+    limit = random.choice(POLL_LIMITS)
+    if await poll_or_reset(it, max_records=limit):
+        for _ in range(POLLS_MORE):
+            if not await poll_or_reset(it, timeout_ms=0, max_records=limit):
+                return
 
 
 async def _assign(it: RecordingConsumer) -> None:

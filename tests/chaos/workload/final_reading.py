@@ -17,6 +17,8 @@ from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError
 from minikafka.protocol.names import TopicPartition
 
 PROGRAM = "final reading"
+PAUSE_S = 0.5
+"""Between two attempts."""
 
 
 class NoProgress(Exception):
@@ -64,7 +66,7 @@ async def _until(limit_s: float, missing: str, attempt: Callable[[], Awaitable[b
                 last = None
             except KafkaError as error:
                 last = error
-            await trio.sleep(0.2)
+            await trio.sleep(PAUSE_S)
     raise NoProgress(f"{missing} within {limit_s:g} s" + (f": {last!r}" if last else ""))
 
 

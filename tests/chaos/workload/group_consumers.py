@@ -10,7 +10,7 @@ import trio
 
 from chaos.workload.plan import GroupPlan
 from chaos.workload.process import ClientProcess, Program, live_on
-from chaos.workload.recording_consumer import RecordingConsumer, next_offsets
+from chaos.workload.recording_consumer import POLL_LIMITS, POLL_MS, POLLS_MORE, RecordingConsumer, next_offsets
 from minikafka.client import Listener
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -68,10 +68,14 @@ class _Member(Listener):
         return {tp: self.consumed.pop(tp) for tp in partitions if tp in self.consumed}
 
     async def poll(self) -> None:
-        """Poll. Raises KafkaError."""
-        records = await self.it.poll()
-        if not self.automatic:
-            self.consumed |= {tp: offset for tp, offset in next_offsets(records).items() if tp in self.owned}
+        """Poll, and go on while there are records at once, up to a limit. Raises KafkaError."""
+        limit = self.it.process.random.choice(POLL_LIMITS)
+        for timeout_ms in (POLL_MS, *(0,) * POLLS_MORE):
+            records = await self.it.poll(timeout_ms, limit)
+            if not self.automatic:
+                self.consumed |= {tp: offset for tp, offset in next_offsets(records).items() if tp in self.owned}
+            if not records:
+                return
 
     async def commit(self) -> None:
         """Commit what was consumed. An error leaves it to the next commit."""

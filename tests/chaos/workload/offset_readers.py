@@ -24,7 +24,7 @@ async def offset_reader(process: ClientProcess) -> None:
                     await _list_offsets(process, admin, client)
                 else:
                     await fetch_offsets(process, admin, client, process.random.choice(list(process.plan.groups)))
-                await process.rest()
+                await process.rest(2)
 
     await live_on(process, READER, life)
 

@@ -103,7 +103,7 @@ class ClientProcess:
             "request_timeout_ms": self.patience_ms,
             "default_api_timeout_ms": 3 * self.patience_ms,
             "socket_connection_setup_timeout_ms": self.patience_ms,
-            "metadata_max_age_ms": 5000,
+            "metadata_max_age_ms": 15_000,
             "allow_auto_create_topics": False,
         }
 

@@ -164,7 +164,7 @@ async def _produce(process: ClientProcess, program: str, *, bursts: int, **optio
         async with sending.producer:
             for _ in range(random.randint(1, 2 * bursts)):
                 await _send_burst(sending, topics)
-                await process.rest()
+                await process.rest(1.5)
             if process.chance(0.1):
                 scope.cancel()
                 await trio.lowlevel.checkpoint()
@@ -173,10 +173,12 @@ async def _produce(process: ClientProcess, program: str, *, bursts: int, **optio
 
 
 async def _send_burst(sending: RecordingProducer, topics: Sequence[str]) -> None:
+    """Send some records to one topic or several. Most records share a request: requests are what a run costs."""
     random = sending.process.random
-    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
+    chosen = random.choice((topics, [random.choice(topics)]))
+    for _ in range(random.choice((1, 1, 4, 8, 12, 16))):
         key = f"key-{random.randrange(KEY_COUNT)}" if random.random() < 0.7 else None
-        await sending.send(_topic(random, topics, sending), key=key, size_bytes=_size(random))
+        await sending.send(_topic(random, chosen, sending), key=key, size_bytes=_size(random))
     if sending.unanswered >= UNANSWERED_MAX or random.random() < 0.05:
         await sending.producer.flush()
 

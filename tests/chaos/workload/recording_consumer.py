@@ -22,6 +22,10 @@ from minikafka.protocol.names import TopicPartition
 REJECTED = (IllegalGenerationError, UnknownMemberIdError, RebalanceInProgressError, FencedInstanceIdError)
 """With these errors a coordinator rejects a whole commit, before it appends anything."""
 POLL_MS = 300
+POLLS_MORE = 6
+"""Polls that follow one with records, without a pause: they cost no request."""
+POLL_LIMITS = (None, 1, 1, 2, 3, 7)
+"""Limits of the records of a poll."""
 
 
 class RecordingConsumer:
