@@ -39,7 +39,8 @@ class StalledRequests:
     def check(self, connections: Iterable[tuple[str, Connection]], now: float) -> bool:
         """Check all open connections, each with its purpose; return whether to request metadata.
 
-        For connections on which brokers may delay responses the result is True at exponentially growing intervals.
+        A stalled connection causes a request every `PATIENCE_S`, and at exponentially growing intervals if brokers may
+        delay responses on it.
         """
         seen: dict[Connection, _Oldest] = {}
         stalled: dict[Connection, None] = {}
@@ -51,7 +52,8 @@ class StalledRequests:
             patience_s = PATIENCE_WHERE_BROKERS_WAIT_S if purpose else PATIENCE_S
             if oldest.request and now - oldest.since >= patience_s:
                 stalled[connection] = None
-                if not purpose or now - oldest.since >= patience_s * (1 << oldest.refreshes):
+                patiences = (1 << oldest.refreshes) if purpose else oldest.refreshes + 1
+                if now - oldest.since >= patience_s * patiences:
                     refresh = True
                     oldest = oldest._replace(refreshes=oldest.refreshes + 1)
             seen[connection] = oldest

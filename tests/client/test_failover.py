@@ -344,6 +344,13 @@ def test_a_connection_is_stalled_when_the_same_request_stays_the_oldest() -> Non
     assert stuck not in stalls  # type: ignore[operator]
 
 
+def test_other_stalled_connections_cause_refreshes_at_regular_intervals() -> None:
+    stalls, waiting = StalledRequests(), Waiting(1)
+    times = [step / 8 for step in range(20)]
+    looks = [now for now in times if stalls.check([("", waiting)], now)]  # type: ignore[list-item]
+    assert looks == [PATIENCE_S * times for times in (1, 2, 3, 4)]
+
+
 def test_stalled_fetch_connections_cause_refreshes_at_growing_intervals() -> None:
     stalls, waiting = StalledRequests(), Waiting(1)
     times = [step / 2 for step in range(30)]
