@@ -20,7 +20,7 @@ from minikafka.broker.node.node import Node
 from minikafka.client.connections.seams import Seams
 from minikafka.protocol.names import TopicPartition
 from simulation.faults.chaos import Chaos
-from simulation.faults.table import FAULTS
+from simulation.faults.table import fault_of
 from simulation.invariants import broken_at_rest
 from simulation.schedule import FaultAt, Schedule
 from simulation.world.cluster import Cluster
@@ -151,7 +151,7 @@ class Scenario:
         if not self.chaos.healed:
             self.world.trace("chaos", f"fault {fault.number}: {fault.kind}")
             random = Random(f"{self.schedule.seed}/fault {fault.number}")
-            self.chaos.inject(fault.kind, FAULTS[fault.kind][0], self.chaos, random)
+            self.chaos.inject(fault.kind, fault_of(fault.kind), self.chaos, random)
 
     def _keep_running(self, name: str, program: Program) -> None:
         """Run a program again whenever its process has ended, until the end."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from simulation.faults.table import FAULTS
+from simulation.faults.table import FAULTS, weight_of
 
 Part = int | str | tuple[str, int]
 """What `Schedule.parts` names: a fault, a program or a setting, or a member of a group."""
@@ -127,15 +127,15 @@ class Schedule:
         ]
 
 
-def draw(seed: int) -> Schedule:
-    """The schedule of a seed."""
+def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
+    """The schedule of a seed; with faults of these kinds, if any are given, instead of those that the seed draws."""
     random = Random(f"{seed}/schedule")
     layout = random.choices([*LAYOUTS], [*LAYOUTS.values()])[0]
     durable = random.random() < (0.7 if layout == "1" else 0.2)
     lasts_s = random.choice((10.0, 20.0, 30.0, 60.0))
     schedule = Schedule(seed, layout, (), durable, _programs(random), _groups(random), lasts_s, ())
-    kinds = random.sample([*FAULTS], random.randint(1, 6))
-    return replace(schedule, settings=_settings(random, schedule), faults=_faults(random, kinds, lasts_s))
+    drawn = random.sample([*FAULTS], random.randint(1, 6))
+    return replace(schedule, settings=_settings(random, schedule), faults=_faults(random, [*kinds] or drawn, lasts_s))
 
 
 def _programs(random: Random) -> tuple[ProgramAt, ...]:
@@ -186,7 +186,7 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
 
 
 def _faults(random: Random, kinds: list[str], lasts_s: float) -> tuple[FaultAt, ...]:
-    weights = [FAULTS[kind][1] for kind in kinds]
+    weights = [weight_of(kind) for kind in kinds]
     pause_s = random.choice((0.5, 2.0, 5.0))
     faults: list[FaultAt] = []
     at_s = random.expovariate(1 / pause_s)

@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--failures", type=int, default=10, help="stop after so many failures")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for a smaller schedule")
+    parser.add_argument("--faults", metavar="KIND,…", help="instead of those that the seeds draw")
     parser.add_argument("--branches", action="store_true", help="measure what of the code the seeds reach")
     one = parser.add_argument_group("one schedule")
     one.add_argument("--seed", type=int, help="run this seed")
@@ -78,7 +79,8 @@ def run_one(schedule: Schedule, options: argparse.Namespace) -> int:
 def run_many(options: argparse.Namespace) -> int:
     """Run seeds and report those that fail, and what never happened in any."""
     tally = Tally()
-    for result in try_seeds(range(options.first, options.first + options.seeds), options.jobs):
+    kinds = options.faults.split(",") if options.faults else []
+    for result in try_seeds(range(options.first, options.first + options.seeds), options.jobs, kinds):
         tally.add(result)
         if result.outcome is None:
             print(f"FAILED seed {result.seed}: {result.evidence[:BRIEF_MAX]}", flush=True)
@@ -87,7 +89,7 @@ def run_many(options: argparse.Namespace) -> int:
     for failure in tally.first_of_each()[:FAILURES_REPORTED]:
         print("\n".join(["", *report_failure(failure, shrunk=not options.no_shrink)]), flush=True)
     print("\n".join(tally.report()))
-    idle = tally.faults_without_effect(FAULTS)
+    idle = tally.faults_without_effect(kinds or FAULTS)
     for action in tally.actions_without_success():
         print(f"never succeeded: {action}")
     for kind in idle:

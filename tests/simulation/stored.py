@@ -82,8 +82,11 @@ def _fault(text: str) -> FaultAt:
 
 def to_options(schedule: Schedule) -> list[str]:
     """The options with which the command runs this schedule, which is that of its seed without some parts."""
+    kinds = [one.kind for one in schedule.faults]
     whole = draw(schedule.seed)
     options = ["--seed", str(schedule.seed)]
+    if not {*kinds} <= {one.kind for one in whole.faults}:
+        return options  # other kinds were asked for: the file has them
     kept = {name for name, _ in schedule.settings}
     if schedule.layout != whole.layout:
         options += ["--layout", schedule.layout]
@@ -102,7 +105,7 @@ def to_options(schedule: Schedule) -> list[str]:
 
 def from_options(options: Namespace) -> Schedule:
     """The schedule of the seed in these options, without the parts that they leave out. Raises ValueError."""
-    schedule = draw(options.seed)
+    schedule = draw(options.seed, options.faults.split(",") if options.faults else [])
     if options.layout is not None:
         schedule = replace(schedule, layout=options.layout)
     if options.lasts is not None:

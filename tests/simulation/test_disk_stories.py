@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from simulation.faults.chaos import Chaos
+from simulation.faults.disks import end_at_operation
 from simulation.story import Story
 
 
@@ -15,4 +19,56 @@ def test_a_directory_that_fails_unnoticed_is_told_of_by_describe_log_dirs() -> N
     story.hosts[1].disk.fail_directory("/data/b")
     found = [(one.path, one.failed, one.total_bytes > 0) for one in story.node(1).parts.log_directories()]
     assert found == [("/data/a", False, True), ("/data/b", True, False)]
+    story.end()
+
+
+def test_a_process_ends_exactly_at_an_operation_of_its_disk() -> None:
+    story = Story(nodes=3)
+    story.start()
+    story.create("t", [1, 2, 3])
+    chaos = Chaos(story.cluster, durable=False, tolerates_loss=True)
+    host = story.hosts[1]
+    chaos.inject("at an operation", end_at_operation, chaos, Random(1), host, 3, "write")
+    story.produce("t", *"abcdef", acks="all")
+    story.until(lambda: not host.is_running)
+    assert any(f"{host.name}: ends at" in line for line in story.lines)
+    story.until(lambda: host.ready)
+    assert story.world.coverage["fault: at an operation"] == 1
+    assert story.read("t") == [*"abcdef"]
+    story.end()
+
+
+def test_a_broker_on_an_old_copy_of_its_disk_catches_up_and_leads_nothing_before() -> None:
+    story = Story({"min.insync.replicas": "2"}, brokers=3)
+    story.start()
+    story.create("t", [1, 2, 3])
+    story.produce("t", "a", acks="all")
+    host = story.hosts[1]
+    copies = [host.disk.copy(path) for path in host.directories]
+    story.produce("t", "b", "c", acks="all")
+    story.cluster.kill(host)
+    for copy in copies:
+        host.disk.restore(copy)
+    story.start()
+    story.until_in_sync("t", 1, 2, 3)
+    story.prefer("t", 1, 2, 3)
+    assert story.read("t") == ["a", "b", "c"]
+    story.end()
+
+
+def test_a_host_with_a_fault_that_nobody_knows_of_stays_unsafe() -> None:
+    story = Story({"min.insync.replicas": "2"}, nodes=3)
+    story.start()
+    story.create("t", [1, 2, 3])
+    story.until_in_sync("t", 1, 2, 3)
+    chaos = Chaos(story.cluster, durable=True, tolerates_loss=True)
+    one, two = story.hosts[1], story.hosts[2]
+    assert chaos.may_lose_disk(one)
+    chaos.loses_disk(one)
+    chaos.pin(one)
+    assert chaos.may_lose_disk(one)
+    assert not chaos.may_lose_disk(two)
+    assert chaos.may_lose_records(two), "what is synced first is not lost with the power"
+    chaos.unpin(one)
+    assert chaos.may_lose_disk(two), "it is in every ISR"
     story.end()

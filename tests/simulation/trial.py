@@ -6,10 +6,11 @@ import gc
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 
 from simulation.scenario import Failure, Outcome, Scenario
@@ -99,15 +100,16 @@ def _where(error: BaseException | None) -> str:
     return "\n" + "\n".join(lines[-TRACEBACK_LINES:])
 
 
-def try_seed(seed: int) -> Result:
-    """Run the schedule of a seed."""
-    return try_schedule(draw(seed))
+def try_seed(seed: int, kinds: Sequence[str] = ()) -> Result:
+    """Run the schedule of a seed, perhaps with other kinds of faults."""
+    return try_schedule(draw(seed, kinds))
 
 
-def try_seeds(seeds: range, jobs: int) -> Iterator[Result]:
+def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Result]:
     """The results of many seeds, in order."""
+    attempt = partial(try_seed, kinds=kinds)
     if jobs == 1:
-        yield from map(try_seed, seeds)
+        yield from map(attempt, seeds)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
-        yield from pool.map(try_seed, seeds)
+        yield from pool.map(attempt, seeds)

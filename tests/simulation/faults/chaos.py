@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 from minikafka.broker.node.node import Node
@@ -24,6 +25,9 @@ class Chaos:
     Attributes:
         healed: The faults have ended; those under way undo themselves no more, since `heal` has done it.
         unsafe: Hosts that may lack acknowledged records until they are in every ISR again.
+        pinned: Those of them that stay so, since their disk has a fault that they may not know of.
+        at_heal: What is to be done when the faults end, by a text, which names it once.
+        left_failed: Hosts with a directory that fails for good.
     """
 
     def __init__(self, cluster: Cluster, *, durable: bool, tolerates_loss: bool) -> None:
@@ -33,6 +37,9 @@ class Chaos:
         self.tolerates_loss = tolerates_loss
         self.healed = False
         self.unsafe: dict[int, None] = {}
+        self.pinned: dict[int, None] = {}
+        self.at_heal: dict[str, Callable[[], None]] = {}
+        self.left_failed: dict[int, None] = {}
         self._fault = ""
 
     def inject(self, name: str, call: Callable[..., object], *arguments: object) -> None:
@@ -89,26 +96,41 @@ class Chaos:
         have lost records. So one host besides those that did lose some must go on, until they are in sync again.
         """
         if self.durable:
-            return True
-        self._forget_those_that_have_caught_up()
-        image = self.image()
-        others = [other for other in self.hosts() if other is not host]
-        return (
-            self.tolerates_loss
-            and image is not None
-            and all(one.ready and not one.unclean and _is_in_every_isr(image, one.node_id) for one in others)
-        )
+            return self.may_kill(host)
+        return self._others_have_all(host)
 
     def loses_records(self, host: Host) -> None:
         """This host may lack records from now on."""
         if not self.durable:
             self.unsafe[host.node_id] = None
 
+    def may_lose_disk(self, host: Host) -> bool:
+        """Whether this host may lose what it has synced: all others have it."""
+        return self._others_have_all(host)
+
+    def loses_disk(self, host: Host) -> None:
+        """This host lacks records from now on, also synced ones."""
+        self.unsafe[host.node_id] = None
+        host.unclean = True
+
+    def pin(self, host: Host) -> None:
+        """This host counts as one that has not caught up before `unpin`, whatever the cluster believes."""
+        self.pinned[host.node_id] = None
+
+    def unpin(self, host: Host) -> None:
+        """Its disk is in order again. A process that saw it fail must have ended."""
+        self.pinned.pop(host.node_id, None)
+
+    def has_failed_directory(self, host: Host) -> bool:
+        """Whether the node knows of a data directory that has failed."""
+        node = host.node
+        return isinstance(node, Node) and any(one.failure is not None for one in node.parts.logs.directories)
+
     def may_kill(self, host: Host) -> bool:
         """Whether the process of this host may end without a controlled shutdown; see `may_lose_records`."""
         self._forget_those_that_have_caught_up()
-        unclean = {one.node_id for one in self.hosts() if one.unclean} | {host.node_id}
-        return self.durable or not self.unsafe or len(unclean) < MIN_INSYNC_REPLICAS + 1
+        unclean = {one.node_id for one in self.hosts() if one.unclean} | {host.node_id, *self.pinned, *self.unsafe}
+        return not self.unsafe or len(unclean) < MIN_INSYNC_REPLICAS + 1
 
     def kill(self, host: Host) -> None:
         """SIGKILL, if it is allowed."""
@@ -116,10 +138,29 @@ class Chaos:
             self.cluster.kill(host)
             self.count("process killed")
 
+    def _others_have_all(self, host: Host) -> bool:
+        self._forget_those_that_have_caught_up()
+        image = self.image()
+        others = [other for other in self.hosts() if other is not host]
+        return (
+            self.tolerates_loss
+            and image is not None
+            and all(
+                one.ready
+                and not one.unclean
+                and one.node_id not in self.unsafe
+                and one.node_id not in self.pinned
+                and _is_in_every_isr(image, one.node_id)
+                for one in others
+            )
+        )
+
     def _forget_those_that_have_caught_up(self) -> None:
         image = self.image()
         for host in self.hosts():
-            if host.unclean and image is not None and host.ready and _is_in_every_isr(image, host.node_id):
+            if host.node_id in self.pinned or not host.unclean:
+                continue
+            if image is not None and host.ready and _is_in_every_isr(image, host.node_id):
                 host.unclean = False
                 self.unsafe.pop(host.node_id, None)
 
@@ -127,14 +168,17 @@ class Chaos:
 
     def later(self, delay_s: float, call: Callable[..., object], *arguments: object) -> None:
         """Call a function after a delay, unless the faults have ended."""
-
-        fault = self._fault
+        injected = self.remembering(call)
 
         def unless_healed() -> None:
             if not self.healed:
-                self.inject(fault, call, *arguments)
+                injected(*arguments)
 
         self.world.after(delay_s, unless_healed)
+
+    def remembering(self, call: Callable[..., object]) -> Callable[..., None]:
+        """A function that is part of the fault that is being injected, whenever it is called."""
+        return partial(self.inject, self._fault, call)
 
     def tell(self, text: str) -> None:
         """Add a line to the trace."""
@@ -153,9 +197,27 @@ class Chaos:
         self.cluster.network.descriptors_max.clear()
         for machine in self.world.machines.values():
             self.world.resume(machine)
+        for repair in self.at_heal.values():
+            repair()
         for host in self.hosts():
             host.clock.set_right()
+            self._heal_disk(host)
             self.cluster.keep_running(host)
+
+    def _heal_disk(self, host: Host) -> None:
+        """Repair it; a node that has seen its faults is started again."""
+        host.disk.on_operation(None)
+        if host.node_id in self.left_failed:
+            return
+        if (
+            host.disk.unmounted
+            or host.descriptors_max is not None
+            or host.node_id in self.pinned
+            or self.has_failed_directory(host)
+        ):
+            self.cluster.kill(host)
+        host.descriptors_max = None
+        host.disk.heal()
 
 
 def _is_in_every_isr(image: Image, node_id: int) -> bool:

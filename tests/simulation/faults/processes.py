@@ -55,7 +55,7 @@ def lose_power(chaos: Chaos, random: Random) -> None:
 
 def lose_all_power(chaos: Chaos, random: Random) -> None:
     """All hosts lose power. Only where every acknowledged record is synced first."""
-    if not chaos.durable:
+    if not chaos.durable or chaos.unsafe:
         return lose_power(chaos, random)
     for host in chaos.hosts():
         chaos.cluster.lose_power(host)

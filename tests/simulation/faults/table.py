@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
-from simulation.faults import network, processes
+from simulation.faults import disks, disks_at_start, network, processes
 from simulation.faults.chaos import Chaos
 
 Fault = Callable[[Chaos, Random], None]
+
+
+class Off(NamedTuple):
+    """A fault that is switched off: why, and arguments of `simulation.seeds` that show it."""
+
+    fault: Fault
+    weight: float
+    reason: str
+    shown_by: str
+
 
 FAULTS: dict[str, tuple[Fault, float]] = {
     "kill": (processes.kill, 4),
@@ -30,4 +41,41 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "reset connections": (network.reset_connections, 3),
     "half-open connections": (network.forget_connections, 2),
     "break a frame": (network.break_frame, 3),
+    "slow disk": (disks.slow, 3),
+    "full disk": (disks.fill, 2),
+    "failing disk": (disks.fail, 3),
+    "lose power at an operation": (disks.lose_power_at_operation, 3),
+    "stop during recovery": (disks.stop_during_recovery, 2),
+    "wiped directories": (disks_at_start.wipe, 2),
+    "old directories": (disks_at_start.restore, 2),
 }
+
+OFF_UNTIL_EDGES: dict[str, Off] = {
+    "data directory fails at start": Off(
+        disks_at_start.data_fails, 2,
+        "its partitions are made anew in another directory, and the next start finds them twice",
+        "",
+    ),
+    "data directory missing at start": Off(
+        disks_at_start.data_missing, 2, "as above; the directory may also be created anew where it is to be mounted", ""
+    ),
+    "metadata directory missing at start": Off(
+        disks_at_start.metadata_missing, 1, "the node joins or founds a cluster that does not know its data", ""
+    ),
+    "one of several directories fails": Off(
+        disks.fail_one_of_several, 2, "a topic that is created again meanwhile is found in two directories at the start", ""
+    ),
+    "one of several directories is full": Off(disks.fill_one_of_several, 2, "as above", ""),
+    "disk fails for good": Off(disks.leave_failed, 1, "a leader whose directory has failed stays leader", ""),
+}  # fmt: skip
+"""Faults of disks that break what issue 13 (edges) is to mend; `--faults` of `simulation.seeds` switches them on."""
+
+
+def fault_of(kind: str) -> Fault:
+    """The fault of this name, also if it is switched off."""
+    return FAULTS[kind][0] if kind in FAULTS else OFF_UNTIL_EDGES[kind].fault
+
+
+def weight_of(kind: str) -> float:
+    """How often it is drawn, in proportion to others."""
+    return FAULTS[kind][1] if kind in FAULTS else OFF_UNTIL_EDGES[kind].weight

@@ -216,6 +216,11 @@ class SimulatedDisk(MemoryDisk):
         self._place(path, hidden)
         self._in_force.end(lambda fault: fault.path == path and fault.name == "missing directory")
 
+    @property
+    def unmounted(self) -> list[str]:
+        """The directories that are hidden now."""
+        return list(self._unmounted)
+
     def wipe(self, path: str) -> None:
         """Empties a directory for good. Files that are open stay usable, but nobody else can find them."""
         self._place(path, Directory())
@@ -232,17 +237,25 @@ class SimulatedDisk(MemoryDisk):
         self._place(copy.path, _directory_of(copy.tree))
         self._in_force.begin(Fault("restored directory", copy.path, EVERYTHING, times=1))
 
-    def rot(self, path: str, random: Random, *, kinds: Sequence[str] = tuple(rot.KINDS)) -> rot.Rot | None:
+    def rot(
+        self,
+        path: str,
+        random: Random,
+        *,
+        kinds: Sequence[str] = tuple(rot.KINDS),
+        concerns: Callable[[str], bool] = lambda path: True,
+    ) -> rot.Rot | None:
         """Damages durable bytes of a file; counted at the next read of the file.
 
         Args:
             random: chooses the kind of file, the file, the position and the damage.
             kinds: of `rot.KINDS`.
+            concerns: returns whether a file may be damaged.
 
         Returns:
             What was damaged; None if there is no such file with content.
         """
-        files = {at: entry for at, entry in _files(path, self._directory(path)) if not entry.failed}
+        files = {at: entry for at, entry in _files(path, self._directory(path)) if not entry.failed and concerns(at)}
         for entry in files.values():
             if entry.pending:
                 entry.sync()  # The kernel writes back at any time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from random import Random
 from typing import NamedTuple
@@ -26,7 +27,8 @@ KINDS = {
 }
 """Segment tail: the last batch of the last segment of a log. Segment middle: any batch before it."""
 _SECTOR_SIZE = 512
-_LENGTH_AT, _LENGTH_END = 8, 12
+_LENGTH_AT, _LENGTH_END, _CHECKED_FROM = 8, 12, 16
+_TEXT = frozenset({"checkpoint", "quorum state", "meta.properties", "partition.metadata", "clean shutdown"})
 
 
 class Rot(NamedTuple):
@@ -72,14 +74,30 @@ def _is(kind: str, path: str) -> bool:
 
 def _last_batch(data: bytearray) -> int:
     """Returns the position of the last batch, at which the tail begins."""
-    position = last = 0
+    return _batches(data)[-1]
+
+
+def _batches(data: bytearray) -> list[int]:
+    position = 0
+    found = [0]
     while position + _LENGTH_END <= len(data):
-        last = position
+        if position:
+            found.append(position)
         length = int.from_bytes(data[position + _LENGTH_AT : position + _LENGTH_END], "big", signed=True)
         if length <= 0 or position + _LENGTH_END + length > len(data):
             break
         position += _LENGTH_END + length
-    return last
+    return found
+
+
+def _noticeable(data: bytearray, start: int, end: int) -> tuple[int, int]:
+    """Moves damage of a segment away from the offset and the leader epoch of a batch, which no checksum covers."""
+    starts = _batches(data)
+    if 0 <= start - starts[bisect_right(starts, start) - 1] < _CHECKED_FROM:
+        start = starts[bisect_right(starts, start) - 1] + _CHECKED_FROM
+    if start < (last := starts[bisect_right(starts, end - 1) - 1]) and end - last <= _CHECKED_FROM:
+        end = last
+    return start, max(start + 1, end)
 
 
 def choose(found: list[Place], random: Random) -> Place:
@@ -90,16 +108,23 @@ def choose(found: list[Place], random: Random) -> Place:
 
 def damage(content: Content, place: Place, random: Random) -> Rot:
     """Flips one bit, or overwrites a part of a sector with zeros or noise; what is durable and what is cached differ
-    from what was written."""
+    from what was written.
+
+    No digit becomes another one, and no offset another one: a format without checksums does not survive that.
+    """
     position = random.randrange(place.start, place.end)
+    end = min(place.end, position // _SECTOR_SIZE * _SECTOR_SIZE + _SECTOR_SIZE)
+    if place.kind in {SEGMENT_MIDDLE, SEGMENT_TAIL}:
+        position, end = _noticeable(content.durable.data, position, end)
     how = random.choice(["bit", "bit", "zeros", "noise"])
     old = bytes(content.durable.data[position : position + 1])
     if how == "bit":
         new = bytes([old[0] ^ 1 << random.randrange(8)])
     else:
-        end = min(place.end, position // _SECTOR_SIZE * _SECTOR_SIZE + _SECTOR_SIZE)
         old = bytes(content.durable.data[position:end])
         new = bytes(end - position) if how == "zeros" else random.randbytes(end - position)
+    if place.kind in _TEXT:
+        new = bytes([one | 0x80 for one in new])
     if new == old:
         new = bytes([old[0] ^ 1]) + old[1:]
     content.durable.data[position : position + len(new)] = new
