@@ -63,7 +63,7 @@ OFF_UNTIL_EDGES: dict[str, Off] = {
         disks_at_start.metadata_missing, 1, "the node joins or founds a cluster that does not know its data", ""
     ),
     "one of several directories fails": Off(
-        disks.fail_one_of_several, 2, "a topic that is created again meanwhile is found in two directories at the start", ""
+        disks.fail_one_of_several, 2, "a topic that was created again meanwhile is found in two directories", ""
     ),
     "one of several directories is full": Off(disks.fill_one_of_several, 2, "as above", ""),
     "disk fails for good": Off(disks.leave_failed, 1, "a leader whose directory has failed stays leader", ""),
