@@ -73,6 +73,22 @@ def test_the_loss_of_unsynced_pages_is_reported_by_one_sync_and_shows_after_the_
     assert seen == {b"syncedlost", b"synced\0\0\0\0"}, "the old or the new content"
 
 
+def test_a_file_system_that_is_mounted_again_has_no_lost_pages_and_no_errors_to_report() -> None:
+    disk = disk_of()
+    file = written(disk.attach(), "/data/a/one", b"synced")
+    file.append(b"lost")
+    disk.fail_directory("/data/a", evict=0.0)
+    disk.repair_directory("/data/a")
+    with pytest.raises(RuntimeError):
+        disk.mount_again("/data/a")
+    disk.process_killed()
+    disk.mount_again("/data/a")
+    process = disk.attach()
+    assert process.read_bytes("/data/a/one") == b"synced\0\0\0\0"
+    process.sync_file("/data/a/one")
+    process.sync_directory("/data/a")
+
+
 @pytest.mark.parametrize("evict", [0.0, 1.0])
 def test_the_next_process_may_read_pages_that_are_not_durable(evict: float) -> None:
     disk = disk_of()

@@ -130,6 +130,7 @@ def _fail(chaos: Chaos, random: Random, host: Host, paths: list[str]) -> None:
         _mended(chaos, host)
         for path in paths:
             host.disk.repair_directory(path)
+            host.disk.mount_again(path)
 
     text = f"{' and '.join(paths)} fail: {what}, {probability}, {times}"
     _while_it_runs(chaos, random, host, text, FAILING_NAMES, begin, end)

@@ -74,6 +74,7 @@ def _fails_at_start(chaos: Chaos, random: Random, host: Host, path: str) -> None
     def end() -> None:
         host.disk.writable(path)
         host.disk.repair_directory(path)
+        host.disk.mount_again(path)
 
     _between_processes(chaos, random, host, chaos.may_lose_records, change)
     _repair_later(chaos, random, host, end)

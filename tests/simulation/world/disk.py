@@ -180,6 +180,15 @@ class SimulatedDisk(MemoryDisk):
         """Ends `fail_directory`. What was lost stays lost."""
         self._in_force.end(lambda fault: fault.path == path and fault.name in _NAMES.values())
 
+    def mount_again(self, path: str) -> None:
+        """Forgets lost pages and errors that no sync has reported yet. No process may use the disk."""
+        if any(process.alive for process in self._processes):
+            raise RuntimeError("a file system is mounted again while its machine is down")
+        for _, entry in self._entries(path):
+            if entry.failed and isinstance(entry, Content):
+                entry.lose(evict=True)
+            entry.failed = False
+
     def read_only(self, path: str) -> None:
         """Makes every change in a directory raise EROFS until `writable`; files are not even opened for writing."""
         self._in_force.begin(Fault("read only", path, READ_ONLY, errno.EROFS))
