@@ -22,9 +22,9 @@ from minikafka.protocol.names import TopicPartition
 REJECTED = (IllegalGenerationError, UnknownMemberIdError, RebalanceInProgressError, FencedInstanceIdError)
 """With these errors a coordinator rejects a whole commit, before it appends anything."""
 POLL_MS = 300
-POLLS_MORE = 6
+POLLS_MORE = 8
 """Polls that follow one with records, without a pause: they cost no request."""
-POLL_LIMITS = (None, 1, 1, 2, 3, 7)
+POLL_LIMITS = (None, 1, 1, 1, 2, 3)
 """Limits of the records of a poll."""
 
 

@@ -109,6 +109,11 @@ class Endpoint:
             self.peer.wake_writer()
         return piece
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether `receive` returns or raises something other than BlockingIOError."""
+        return bool(self.buffer or self.eof or self.error or self.closed)
+
     async def wait_readable(self) -> None:
         while not (self.buffer or self.eof or self.error or self.closed):
             self._reader = trio.lowlevel.current_task()

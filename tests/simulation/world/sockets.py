@@ -212,7 +212,8 @@ class _PeerStream(trio.abc.Stream):
         await self._endpoint.wait_writable()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        await trio.lowlevel.checkpoint()
+        if self._endpoint.is_readable:  # else waiting is a checkpoint
+            await trio.lowlevel.checkpoint()
         while True:
             try:
                 return self._endpoint.receive(max_bytes or READ_SIZE)
