@@ -16,6 +16,7 @@ import structlog
 
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage import checkpoint_files
 from minikafka.storage.data_directory import DataDirectory, DuplicateLog
 from minikafka.storage.disk import Disk
 from minikafka.storage.flush import Flush
@@ -171,6 +172,8 @@ class LogManager:
         """
         log = self.logs.get(key)
         if log is not None:
+            if log.topic_id is None and topic_id is not None:
+                self._assign_topic_id(log, topic_id)
             return log
         if key in self.corrupt:
             raise self.corrupt[key]
@@ -187,6 +190,15 @@ class LogManager:
         except (OSError, CorruptSegment) as error:
             self._offline(directory, error)
             raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
+
+    def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
+        path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"
+        try:
+            checkpoint_files.write_topic_id(self._disk, path, topic_id, sync=False)
+        except OSError as error:
+            raise log.fail(error) from error
+        log.unsynced_paths.append(path)
+        log.topic_id = topic_id
 
     def _sync_deletion(self, key: TopicPartition, directory: DataDirectory) -> None:
         """Called before a log is made: a deleted one that a power failure brings back would be a duplicate."""

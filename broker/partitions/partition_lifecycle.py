@@ -166,11 +166,16 @@ class MetadataFollower:
     def _open(self, key: TopicPartition, topic_id: bytes) -> Partition | None:
         """Open or create the replica's log; the log of a deleted topic with the same name is deleted (KAFKA-14616).
 
+        So is a log that has lost its topic id, unless it was flushed: `partition.metadata` becomes durable with the
+        first flush, so that a power failure may lose it and keep records, which may be those of a deleted topic.
+
         Returns:
             None if the log cannot be opened: this partition is not served, the others are.
         """
         kept = self._logs.get(key)
         if kept is not None and kept.topic_id not in (None, topic_id):
+            self._logs.delete(key)
+        if kept is not None and kept.topic_id is None and kept.recovery_point == 0:
             self._logs.delete(key)
         try:
             opened = self._logs.create(key, topic_id=topic_id)

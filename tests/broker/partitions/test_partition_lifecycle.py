@@ -2,6 +2,8 @@
 
 from random import Random
 
+from support.logs import append
+
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
@@ -16,6 +18,7 @@ from minikafka.controller.metadata.records import (
 )
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
+from minikafka.storage.checkpoint_files import read_topic_id
 
 NODE = 1
 FIRST, SECOND = b"f" * 16, b"s" * 16
@@ -110,6 +113,32 @@ def test_after_a_restart_the_same_partitions_are_served_and_stray_logs_deleted()
     after = Cluster(before.disk, topic(FIRST, "t", NODE))
     assert after.served() == ["t-0"]
     assert not after.disk.exists("/data/u-0")
+
+
+def restart_without_topic_id(*, flushed: bool) -> Partition:
+    """A topic has a record; the node loses power and `partition.metadata`, and the topic is made anew meanwhile."""
+    before = Cluster()
+    before.commit(*topic(FIRST, "t", NODE))
+    log = before.partitions.find("t", 0).log
+    append(log, b"of the first topic")
+    if flushed:
+        log.flush()
+        before.logs.write_checkpoints()
+    before.disk.remove("/data/t-0/partition.metadata")
+    before.disk.unlock_all()
+    return Cluster(before.disk, topic(SECOND, "t", NODE)).partitions.find("t", 0)
+
+
+def test_records_that_were_never_flushed_and_have_no_topic_id_are_not_those_of_a_new_topic() -> None:
+    """`make sim SEED=1424` found replicas that differ."""
+    partition = restart_without_topic_id(flushed=False)
+    assert (partition.log.topic_id, partition.log.end_offset) == (SECOND, 0)
+
+
+def test_flushed_records_without_a_topic_id_are_kept_and_get_one() -> None:
+    partition = restart_without_topic_id(flushed=True)
+    assert (partition.log.topic_id, partition.log.end_offset) == (SECOND, 1)
+    assert read_topic_id(partition.log.disk, "/data/t-0/partition.metadata") == SECOND
 
 
 def test_the_log_of_a_deleted_topic_is_not_served_for_a_new_one_of_the_same_name() -> None:
