@@ -36,6 +36,17 @@ PROGRAMS: dict[str, float] = {
 """Programs, besides the members of groups, and how many of each a seed has on average."""
 
 
+RARE_SETTINGS: dict[str, tuple[int, ...]] = {
+    "leader.imbalance.check.interval.seconds": (1, 5),
+    "max.incremental.fetch.session.cache.slots": (0, 2),
+    "offsets.retention.check.interval.ms": (2000,),
+    "replica.fetch.max.bytes": (500, 20_000),
+    "replica.fetch.response.max.bytes": (1000, 50_000),
+    "connections.max.idle.ms": (3000,),
+}
+"""Values that lead to code which the defaults seldom reach."""
+RARE_SHARE = 0.25
+
 KEPT_SETTINGS = frozenset({
     "min.insync.replicas",
     "default.replication.factor",
@@ -182,6 +193,8 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
         given["log.dirs"] = "/data/a,/data/b"
         if random.random() < 0.5:
             given["metadata.log.dir"] = "/metadata"
+    rare = Random(f"{schedule.seed}/rare settings")
+    given |= {name: rare.choice(values) for name, values in RARE_SETTINGS.items() if rare.random() < RARE_SHARE}
     return tuple((name, str(value)) for name, value in given.items())
 
 
