@@ -384,8 +384,10 @@ class Log:
         return self._guarded(Flush, self, offset)
 
     def _end_flush(self, flush: Flush) -> None:
+        if self.failure is not None:
+            raise self.offline()  # The kernel reports lost pages to one of several flushes only.
         self.last_flush_ms = self.now_ms()
-        if flush.truncations == self.truncations and self.failure is None:
+        if flush.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, flush.offset)
 
     def truncate_to(self, offset: int) -> bool:
@@ -398,15 +400,13 @@ class Log:
         self._guarded(truncate_fully, self, offset)
 
     def advance_start_offset(self, offset: int) -> bool:
-        """Advances the log start offset (DeleteRecords); returns whether it changed. The caller ensures that it does
-        not exceed the high watermark. Raises KafkaError; ValueError above the log end offset."""
+        """Advances the log start offset (DeleteRecords), at most to the high watermark; returns whether it changed.
+        Raises KafkaError; ValueError above the log end offset."""
         return self._guarded(advance_start, self, offset)
 
     def delete_old_segments(self, high_watermark: int) -> int:
-        """Deletes the segments that retention permits to delete, never beyond the high watermark.
-
-        Returns their number. Raises KafkaError.
-        """
+        """Deletes the segments that retention permits to delete, never beyond the high watermark; returns their number.
+        Raises KafkaError."""
         return self._reading(delete_old_segments, self, high_watermark)
 
     def drop(self, segments: list[Segment]) -> None:

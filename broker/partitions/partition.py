@@ -32,7 +32,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.producer_state import Origin
+from minikafka.storage.producer_state import Duplicate, Origin
 
 ALL = -1
 """`acks=all`: all in-sync replicas must have the batch."""
@@ -156,8 +156,16 @@ class Partition(Replica):
         if batch.producer_id >= 0:
             known = self.log.producers.check(batch, Origin.CLIENT)
             if known is not None:
-                return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term)
+                return self._appended_before(known)
         return self._write(batch, stamped)
+
+    def _appended_before(self, known: Duplicate) -> AppendResult:
+        """A batch that a producer sends again: it may not be flushed yet, or be lost with the disk."""
+        log = self.log
+        if log.failure is not None:
+            raise log.offline()
+        flush_due = log.end_offset - log.recovery_point >= log.config.flush_messages
+        return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term, flush_due)
 
     def append_internal(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> AppendResult:
         """Append a batch of the node itself (coordinator records, a transaction marker), with acks=all."""

@@ -60,6 +60,30 @@ def test_appends_above_segment_bytes_are_rejected() -> None:
     append(log, b"x" * 900)
 
 
+def test_a_flush_that_succeeds_after_another_one_failed_does_not_count() -> None:
+    """The kernel reports lost pages once: to the first of two flushes of the same file."""
+    disk = memory_disk()
+    log = open_log(disk)
+    append(log, b"x")
+    disk.fail("sync", path="0.log")
+    errors: list[str] = []
+
+    async def flush() -> None:
+        try:
+            await log.flush_async()
+        except KafkaStorageError as error:
+            errors.append(str(error))
+
+    async def flush_twice() -> None:
+        async with trio.open_nursery() as nursery:
+            disk.pause = trio.lowlevel.checkpoint
+            nursery.start_soon(flush)
+            nursery.start_soon(flush)
+
+    trio.run(flush_twice)
+    assert len(errors) == 2
+
+
 def test_a_log_that_is_offline_does_not_roll() -> None:
     """A segment at the end offset would hide what a failed append has left beyond it."""
     disk = memory_disk()

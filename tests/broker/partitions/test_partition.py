@@ -13,6 +13,7 @@ from minikafka.broker.partitions.request_waiters import sleep_until_grown
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
+    KafkaStorageError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceNumberError,
@@ -102,6 +103,19 @@ def test_a_diverging_follower_receives_the_diverging_epoch_and_no_records() -> N
     assert t.read(4, max_bytes=1 << 20, last_fetched_epoch=3).diverging is None
     with pytest.raises(OffsetOutOfRangeError):
         t.read(4, max_bytes=1 << 20, last_fetched_epoch=9)
+
+
+def test_a_batch_that_is_sent_again_is_flushed_or_refused_like_the_first() -> None:
+    t = partition(config=LogConfig(flush_messages=1))
+    sent = produced_batch(memoryview(batch(producer_id=7, producer_epoch=0, base_sequence=0)), 9)
+    assert t.append(sent, now_ms=NOW_MS).flush_due
+    again = t.append(sent, now_ms=NOW_MS)
+    assert (again.first_offset, again.flush_due) == (0, True)
+    t.log.flush()
+    assert not t.append(sent, now_ms=NOW_MS).flush_due
+    t.log.fail(OSError("the disk has failed, and what was appended is lost"))
+    with pytest.raises(KafkaStorageError):
+        t.append(sent, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 2**40])
