@@ -218,6 +218,9 @@ class Chaos:
             self.cluster.kill(host)
         host.descriptors_max = None
         host.disk.heal()
+        if not host.is_running:
+            for path in host.directories:
+                host.disk.mount_again(path)
 
 
 def _is_in_every_isr(image: Image, node_id: int) -> bool:

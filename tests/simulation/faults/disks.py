@@ -14,7 +14,7 @@ from simulation.world.cluster import Host
 from simulation.world.disk_faults import CHANGES, ProcessEnded
 
 OPERATIONS = ("", "", "write", "sync", "rename", "remove")
-SMALL_LIMITS = (40, 150)
+SMALL_LIMITS = (12, 48)
 FAILING_NAMES = ("failing directory", "failing writes", "failing syncs", "failing reads")
 REPLICA_FILES = (
     "segment middle", "segment tail", "index", "time index", "transaction index", "producer snapshot", "checkpoint",

@@ -103,26 +103,28 @@ def data_missing(chaos: Chaos, random: Random) -> None:
     host = chaos.any_host(random)
     paths = beside_metadata(host)
     if paths:
-        _missing_at_start(chaos, random, host, random.choice(paths))
+        _missing_at_start(chaos, random, host, random.choice(paths), chaos.may_lose_disk)
 
 
 def metadata_missing(chaos: Chaos, random: Random) -> None:
     """The metadata directory is not mounted when the node starts, beside data that names a cluster."""
     host = chaos.any_host(random)
     if host.metadata_directory not in host.data_directories:
-        _missing_at_start(chaos, random, host, host.metadata_directory)
+        _missing_at_start(chaos, random, host, host.metadata_directory, chaos.may_kill)
 
 
-def _missing_at_start(chaos: Chaos, random: Random, host: Host, path: str) -> None:
+def _missing_at_start(
+    chaos: Chaos, random: Random, host: Host, path: str, allowed: Callable[[Host], bool]
+) -> None:
     missing = random.random() < 0.5
 
     def change() -> None:
         chaos.tell(f"{host.name}: {path} is {'missing' if missing else 'empty'} at start")
-        chaos.loses_disk(host)
+        host.unclean = True
         chaos.pin(host)
         host.disk.unmount(path, missing=missing)
 
-    _between_processes(chaos, random, host, chaos.may_lose_disk, change)
+    _between_processes(chaos, random, host, allowed, change)
     _repair_later(chaos, random, host, lambda: host.disk.mount(path))
 
 

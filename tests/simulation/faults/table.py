@@ -48,25 +48,42 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "stop during recovery": (disks.stop_during_recovery, 2),
     "wiped directories": (disks_at_start.wipe, 2),
     "old directories": (disks_at_start.restore, 2),
+    "rot": (disks.rot, 2),
+    "few descriptors": (disks.few_descriptors, 1),
+    "metadata directory fails at start": (disks_at_start.metadata_fails, 1),
 }
 
 OFF_UNTIL_EDGES: dict[str, Off] = {
     "data directory fails at start": Off(
         disks_at_start.data_fails, 2,
         "its partitions are made anew in another directory, and the next start finds them twice",
-        "",
+        "--first 2004 --seeds 1",
     ),
     "data directory missing at start": Off(
-        disks_at_start.data_missing, 2, "as above; the directory may also be created anew where it is to be mounted", ""
+        disks_at_start.data_missing, 2,
+        "as above; the broker may also register as stopped cleanly, lead, and cut the others",
+        "",
     ),
     "metadata directory missing at start": Off(
-        disks_at_start.metadata_missing, 1, "the node joins or founds a cluster that does not know its data", ""
+        disks_at_start.metadata_missing, 1,
+        "the node founds or joins a cluster that does not know its data, and deletes it",
+        "",
     ),
     "one of several directories fails": Off(
-        disks.fail_one_of_several, 2, "a topic that was created again meanwhile is found in two directories", ""
+        disks.fail_one_of_several, 2,
+        "a topic that was created again meanwhile is found in two directories",
+        "--first 2012 --seeds 1",
     ),
-    "one of several directories is full": Off(disks.fill_one_of_several, 2, "as above", ""),
-    "disk fails for good": Off(disks.leave_failed, 1, "a leader whose directory has failed stays leader", ""),
+    "one of several directories is full": Off(
+        disks.fill_one_of_several, 2,
+        "its partitions have no leader, as the full directory is neither reported nor used again",
+        "--first 2009 --seeds 1",
+    ),
+    "disk fails for good": Off(
+        disks.leave_failed, 1,
+        "a leader whose directory has failed stays leader; a node with such a directory does not start",
+        "--first 2004 --seeds 1",
+    ),
 }  # fmt: skip
 """Faults of disks that break what issue 13 (edges) is to mend; `--faults` of `simulation.seeds` switches them on."""
 

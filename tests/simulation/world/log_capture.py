@@ -13,6 +13,9 @@ from simulation.world.world import World
 
 def capture_logs(world: World) -> None:
     """Let structlog's and the client's log events become lines of the trace. Debug events are dropped."""
+    trio_log = logging.getLogger("trio")  # tells of descriptors that have run out
+    if not trio_log.handlers:
+        trio_log.addHandler(logging.NullHandler())
 
     def capture(_: object, level: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         text = event.pop("event")
