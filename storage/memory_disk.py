@@ -102,7 +102,8 @@ class MemoryFile:
         try:
             self._disk.call("sync", self.path)
         except OSError:
-            self._content.lose()  # The pages are clean now, and lost at the next crash.
+            if self._generation == self._disk.generation:
+                self._content.lose()  # The pages are clean now, and lost at the next crash.
             raise
         self._content.sync()
         self._disk.step()

@@ -110,8 +110,8 @@ MUTATIONS = (
     Mutation(
         "a repeated batch is acknowledged before it is committed",
         _PARTITION,
-        "return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term)",
-        "return AppendResult(known.first_offset, -1, known.timestamp, self._leadership_term)",
+        "return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term, flush_due)",
+        "return AppendResult(known.first_offset, -1, known.timestamp, self._leadership_term, flush_due)",
         (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
     ),
     Mutation(

@@ -204,6 +204,20 @@ def test_a_hook_sees_each_operation_before_its_effect() -> None:
     assert seen == [("open", "/data/a/one", False), ("write", "/data/a/one", True)]
 
 
+def test_a_process_that_is_killed_when_it_syncs_has_not_lost_what_it_wrote() -> None:
+    disk = disk_of()
+    file = written(disk.attach(), "/data/a/one", b"x", sync=False)
+
+    def kill(kind: str, path: str) -> None:
+        disk.process_killed()
+        raise ProcessEnded(errno.EIO, "killed", path)
+
+    disk.on_operation(kill)
+    fails(errno.EIO, file.sync)
+    disk.on_operation(None)
+    assert disk.attach().read_bytes("/data/a/one") == b"x"
+
+
 # -- full ------------------------------------------------------------------------------------------------------------
 
 

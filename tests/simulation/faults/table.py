@@ -62,12 +62,12 @@ OFF_UNTIL_EDGES: dict[str, Off] = {
     "data directory missing at start": Off(
         disks_at_start.data_missing, 2,
         "as above; the broker may also register as stopped cleanly, lead, and cut the others",
-        "",
+        "--first 2035 --seeds 1, with kill",
     ),
     "metadata directory missing at start": Off(
         disks_at_start.metadata_missing, 1,
         "the node founds or joins a cluster that does not know its data, and deletes it",
-        "",
+        "--first 2021 --seeds 1",
     ),
     "one of several directories fails": Off(
         disks.fail_one_of_several, 2,
