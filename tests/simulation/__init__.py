@@ -1,7 +1,8 @@
 """Simulations on virtual time: whole clusters under faults (`docs/simulation.md`), and Raft alone. A seed decides all.
 
 Whole clusters. `seeds.py` draws a schedule from each seed (`schedule.py`), runs it (`trial.py`, `scenario.py`) in a
-`world/`, with `faults/` and the workload of `chaos.workload`, and judges it: the checker of histories, and `invariants.py`.
+`world/`, with `faults/` and the workload of `chaos.workload`, and judges it: the checker of
+histories, and `invariants.py`.
 
 - `world/`: virtual time, machines, network, disks, the nodes and clients of a cluster.
 - `faults/`: what may happen, and what a cluster must survive.
