@@ -14,11 +14,16 @@ from minikafka.storage.log import Log
 UNDEFINED = -1
 
 
-def append_fetched(log: Log, data: memoryview, *, leader_epoch: int) -> tuple[int, bool]:
+def append_fetched(
+    log: Log, data: memoryview, *, leader_epoch: int, leader_start_offset: int = UNDEFINED
+) -> tuple[int, bool]:
     """Append fetched batches; an incomplete batch at the end is skipped and fetched again.
 
     Batches above `leader_epoch`, the epoch of the request, are skipped too: this node does not follow that leader yet
     (KAFKA-18723).
+
+    Args:
+        leader_start_offset: The leader's log start offset.
 
     Returns:
         The appended bytes, and whether `flush.messages` requires a flush.
@@ -35,7 +40,7 @@ def append_fetched(log: Log, data: memoryview, *, leader_epoch: int) -> tuple[in
         for batch in batches(data):
             if batch.leader_epoch > leader_epoch:
                 break
-            end_offset = _check(log, batch, end_offset)
+            end_offset = _check(log, batch, end_offset, leader_start_offset)
             if chunk and chunk_bytes + batch.size_bytes > log.config.segment_bytes:
                 flush_due |= _append(log, data, chunk, appended_bytes, chunk_bytes)
                 appended_bytes += chunk_bytes
@@ -52,22 +57,28 @@ def append_fetched(log: Log, data: memoryview, *, leader_epoch: int) -> tuple[in
     return appended_bytes, flush_due
 
 
-def _check(log: Log, batch: Batch, end_offset: int) -> int:
+def _check(log: Log, batch: Batch, end_offset: int, leader_start_offset: int) -> int:
     """Check a batch; returns the log end offset after it."""
     batch.check_crc()
     if batch.last_offset_delta < 0:
         raise CorruptRecords(f"the batch at offset {batch.base_offset} has a negative last offset delta")
     if batch.base_offset < end_offset:
-        if not _covers_start_of_empty_log(log, batch, end_offset):
+        if not _covers_start_of_log(log, batch, end_offset, leader_start_offset):
             raise CorruptRecords(f"a batch starts at offset {batch.base_offset}, expected {end_offset}")
         log.truncate_fully_and_start_at(batch.base_offset)
     return batch.next_offset
 
 
-def _covers_start_of_empty_log(log: Log, batch: Batch, end_offset: int) -> bool:
-    """After DeleteRecords the leader's log may start within a batch, the first one that a new follower fetches."""
-    empty = log.start_offset == log.end_offset == end_offset
-    return empty and batch.base_offset < end_offset < batch.next_offset
+def _covers_start_of_log(log: Log, batch: Batch, end_offset: int, leader_start_offset: int) -> bool:
+    """Whether the leader's log starts within this batch, and this log has nothing that the leader still has.
+
+    After DeleteRecords the leader's log may start within a batch, the first one that a new follower fetches
+    (KAFKA-6975). A follower that was truncated to there, since the leader knows no older epoch, has records before it,
+    which were deleted on the leader, or were never committed.
+    """
+    if not (log.end_offset == end_offset and batch.base_offset < end_offset < batch.next_offset):
+        return False
+    return log.start_offset == end_offset or leader_start_offset >= end_offset
 
 
 def _append(log: Log, data: memoryview, chunk: list[Batch], position: int, size_bytes: int) -> bool:

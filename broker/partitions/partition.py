@@ -388,7 +388,9 @@ class Partition(Replica):
         self._check_following(leader_epoch)
         flush_due = False
         if len(data):
-            size_bytes, flush_due = append_fetched(self.log, data, leader_epoch=leader_epoch)
+            size_bytes, flush_due = append_fetched(
+                self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset
+            )
             self.tail.grew(size_bytes)
         self._move_high_watermark(min(high_watermark, self.log.end_offset), UNKNOWN_BYTES)
         new_start = min(log_start_offset, self.high_watermark)
