@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from support.logs import append, memory_disk, open_log, read_batches
 
 from minikafka.broker.partitions.follower_log import append_fetched
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.log import Log
-from support.logs import append, memory_disk, open_log, read_batches
 
 
 def leader_bytes() -> memoryview:
