@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("broker", "controller", "storage", "client", "protocol")
 LISTED = ("broker", "controller", "storage")
 """The packages whose unreached parts are listed."""
-BRANCHES_MAX = 400
+BRANCHES_MAX = 2000
 
 
 @dataclass
