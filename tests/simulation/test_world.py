@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
+import structlog
 import trio
 
 from simulation.world.cluster import Cluster
@@ -265,3 +267,13 @@ def test_a_cluster_stops_cleanly(world: World) -> None:
         cluster.stop(host)
     assert world.run_until(60, lambda: not any(host.is_running for host in cluster.hosts.values()))
     assert cluster.failures == []
+
+
+def test_a_closed_world_leaves_the_logging_of_its_process_as_it_was() -> None:
+    client = logging.getLogger("minikafka")
+    world = World(1)
+    Cluster(world)
+    assert structlog.is_configured()
+    world.close()
+    assert not structlog.is_configured()
+    assert (client.handlers, client.propagate) == ([], True)

@@ -12,7 +12,10 @@ from simulation.world.world import World
 
 
 def capture_logs(world: World) -> None:
-    """Let structlog's and the client's log events become lines of the trace. Debug events are dropped."""
+    """Let structlog's and the client's log events become lines of the trace, until the world is closed.
+
+    Debug events are dropped.
+    """
     trio_log = logging.getLogger("trio")  # tells of descriptors that have run out
     if not trio_log.handlers:
         trio_log.addHandler(logging.NullHandler())
@@ -26,9 +29,17 @@ def capture_logs(world: World) -> None:
     structlog.configure(
         processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(20), cache_logger_on_first_use=False
     )
+    world.on_close.append(structlog.reset_defaults)
     client = logging.getLogger("minikafka")
-    client.handlers = [_Handler(world)]
+    handler = _Handler(world)
+    client.addHandler(handler)
     client.propagate = False
+    world.on_close.append(lambda: _release(client, handler))
+
+
+def _release(logger: logging.Logger, handler: logging.Handler) -> None:
+    logger.removeHandler(handler)
+    logger.propagate = True
 
 
 def _trace(world: World, level: str, text: str) -> None:

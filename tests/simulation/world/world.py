@@ -54,6 +54,7 @@ class World:
         self.recent: dict[str, deque[str]] = {}
         self.running: Machine | None = None
         self.steps = 0
+        self.on_close: list[Callable[[], None]] = []
         self.listeners: list[Callable[[str], None]] = []
         """Called with each line of the trace."""
         self._steps_max = steps_max
@@ -184,7 +185,9 @@ class World:
         return done is not None and done()
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill what still runs, and undo what the world changed in its process."""
         for machine in list(self.machines.values()):
             machine.kill()
         self.machines.clear()
+        while self.on_close:
+            self.on_close.pop()()
