@@ -109,7 +109,8 @@ class ReplicaFetcherManager:
         if fetcher is None:
             return
         fetcher.remove(partition)
-        if not fetcher.state.partitions:
+        # It may have ended before: a partition whose log is offline is no longer in its state.
+        if not fetcher.state.partitions and self._fetchers.get(fetcher.leader_id) is fetcher:
             fetcher.scope.cancel()
             del self._fetchers[fetcher.leader_id]
 

@@ -126,6 +126,24 @@ def test_partitions_added_in_a_row_cause_few_connections() -> None:
     assert len(leader.fetches[-1][1].topics[0].partitions) == 20
 
 
+def test_a_partition_whose_log_is_offline_can_be_unfollowed_after_the_others() -> None:
+    async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
+        offline, other, third = partition(0), partition(1), partition(2)
+        replication.follow(offline)
+        replication.follow(other)
+        await trio.testing.wait_all_tasks_blocked()
+        offline.log.fail(OSError("the disk has failed"))
+        (fetcher,) = replication._fetchers.values()
+        (state,) = (one for one in fetcher.state.partitions.values() if one.partition is offline)
+        fetcher.state.delay(state, 0, offline.log.offline())
+        replication.unfollow(other)
+        replication.follow(third)
+        replication.unfollow(offline)
+        assert [one.leader_id for one in replication._fetchers.values()] == [LEADER], "that of the third partition"
+
+    play(story)
+
+
 def test_nothing_is_fetched_before_registration() -> None:
     async def story(leader: Broker, replication: ReplicaFetcherManager) -> None:
         replication.follow(partition())
