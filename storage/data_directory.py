@@ -27,7 +27,7 @@ class WrongDirectory(ValueError):
 
 
 class DuplicateLog(WrongDirectory):
-    """Two directories have a log of the same partition, so that nobody knows which of them is the right one."""
+    """Two directories have a log of the same partition; which of them is current is unknown."""
 
 
 def make_durable_directory(disk: Disk, path: str) -> None:

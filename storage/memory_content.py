@@ -10,7 +10,7 @@ from random import Random
 _SECTOR_SIZE = 512
 
 
-class Image:
+class FileBytes:
     """The bytes of a file. The part after `data`, up to `size_bytes`, is a hole: zeros that take no memory."""
 
     __slots__ = ("data", "size_bytes")
@@ -41,12 +41,12 @@ class Image:
         return found
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Image):
+        if not isinstance(other, FileBytes):
             return NotImplemented
         return self is other or (self.size_bytes == other.size_bytes and self.data == other.data)
 
-    def copy(self) -> "Image":
-        return Image(self.data, self.size_bytes)
+    def copy(self) -> "FileBytes":
+        return FileBytes(self.data, self.size_bytes)
 
 
 class _Run:
@@ -65,10 +65,10 @@ class _Run:
         self.ends = array("q", (end,))
         self.data: bytes | None = None
 
-    def bytes_in(self, current: Image) -> bytes:
+    def bytes_in(self, current: FileBytes) -> bytes:
         return bytes(current.data[self.position : self.ends[-1]]) if self.data is None else self.data
 
-    def writes(self, current: Image) -> "list[tuple[int, bytes | None]]":
+    def writes(self, current: FileBytes) -> "list[tuple[int, bytes | None]]":
         data, start = self.bytes_in(current), self.position
         found: list[tuple[int, bytes | None]] = []
         for end in self.ends:
@@ -91,8 +91,8 @@ class Content:
     __slots__ = ("_last", "_shared_end", "current", "durable", "failed", "lost", "modified_ms", "pending")
 
     def __init__(self, data: bytes | bytearray = b"", size_bytes: int = 0) -> None:
-        self.current = Image(data, size_bytes)
-        self.durable = Image(data, size_bytes)
+        self.current = FileBytes(data, size_bytes)
+        self.durable = FileBytes(data, size_bytes)
         self.pending: list[_Run | int] = []
         self.failed = False
         self.modified_ms = 0

@@ -1,6 +1,5 @@
 """DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827). Versions 1 to 5."""
 
-import posixpath
 from collections.abc import Collection
 from typing import Protocol
 
@@ -29,8 +28,10 @@ Context = RequestContext[LogDirServices]
 
 
 async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeLogDirsResponse:
-    """All log directories, failed ones with KAFKA_STORAGE_ERROR. Unknown topics and partitions are left out; null
-    requests all."""
+    """All log directories, failed ones with KAFKA_STORAGE_ERROR.
+
+    Unknown topics and partitions are left out; null requests all.
+    """
     services = context.services
     wanted = (
         None
@@ -53,7 +54,7 @@ def _held(partitions: Partitions, path: str, wanted: Collection[tuple[str, int]]
     return [
         one
         for one in partitions
-        if posixpath.dirname(one.log.directory) == path and (wanted is None or one.topic_partition in wanted)
+        if one.log.directory == f"{path}/{one.topic_partition}" and (wanted is None or one.topic_partition in wanted)
     ]
 
 

@@ -20,6 +20,7 @@ from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
+from minikafka.client.connections.stream_tasks import StreamTasks
 from minikafka.client.options import ClientOptions, parse_addresses
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
@@ -58,7 +59,7 @@ class Cluster:
         self._options = options
         self._seams = seams
         self._task_group = task_group
-        self._stream_tasks = _StreamTasks(task_group)
+        self._stream_tasks = StreamTasks(task_group)
         self._bootstrap = parse_addresses(options.bootstrap_servers)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._bootstrap_connections: list[Connection] = []
@@ -379,41 +380,6 @@ class Cluster:
         for (node_id, _), connection in list(self._connections.items()):
             if node_id not in self.metadata.brokers and connection in self._stalled:
                 connection.close("no response, and the broker has left the cluster")
-
-
-class _StreamTasks:
-    """Runs the tasks of streams, which only `close` ends.
-
-    A client whose block is cancelled still commits offsets and leaves its group, and needs its connections until then.
-    """
-
-    def __init__(self, task_group: TaskGroup) -> None:
-        self._task_group = task_group
-        self._scopes: dict[int, anyio.CancelScope] = {}
-        self._started = 0
-        self._closed = False
-
-    def start_soon(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> None:
-        """Run `function` in the background, as `TaskGroup.start_soon` does."""
-        self._task_group.start_soon(self._run, function, arguments)
-
-    async def _run(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...]) -> None:
-        self._started += 1
-        number = self._started
-        with anyio.CancelScope(shield=True) as scope:
-            self._scopes[number] = scope
-            if self._closed:
-                scope.cancel()
-            try:
-                await function(*arguments)
-            finally:
-                del self._scopes[number]
-
-    def close(self) -> None:
-        """End all tasks, and those that are started later."""
-        self._closed = True
-        for scope in self._scopes.values():
-            scope.cancel()
 
 
 class ClusterClient:

@@ -7,7 +7,7 @@ no task switch unless the kernel's send buffer is full. Trio is only used to wai
 from __future__ import annotations
 
 import socket
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -17,19 +17,43 @@ from minikafka.protocol.message import MalformedMessage
 _READ_SIZE_BYTES = 1 << 18
 
 
+class Socket(Protocol):
+    """The part of a non-blocking socket that a stream uses. The methods raise BlockingIOError and other OSErrors."""
+
+    def send(self, data: memoryview, /) -> int: ...
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Waits(Protocol):
+    """The waits for a socket, as in `trio.lowlevel`; a simulation has its own."""
+
+    async def wait_readable(self, sock: Any, /) -> None: ...
+
+    async def wait_writable(self, sock: Any, /) -> None: ...
+
+    def notify_closing(self, sock: Any, /) -> None: ...
+
+
 async def open_stream(host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
     """Connect. Raises OSError."""
     connected = await trio.open_tcp_stream(host, port)
-    stream = _Stream(socket.socket(fileno=connected.socket.detach()), receiver)
+    raw = socket.socket(fileno=connected.socket.detach())
+    raw.setblocking(False)
+    stream = SocketStream(raw, receiver, trio.lowlevel)
     task_group.start_soon(stream.run)
     return stream
 
 
-class _Stream:
-    def __init__(self, raw: socket.socket, receiver: Receiver) -> None:
-        raw.setblocking(False)
+class SocketStream:
+    """A `Stream` over a non-blocking socket; `run` reads, and closes the socket when it ends or is cancelled."""
+
+    def __init__(self, raw: Socket, receiver: Receiver, waits: Waits) -> None:
         self._raw = raw
         self._receiver = receiver
+        self._waits = waits
         self._out: list[memoryview] = []
         self._wake = trio.Event()
         self._scope = trio.CancelScope()
@@ -68,7 +92,7 @@ class _Stream:
                     self._why = await self._read()
                     nursery.cancel_scope.cancel()
         finally:
-            trio.lowlevel.notify_closing(self._raw)
+            self._waits.notify_closing(self._raw)
             self._raw.close()
             self._is_open = False
             self._receiver.on_lost(self._why)
@@ -100,7 +124,7 @@ class _Stream:
     async def _received(self, target: memoryview) -> int:
         """Receive into `target`; return the number of bytes, 0 at the end. Raises OSError."""
         while True:
-            await trio.lowlevel.wait_readable(self._raw)
+            await self._waits.wait_readable(self._raw)
             try:
                 return self._raw.recv_into(target)
             except BlockingIOError:
@@ -110,7 +134,7 @@ class _Stream:
         while True:
             await self._wake.wait()
             while self._out:
-                await trio.lowlevel.wait_writable(self._raw)
+                await self._waits.wait_writable(self._raw)
                 self._out[0] = self._out[0][self._sent(self._out[0]) :]
                 if not self._out[0]:
                     del self._out[0]

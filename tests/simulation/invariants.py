@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from minikafka.broker.node.node import Node
 from minikafka.controller.metadata.snapshot_encoding import records_of
-from minikafka.controller.quorum_controller import QuorumController
 from simulation.world.cluster import Host
 
 
@@ -22,19 +21,13 @@ def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
     waiting = [f"{host.name} does not serve: {host.refused}" for host in hosts if not host.ready]
     if waiting:
         return waiting
-    images = {host.name: [*records_of(_controller(host).image)] for host in hosts}
-    first = next(iter(images))
+    images = {host.name: [*records_of(one.image)] for host in hosts if (one := host.controller) is not None}
+    first = next(iter(images), "")
     differing = [name for name, records in images.items() if records != images[first]]
     if differing:
         return [f"{name} has other metadata than {first}" for name in differing]
     nodes = {host.node_id: host.node for host in hosts if isinstance(host.node, Node)}
     return [*_broken_replicas(nodes)]
-
-
-def _controller(host: Host) -> QuorumController:
-    node = host.node
-    assert node is not None, "it serves"
-    return node.parts.controller if isinstance(node, Node) else node.controller  # type: ignore[return-value]
 
 
 def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:

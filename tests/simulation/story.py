@@ -24,8 +24,15 @@ from simulation.world.world import World
 
 T = TypeVar("T")
 Program = Callable[[Seams], Awaitable[T]]
+Tell = Callable[..., "Story"]
+"""The fixture `tell`: begins a story with the arguments of `Story`, which is ended with the test."""
 CONTROLLER = 9
 """The node id of the only controller, in stories where brokers come and go."""
+
+
+def values(first: int, end: int) -> list[str]:
+    """Values for `Story.produce`."""
+    return [f"value {number}" for number in range(first, end)]
 
 
 class Forgetful(Random):
@@ -134,31 +141,20 @@ class Story:
         return found
 
     @property
-    def controllers(self) -> list[QuorumController]:
-        """The controllers of all running nodes."""
-        nodes = [host.node for host in self.hosts.values() if host.is_running and host.node is not None]
-        found = [node.parts.controller if isinstance(node, Node) else node.controller for node in nodes]
-        return [one for one in found if isinstance(one, QuorumController)]
+    def controllers(self) -> dict[int, QuorumController]:
+        """The controllers of all running nodes, by node id."""
+        return {node_id: one for node_id, host in self.hosts.items() if (one := host.controller) is not None}
 
     @property
     def active(self) -> int:
         """The node of the active controller; 0 if there is none or more than one."""
-        found = [
-            node_id
-            for node_id, host in self.hosts.items()
-            if host.is_running and host.node is not None and self._controller(host).is_active
-        ]
+        found = [node_id for node_id, one in self.controllers.items() if one.is_active]
         return found[0] if len(found) == 1 else 0
-
-    @staticmethod
-    def _controller(host: Host) -> Any:
-        assert host.node is not None
-        return host.node.parts.controller if isinstance(host.node, Node) else host.node.controller
 
     @property
     def image(self) -> Image:
         """The newest metadata that a running node has."""
-        return max(self.controllers, key=lambda one: one.offset).image
+        return max(self.controllers.values(), key=lambda one: one.offset).image
 
     def state(self, topic: str, index: int = 0) -> PartitionState:
         """Leader and in-sync replicas of a partition."""

@@ -5,8 +5,6 @@ Each is a situation that is rare in seeded runs; planted bugs in `mutations/coor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from minikafka.client.admin.admin import Admin
@@ -14,26 +12,11 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
-from simulation.story import CONTROLLER, Program, Story
+from simulation.story import CONTROLLER, Program, Story, Tell
 
-Tell = Callable[..., Story]
 TOPIC = "flights"
 GROUP = "delays"
 OFFSETS = "__consumer_offsets"
-
-
-@pytest.fixture
-def tell() -> Iterator[Tell]:
-    """Begins a story, and checks at its end that no process has failed."""
-    begun: list[Story] = []
-
-    def begin(*arguments: object, **options: object) -> Story:
-        begun.append(Story(*arguments, **options))  # type: ignore[arg-type]
-        return begun[-1]
-
-    yield begin
-    for story in begun:
-        story.end()
 
 
 # -- controllers ------------------------------------------------------------------------------------------------------
@@ -127,7 +110,7 @@ def test_a_cluster_starts_again_from_snapshots(tell: Tell, end: str) -> None:
         story.produce(TOPIC, f"value {number}")
     story.wait(10)
     epoch = story.state(TOPIC).leader_epoch
-    assert all(one.snapshot_offset > 0 for one in story.controllers)
+    assert all(one.snapshot_offset > 0 for one in story.controllers.values())
     if end == "clean":
         story.restart(1, 2, CONTROLLER)
     else:

@@ -9,7 +9,7 @@ from simulation.faults.disks import end_at_operation
 from simulation.story import Story
 
 
-def test_a_directory_that_fails_unnoticed_is_told_of_by_describe_log_dirs() -> None:
+def test_a_directory_that_has_just_failed_is_reported_as_failed() -> None:
     story = Story({"log.dirs": "/data/a,/data/b"}, nodes=3)
     story.start()
     story.create("t", [1, 2, 3])

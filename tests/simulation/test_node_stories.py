@@ -5,7 +5,6 @@ Each is a situation that needs a whole node and is rare in seeded runs; planted 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -15,29 +14,10 @@ from minikafka.client.admin.admin import Admin
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.protocol.names import TopicPartition
-from simulation.story import CONTROLLER, Story
+from simulation.story import CONTROLLER, Story, Tell, values
 
-Tell = Callable[..., Story]
 TOPIC = "flights"
 FLIGHTS = TopicPartition(TOPIC, 0)
-
-
-def values(first: int, end: int) -> list[str]:
-    return [f"value {number}" for number in range(first, end)]
-
-
-@pytest.fixture
-def tell() -> Iterator[Tell]:
-    """Begins a story, and checks at its end that no process has failed."""
-    begun: list[Story] = []
-
-    def begin(*arguments: object, **options: object) -> Story:
-        begun.append(Story(*arguments, **options))  # type: ignore[arg-type]
-        return begun[-1]
-
-    yield begin
-    for story in begun:
-        story.end()
 
 
 # -- starts -----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,6 @@ may rely on. The bugs of single partitions are in `tests/broker/replication/test
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 import trio
 
@@ -18,31 +16,12 @@ from minikafka.client.producer.producer import Producer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.checkpoint_files import CLEAN_SHUTDOWN
-from simulation.story import CONTROLLER, Story
+from simulation.story import CONTROLLER, Story, Tell, values
 
-Tell = Callable[..., Story]
 TOPIC = "flights"
 FLIGHTS = TopicPartition(TOPIC, 0)
 GROUP = "delays"
 OFFSETS = "__consumer_offsets"
-
-
-def values(first: int, end: int) -> list[str]:
-    return [f"value {number}" for number in range(first, end)]
-
-
-@pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Iterator[Tell]:
-    """Begins a story, and checks at its end that no process has failed."""
-    begun: list[Story] = []
-
-    def begin(*arguments: object, **options: object) -> Story:
-        begun.append(Story(*arguments, **options))  # type: ignore[arg-type]
-        return begun[-1]
-
-    yield begin
-    for story in begun:
-        story.end()
 
 
 def test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down(tell: Tell) -> None:
@@ -335,7 +314,7 @@ def test_kafka_15489_a_controller_that_reaches_no_majority_gives_up(tell: Tell) 
     story.isolate(old, cut=False)
     story.until(lambda: deleting.done)
     story.wait(5)
-    assert len({tuple(one.image.topics) for one in story.controllers}) == 1
+    assert len({tuple(one.image.topics) for one in story.controllers.values()}) == 1
     assert "new" in story.image.topics
     assert "doomed" not in story.image.topics or not deleting.result
     assert story.produce("new", "value") == [0]

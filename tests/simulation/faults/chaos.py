@@ -8,7 +8,6 @@ from random import Random
 
 from minikafka.broker.node.node import Node
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.quorum_controller import QuorumController
 from simulation.world.cluster import Cluster, Host
 
 
@@ -61,19 +60,13 @@ class Chaos:
         return random.choice(self.hosts())
 
     def leader(self) -> Host | None:
-        """The host of the active controller; of several, which the last one does not know yet, the newest."""
+        """The host of the active controller; the newest one, if a former one has not noticed its end."""
         active = [
             (controller.leader_epoch, host)
             for host in self.hosts()
-            if (controller := self._controller(host)) is not None and controller.is_active
+            if (controller := host.controller) is not None and controller.is_active
         ]
         return max(active, key=lambda one: one[0], default=(0, None))[1]
-
-    def _controller(self, host: Host) -> QuorumController | None:
-        if not host.is_running or host.node is None:
-            return None
-        controller = host.node.parts.controller if isinstance(host.node, Node) else host.node.controller
-        return controller if isinstance(controller, QuorumController) else None
 
     def all_addresses(self) -> list[str]:
         """The names of all hosts, of nodes and of clients."""
@@ -84,7 +77,7 @@ class Chaos:
     def image(self) -> Image | None:
         """The metadata of the active controller, if there is one."""
         leader = self.leader()
-        controller = None if leader is None else self._controller(leader)
+        controller = None if leader is None else leader.controller
         return None if controller is None else controller.image
 
     def may_lose_records(self, host: Host) -> bool:

@@ -17,6 +17,7 @@ from minikafka.broker.node.node import Node
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import load_config
 from minikafka.client.connections.seams import Seams
+from minikafka.controller.quorum_controller import QuorumController
 from simulation.world.disk import SimulatedDisk
 from simulation.world.log_capture import capture_logs
 from simulation.world.machine import Machine
@@ -100,6 +101,14 @@ class Host:
     @property
     def is_running(self) -> bool:
         return self.machine is not None and not self.machine.ended
+
+    @property
+    def controller(self) -> QuorumController | None:
+        """The controller of the node, if it runs and is a part of a cluster."""
+        if not self.is_running or self.node is None:
+            return None
+        controller = self.node.parts.controller if isinstance(self.node, Node) else self.node.controller
+        return controller if isinstance(controller, QuorumController) else None
 
     @property
     def data_directories(self) -> list[str]:

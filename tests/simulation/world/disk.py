@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from random import Random
 from zlib import crc32
 
-from minikafka.storage.memory_content import Content, Directory, Image
+from minikafka.storage.memory_content import Content, Directory, FileBytes
 from minikafka.storage.memory_disk import MemoryDisk
 from simulation.world import rot
 from simulation.world.descriptors import Descriptors
@@ -26,7 +26,7 @@ from simulation.world.process_disk import ProcessDisk
 FAILING = {"all": EVERYTHING, "writes": CHANGES, "syncs": frozenset({"sync"}), "reads": READS}
 _NAMES = {"all": "failing directory", "writes": "failing writes", "syncs": "failing syncs", "reads": "failing reads"}
 
-Tree = dict[str, "Image | Tree"]
+Tree = dict[str, "FileBytes | Tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ def _directory_of(tree: Tree) -> Directory:
     made = Directory()
     for name, entry in tree.items():
         made.entries[name] = (
-            Content(entry.data, entry.size_bytes) if isinstance(entry, Image) else _directory_of(entry)
+            Content(entry.data, entry.size_bytes) if isinstance(entry, FileBytes) else _directory_of(entry)
         )
     made.durable = dict(made.entries)
     return made

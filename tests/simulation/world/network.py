@@ -109,13 +109,19 @@ class Endpoint:
             self.peer.wake_writer()
         return piece
 
+    def recv_into(self, target: memoryview, /) -> int:
+        """Fill a part of `target`; returns its size, 0 at the end of the stream. Raises as `receive`."""
+        data = self.receive(len(target))
+        target[: len(data)] = data
+        return len(data)
+
     @property
     def is_readable(self) -> bool:
         """Whether `receive` returns or raises something other than BlockingIOError."""
         return bool(self.buffer or self.eof or self.error or self.closed)
 
     async def wait_readable(self) -> None:
-        while not (self.buffer or self.eof or self.error or self.closed):
+        while not self.is_readable:
             self._reader = trio.lowlevel.current_task()
 
             def abort(_: object) -> trio.lowlevel.Abort:

@@ -10,7 +10,7 @@ import trio
 from minikafka.broker.connections.transport import Transport
 from minikafka.broker.settings.listeners import Listener
 from minikafka.client.connections.stream import Receiver, Stream
-from minikafka.protocol.message import MalformedMessage
+from minikafka.client.connections.trio_socket import SocketStream
 from minikafka.storage.disk import FileSlice
 from simulation.world.machine import Machine
 from simulation.world.network import BoundListener, Endpoint, SimulatedNetwork
@@ -29,7 +29,7 @@ class Sockets:
 
     async def open_stream(self, host: str, port: int, receiver: Receiver, task_group: Any) -> Stream:
         """See `client.connections.stream.OpenStream`."""
-        stream = _ClientStream(await self._network.connect(self._machine, host, port), receiver)
+        stream = SocketStream(await self._network.connect(self._machine, host, port), receiver, _Waits())
         task_group.start_soon(stream.run)
         return stream
 
@@ -51,86 +51,17 @@ class Sockets:
         return [_PeerListener(self._network.listen(self._machine, port))]
 
 
-class _ClientStream:
-    """A client's connection: as `client/connections/trio_socket.py`, with an endpoint instead of a socket."""
+class _Waits:
+    """The waits for an endpoint; see `client.connections.trio_socket.Waits`."""
 
-    def __init__(self, endpoint: Endpoint, receiver: Receiver) -> None:
-        self._endpoint = endpoint
-        self._receiver = receiver
-        self._out: list[memoryview] = []
-        self._wake = trio.Event()
-        self._scope = trio.CancelScope()
-        self._why = "closed by the client"
-        self._is_open = True
+    async def wait_readable(self, endpoint: Endpoint, /) -> None:
+        await endpoint.wait_readable()
 
-    def write(self, data: bytes) -> None:
-        if not self._is_open:
-            return
-        left = memoryview(data)
-        if not self._out:
-            left = left[self._sent(left) :]
-        if left:
-            self._out.append(left)
-            self._wake.set()
+    async def wait_writable(self, endpoint: Endpoint, /) -> None:
+        await endpoint.wait_writable()
 
-    def _sent(self, data: memoryview) -> int:
-        try:
-            return self._endpoint.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError as error:
-            self._why = str(error)
-            self._scope.cancel()
-            return len(data)
-
-    def close(self) -> None:
-        self._scope.cancel()
-
-    async def run(self) -> None:
-        try:
-            with self._scope:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
-                    self._why = await self._read()
-                    nursery.cancel_scope.cancel()
-        finally:
-            self._endpoint.close()
-            self._is_open = False
-            self._receiver.on_lost(self._why)
-
-    async def _read(self) -> str:
-        frames, on_frame = self._receiver.frames, self._receiver.on_frame
-        try:
-            while True:
-                await self._endpoint.wait_readable()
-                target = frames.target
-                if target is None:
-                    data = self._endpoint.receive(READ_SIZE)
-                    for frame in frames.feed(memoryview(data)):
-                        on_frame(frame)
-                else:
-                    with target:
-                        data = self._endpoint.receive(len(target))
-                        target[: len(data)] = data
-                    whole = frames.received(len(data))
-                    if whole is not None:
-                        on_frame(whole)
-                if not data:
-                    return "the broker closed the connection"
-        except MalformedMessage as error:
-            return f"malformed response: {error}"
-        except OSError as error:
-            return str(error)
-
-    async def _write(self) -> None:
-        while True:
-            await self._wake.wait()
-            while self._out:
-                await self._endpoint.wait_writable()
-                self._out[0] = self._out[0][self._sent(self._out[0]) :]
-                if not self._out[0]:
-                    del self._out[0]
-            self._wake = trio.Event()
+    def notify_closing(self, endpoint: Endpoint, /) -> None:
+        """Nothing: an endpoint wakes its waiting tasks when it is closed."""
 
 
 class _Transport:
@@ -143,20 +74,17 @@ class _Transport:
         self.local_host, self.local_port = endpoint.address
 
     async def receive_some(self) -> memoryview:
-        return memoryview(await self._receive(READ_SIZE))
+        await self._wait()
+        return memoryview(self._endpoint.receive(READ_SIZE))
 
     async def receive_into(self, target: memoryview) -> int:
-        data = await self._receive(len(target))
-        target[: len(data)] = data
-        return len(data)
+        await self._wait()
+        return self._endpoint.recv_into(target)
 
-    async def _receive(self, size_max: int) -> bytes:
-        while True:
-            try:
-                return self._endpoint.receive(size_max)
-            except BlockingIOError:
-                self.waits += 1
-                await self._endpoint.wait_readable()
+    async def _wait(self) -> None:
+        if not self._endpoint.is_readable:
+            self.waits += 1
+            await self._endpoint.wait_readable()
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
         left = memoryview(b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts))
