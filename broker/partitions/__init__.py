@@ -27,5 +27,7 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
 
 *Caveats:* a partition whose log cannot be opened is not served until the broker restarts. Replicas cannot be moved
 between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
-(`batch_validation.py`, DECISIONS.md 1).
+(`batch_validation.py`, DECISIONS.md 1). With a single in-sync replica, records that `flush.messages` requires to be
+flushed are readable before the flush; only the acknowledgement of a produce request waits for it, that of an offset
+commit does not.
 """

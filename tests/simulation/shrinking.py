@@ -46,7 +46,7 @@ def shrink(
     not minimal.
 
     Args:
-        attempt: Runs a schedule. Nobody else knows whether a candidate still fails.
+        attempt: Runs a candidate; its result shows whether it still fails.
         attempts_max: The most schedules to run.
         seconds_max: Nothing is tried after so much processor time.
         progress: Is called with a line after each success.

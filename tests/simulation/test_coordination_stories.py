@@ -23,7 +23,7 @@ OFFSETS = "__consumer_offsets"
 
 
 def test_a_new_controller_fences_a_broker_that_is_gone(tell: Tell) -> None:
-    """The broker went with the controller before: nobody reports its end to the new one."""
+    """The broker ended together with the former controller, so that no connection loss is reported to the new one."""
     story = tell(nodes=3)
     story.start()
     gone = story.active
@@ -52,7 +52,7 @@ def create_at(story: Story, topic: str, node_id: int) -> Program[bool]:
 
 
 def test_a_new_controller_knows_what_its_predecessor_committed_last(tell: Tell) -> None:
-    """The record of a topic is committed, and its followers have not been told. The topic is created again at once."""
+    """The record of a topic is committed, and the followers do not know it yet. The topic is created again at once."""
     story = tell(nodes=3)
     story.start()
     old = story.active

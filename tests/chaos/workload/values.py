@@ -23,7 +23,7 @@ def value_bytes(name: str) -> bytes:
 
 
 def read_of(record: ConsumerRecord, topic: str | None = None) -> Read:
-    """A record as it is recorded. A value that is not that of its name is recorded whole, as nobody has sent it.
+    """A record as it is recorded. A value that does not match its name is recorded whole, as no producer has sent it.
 
     Args:
         topic: The name in the history.

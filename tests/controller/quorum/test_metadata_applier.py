@@ -1,4 +1,4 @@
-"""The metadata applier: what subscribers are told when a snapshot replaces the image."""
+"""The metadata applier: the records that subscribers get when a snapshot replaces the image."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EmptyLog:
 
 
 def installed(before: Sequence[Record], after: Sequence[Record]) -> list[Record]:
-    """What subscribers are told when a snapshot of `after` replaces `before`."""
+    """The records that subscribers get when a snapshot of `after` replaces `before`."""
     applier = MetadataApplier(cast(StoredRaftLog, EmptyLog()), snapshot_bytes=1 << 20)
     for record in before:
         applier.image.apply(record)

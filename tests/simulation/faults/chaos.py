@@ -121,7 +121,7 @@ class Chaos:
         """Whether the process of this host may end without a controlled shutdown: no other lacks records.
 
         One more would be allowed if the third could be relied on; but that one may be paused or isolated, and is then
-        fenced, while the other two are in the ISR and nobody knows yet how they ended.
+        fenced, while the other two are in the ISR and the controller does not know yet how they ended.
         """
         self._forget_those_that_have_caught_up()
         return not self.unsafe or {*self.unsafe, *self.pinned} == {host.node_id}

@@ -86,7 +86,7 @@ def roll(chaos: Chaos, random: Random) -> None:
 
 
 def pause(chaos: Chaos, random: Random) -> None:
-    """SIGSTOP of a node, and SIGCONT: it wakes up as what it was."""
+    """SIGSTOP of a node, and SIGCONT: it resumes in the role that it had."""
     host = chaos.any_host(random)
     if host.is_running and host.machine is not None:
         seconds = random.choice((random.uniform(0.01, 1.0), random.uniform(1.0, 25.0)))
@@ -107,7 +107,7 @@ def pause_client(chaos: Chaos, random: Random) -> None:
 
 
 def kill_client(chaos: Chaos, random: Random) -> None:
-    """SIGKILL of a client; whoever started it starts the next."""
+    """SIGKILL of a client; the scenario starts the next incarnation."""
     clients = [machine for machine in chaos.cluster.clients.values() if not machine.ended]
     if clients:
         machine = random.choice(clients)

@@ -53,7 +53,7 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "metadata directory fails at start": (disks_at_start.metadata_fails, 1),
 }
 
-OFF_UNTIL_EDGES: dict[str, Off] = {
+NOT_SURVIVED_YET: dict[str, Off] = {
     "data directory fails at start": Off(
         disks_at_start.data_fails, 2,
         "its partitions are made anew in another directory, and the next start finds them twice",
@@ -85,14 +85,14 @@ OFF_UNTIL_EDGES: dict[str, Off] = {
         "--first 2004 --seeds 1",
     ),
 }  # fmt: skip
-"""Faults of disks that break what issue 13 (edges) is to mend; `--faults` of `simulation.seeds` switches them on."""
+"""Faults that should be survived and are not yet; `--faults` of `simulation.seeds` switches them on."""
 
 
 def fault_of(kind: str) -> Fault:
     """The fault of this name, also if it is switched off."""
-    return FAULTS[kind][0] if kind in FAULTS else OFF_UNTIL_EDGES[kind].fault
+    return FAULTS[kind][0] if kind in FAULTS else NOT_SURVIVED_YET[kind].fault
 
 
 def weight_of(kind: str) -> float:
     """How often it is drawn, in proportion to others."""
-    return FAULTS[kind][1] if kind in FAULTS else OFF_UNTIL_EDGES[kind].weight
+    return FAULTS[kind][1] if kind in FAULTS else NOT_SURVIVED_YET[kind].weight

@@ -78,7 +78,7 @@ class Host:
         ready: It serves clients (a controller: the cluster has its first records).
         incarnation: Counts the processes.
         refused: Why the last process did not start or ended by itself, or "".
-        unclean: A process has ended without a controlled shutdown; whoever knows that it has caught up resets it.
+        unclean: A process has ended without a controlled shutdown; `Chaos` resets it once the host has caught up.
         supervised: The node is started again whenever it has ended.
     """
 
@@ -278,7 +278,7 @@ class Cluster:
             host.machine.call(host.signals.send, signal.SIGTERM)
 
     def lose_power(self, host: Host) -> None:
-        """The host loses power: unsynced writes are dropped or torn, and nobody is told."""
+        """The host loses power: unsynced writes are dropped or torn, and its peers are not notified."""
         self.world.trace(host.name, "power lost")
         self.network.power_lost(host.name)
         self.kill(host)

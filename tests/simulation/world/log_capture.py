@@ -16,7 +16,7 @@ def capture_logs(world: World) -> None:
 
     Debug events are dropped.
     """
-    trio_log = logging.getLogger("trio")  # tells of descriptors that have run out
+    trio_log = logging.getLogger("trio")  # it logs that descriptors have run out
     if not trio_log.handlers:
         trio_log.addHandler(logging.NullHandler())
 

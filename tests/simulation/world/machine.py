@@ -230,7 +230,7 @@ class Machine:
         self._abandon()
 
     def _abandon(self) -> None:
-        """Close the coroutines, so that nothing of the run is left; what they raise and log on the way is nobody's."""
+        """Close the coroutines, so that nothing of the run is left; what they raise and log is ignored."""
         tasks = sorted(self._runner.tasks, key=lambda task: task._counter)
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         try:

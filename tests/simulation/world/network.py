@@ -166,7 +166,7 @@ class Endpoint:
             self._wake()
 
     def vanish(self) -> None:
-        """The kernel has forgotten the connection; the other end is not told."""
+        """The kernel has forgotten the connection; the other end is not notified."""
         self.gone = True
         self._network.closed(self)
         self.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
@@ -469,7 +469,7 @@ class SimulatedNetwork:
             endpoint.close()
 
     def power_lost(self, host: str) -> None:
-        """The host forgets its connections, and nobody is told."""
+        """The host forgets its connections; their other ends are not notified."""
         self.down[host] = None
         for endpoint in [one for one in self.endpoints.values() if one.address[0] == host]:
             endpoint.vanish()

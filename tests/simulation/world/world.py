@@ -173,7 +173,7 @@ class World:
             if call is None:
                 machine = arguments[0]
                 if machine.ended or machine.due != due:
-                    continue  # it was scheduled anew
+                    continue  # it was rescheduled
                 self.now = due
                 self._step(machine)
             else:
