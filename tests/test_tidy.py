@@ -27,6 +27,7 @@ IMPORTS_TRIO = {
     "broker/node/node.py",
     "broker/replication/replica_fetcher.py",
     "broker/node/registration.py",
+    "broker/node/step_watch.py",
     "broker/node/broker_parts.py",
     "broker/node/controller_node.py",
     "broker/connections/server.py",
@@ -53,6 +54,7 @@ IMPORTS_TRIO = {
 
 SEAMS = {
     "broker/node/main.py": {"time", "random", "os", "print"},
+    "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
     "broker/connections/tcp_listening.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours

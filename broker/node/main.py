@@ -17,6 +17,8 @@ import trio
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
 from minikafka.broker.node.node import Node
+from minikafka.broker.node.stack_sampler import StackSampler
+from minikafka.broker.node.step_watch import StepLog, StepWatch
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, read_properties
@@ -29,6 +31,8 @@ from minikafka.storage.disk import RealDisk
 from minikafka.storage.recovery import CorruptLog
 
 GARBAGE_COLLECTION_THRESHOLD = 50_000
+STACKS = "MINIKAFKA_STEP_STACKS"
+"""An environment variable: `1` adds the stack to each long step that is logged."""
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 
 
@@ -67,9 +71,18 @@ def run(
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
-        trio.run(_serve, settings, levels)
+        trio.run(_serve, settings, levels, instruments=[_step_watch()])
     except (*_REFUSALS, BaseExceptionGroup) as error:
         raise cause_of(error) from error
+
+
+def _step_watch() -> StepWatch:
+    """Logs long steps of this process's tasks."""
+    watch = StepWatch(StepLog(time.monotonic).found, clock=time.perf_counter, cpu_clock=time.thread_time)
+    gc.callbacks.append(watch.collection)
+    if os.environ.get(STACKS) == "1":
+        StackSampler(watch, time.perf_counter)
+    return watch
 
 
 def configure(
