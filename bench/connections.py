@@ -1,9 +1,9 @@
 """Measures small requests from many connections: closed-loop clients over bare sockets, beside the node's CPU time.
 
-*In*: each connection sends a Produce of one record of 100 bytes with acks=1, and the next when the last is acknowledged.
-*Out*: each connection waits with a Fetch at the end of one partition, and a producer sends the next record when all have
-received the last. The CPU time is that of the node's process, of all its threads and in the kernel, too; it depends less
-than a rate on what else uses the cores. That of a delivery includes its share of the Produce.
+*In*: each connection sends a Produce of a record of 100 bytes with acks=1, and the next once the last is acknowledged.
+*Out*: each connection waits with a Fetch at the end of a partition; a producer sends the next record once all have the
+last. The CPU time is that of the node's process with all its threads and the kernel's work for it; it depends less than
+a rate on what else uses the cores. That of a delivery includes its share of the Produce.
 """
 
 from __future__ import annotations
