@@ -128,7 +128,8 @@ class Disk(Protocol):
         ...
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        """Calls `function` in a worker thread. Cancellation waits for it to return."""
+        """Calls `function` in a worker thread. It is called and returns even if the caller is cancelled: what it was
+        given, such as files to flush, is known to nobody else."""
         ...
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
@@ -412,7 +413,8 @@ class RealDisk:
             os.close(self._locks.pop())
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
-        return await trio.to_thread.run_sync(function, *args)
+        with trio.CancelScope(shield=True):
+            return await trio.to_thread.run_sync(function, *args)
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -34,7 +34,8 @@ from minikafka.storage.log_results import Appended, OffsetOutOfRange, Unexpected
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
-from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
+from minikafka.storage.segment import CorruptSegment, Segment
+from minikafka.storage.segments import should_roll
 from minikafka.storage.truncation import truncate_fully, truncate_to
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
@@ -55,6 +56,7 @@ class Log:
         epochs, producers: the leader epoch cache and the producer state, which the log keeps up to date.
         report: the outcome of opening the log.
         failure: the error that took the log offline, or None.
+        on_flushed: called after the recovery point has advanced.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Log:
         self.producers = loaded.producers
         self.report = loaded.report
         self.failure: Exception | None = None
+        self.on_flushed: Callable[[], None] | None = None
         self.segments = loaded.segments
         self.snapshots = loaded.snapshots
         self.active = self.segments[-1]
@@ -192,7 +195,7 @@ class Log:
             for batch in batches:
                 if batch.leader_epoch != self.epochs.latest and batch.leader_epoch >= 0:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
-            if self._should_roll(size, max_timestamp, end_offset - 1):
+            if should_roll(self.active, self.config, size, max_timestamp, end_offset - 1, self.now_ms):
                 self.roll(first_offset)
             self.active.append(data, batches)
             self.end_offset = end_offset
@@ -206,6 +209,11 @@ class Log:
             raise self.fail(error) from error
         flush_due = end_offset - self.recovery_point >= self.config.flush_messages
         return Appended(first_offset, end_offset - 1, max_timestamp, flush_due)
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether `flush.messages` requires a flush before the last records are acknowledged or read."""
+        return self.end_offset - self.recovery_point >= self.config.flush_messages
 
     def _assign(self, data: bytearray | memoryview, batches: list[Batch], leader_epoch: int) -> None:
         offset, position = self.end_offset, 0
@@ -223,20 +231,6 @@ class Log:
     def _unexpected(self, batches: list[Batch]) -> str:
         first = batches[0].base_offset
         return f"append of offset {first} to {self.topic_partition}, whose log end offset is {self.end_offset}"
-
-    def _should_roll(self, size: int, max_timestamp: int, last_offset: int) -> bool:
-        """Kafka's `LogSegment.shouldRoll`."""
-        active, config = self.active, self.config
-        used, first_ms = active.size_bytes, active.first_timestamp
-        if last_offset - active.base_offset > OFFSET_DELTA_MAX:
-            return True
-        if not used:
-            return False
-        if used > config.segment_bytes - size or active.is_full:
-            return True
-        if first_ms is not None and first_ms >= 0:
-            return max_timestamp - first_ms > config.segment_ms - active.jitter_ms
-        return active.age_ms(max_timestamp, self.now_ms) > config.segment_ms - active.jitter_ms
 
     def roll(self, first_offset: int | None = None) -> None:
         """Starts a new segment at the log end offset, or at `first_offset` if it is higher. An empty segment at that
@@ -333,10 +327,11 @@ class Log:
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a rolled segment is not flushed yet, or `flush.ms` has passed."""
+        """Whether a rolled segment is not flushed yet, `flush.ms` has passed, or `flush.messages` requires a flush that
+        nobody has made: after a crash, or since the request that was to make it was cancelled."""
         if self.recovery_point >= self.end_offset or self.failure is not None:
             return False
-        if self.active.base_offset > self.recovery_point:
+        if self.active.base_offset > self.recovery_point or self.flush_due:
             return True
         return self.now_ms() - self.last_flush_ms >= self.config.flush_ms
 
@@ -358,13 +353,13 @@ class Log:
         self._end_flush(flush)
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
-        """Flushes the log in a worker thread; concurrent appends are not included. If cancelled, the recovery point
-        does not change. Raises KafkaError.
+        """Flushes the log in a worker thread, to the end even if cancelled; concurrent appends are not included. Raises
+        KafkaError.
 
         Args:
-            all_segments: False excludes the active segment unless `flush.ms` has passed.
+            all_segments: False excludes the active segment unless `flush.ms` or `flush.messages` requires its flush.
         """
-        overdue = self.now_ms() - self.last_flush_ms >= self.config.flush_ms
+        overdue = self.flush_due or self.now_ms() - self.last_flush_ms >= self.config.flush_ms
         end = self.end_offset if all_segments or overdue else self.active.base_offset
         while (flush := self._begin_flush(end)) is not None:
             try:
@@ -389,6 +384,8 @@ class Log:
         self.last_flush_ms = self.now_ms()
         if flush.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, flush.offset)
+            if self.on_flushed is not None:
+                self.on_flushed()
 
     def truncate_to(self, offset: int) -> bool:
         """Removes all records from `offset` on, including the whole batch that contains `offset`; the log then ends at

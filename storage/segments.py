@@ -1,10 +1,11 @@
 """The ordered list of a log's segments; a `Segment` is created on first access."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 
 from minikafka.storage.disk import Disk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.segment import Segment
+from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
 
 
 class Segments:
@@ -87,3 +88,19 @@ class Segments:
         self.directory = directory
         for segment in self._known.values():
             segment.move(directory)
+
+
+def should_roll(
+    active: Segment, config: LogConfig, size_bytes: int, max_timestamp: int, last_offset: int, now_ms: Callable[[], int]
+) -> bool:
+    """Whether batches of `size_bytes` up to `last_offset` begin a new segment (Kafka's `LogSegment.shouldRoll`)."""
+    used, first_ms = active.size_bytes, active.first_timestamp
+    if last_offset - active.base_offset > OFFSET_DELTA_MAX:
+        return True
+    if not used:
+        return False
+    if used > config.segment_bytes - size_bytes or active.is_full:
+        return True
+    if first_ms is not None and first_ms >= 0:
+        return max_timestamp - first_ms > config.segment_ms - active.jitter_ms
+    return active.age_ms(max_timestamp, now_ms) > config.segment_ms - active.jitter_ms

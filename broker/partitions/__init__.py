@@ -11,6 +11,11 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
 `request_waiters.py` until its partitions grow. The fetch of a follower also reports its log end offset
 (`follower_progress.py`), which moves the high watermark and may change the ISR.
 
+While `flush.messages` requires a flush, the high watermark does not pass the log's recovery point: a record is neither
+acknowledged nor read before the leader has it on its device, nor counted as replicated before the follower has. Kafka
+flushes within the append; here tasks that wait for a flush share it (`SharedFlush`), and housekeeping makes those that
+nobody waits for, within a second.
+
     partition_table.py           Partitions: all replicas of the node, by name and topic id
     partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
     stray_logs.py                deletes logs that belong to no partition when the broker starts
@@ -27,7 +32,5 @@ session (`fetch_sessions.py`), reads a slice of the file (`fetch_result.py`), an
 
 *Caveats:* a partition whose log cannot be opened is not served until the broker restarts. Replicas cannot be moved
 between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
-(`batch_validation.py`, DECISIONS.md 1). With a single in-sync replica, records that `flush.messages` requires to be
-flushed are readable before the flush; only the acknowledgement of a produce request waits for it, that of an offset
-commit does not.
+(`batch_validation.py`, DECISIONS.md 1).
 """

@@ -14,9 +14,7 @@ from minikafka.storage.log import Log
 UNDEFINED = -1
 
 
-def append_fetched(
-    log: Log, data: memoryview, *, leader_epoch: int, leader_start_offset: int = UNDEFINED
-) -> tuple[int, bool]:
+def append_fetched(log: Log, data: memoryview, *, leader_epoch: int, leader_start_offset: int = UNDEFINED) -> int:
     """Append fetched batches; an incomplete batch at the end is skipped and fetched again.
 
     Batches above `leader_epoch`, the epoch of the request, are skipped too: this node does not follow that leader yet
@@ -26,13 +24,13 @@ def append_fetched(
         leader_start_offset: The leader's log start offset.
 
     Returns:
-        The appended bytes, and whether `flush.messages` requires a flush.
+        The appended bytes.
 
     Raises:
         CorruptRecords: A checksum or an offset is wrong. The batches before it are appended.
         KafkaError: The log is offline.
     """
-    appended_bytes, flush_due = 0, False
+    appended_bytes = 0
     chunk: list[Batch] = []
     chunk_bytes, end_offset = 0, log.end_offset
     problem: CorruptRecords | None = None
@@ -42,7 +40,7 @@ def append_fetched(
                 break
             end_offset = _check(log, batch, end_offset, leader_start_offset)
             if chunk and chunk_bytes + batch.size_bytes > log.config.segment_bytes:
-                flush_due |= _append(log, data, chunk, appended_bytes, chunk_bytes)
+                _append(log, data, chunk, appended_bytes, chunk_bytes)
                 appended_bytes += chunk_bytes
                 chunk, chunk_bytes = [], 0
             chunk.append(batch)
@@ -50,11 +48,11 @@ def append_fetched(
     except CorruptRecords as error:
         problem = error
     if chunk:
-        flush_due |= _append(log, data, chunk, appended_bytes, chunk_bytes)
+        _append(log, data, chunk, appended_bytes, chunk_bytes)
         appended_bytes += chunk_bytes
     if problem is not None:
         raise problem
-    return appended_bytes, flush_due
+    return appended_bytes
 
 
 def _check(log: Log, batch: Batch, end_offset: int, leader_start_offset: int) -> int:
@@ -81,8 +79,8 @@ def _covers_start_of_log(log: Log, batch: Batch, end_offset: int, leader_start_o
     return log.start_offset == end_offset or leader_start_offset >= end_offset
 
 
-def _append(log: Log, data: memoryview, chunk: list[Batch], position: int, size_bytes: int) -> bool:
-    return log.append(data[position : position + size_bytes], chunk, assign_offsets=False).flush_due
+def _append(log: Log, data: memoryview, chunk: list[Batch], position: int, size_bytes: int) -> None:
+    log.append(data[position : position + size_bytes], chunk, assign_offsets=False)
 
 
 def truncation_offset(log: Log, epoch: int, end_offset: int) -> int:

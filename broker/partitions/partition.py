@@ -18,7 +18,7 @@ from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
 from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
-from minikafka.broker.partitions.request_waiters import CommitWaiters
+from minikafka.broker.partitions.request_waiters import CommitWaiters, SharedFlush
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     NotEnoughReplicasAfterAppendError,
@@ -83,6 +83,8 @@ class Partition(Replica):
         self._environment = environment
         self._deletions = CommitWaiters()
         self._leadership_term = 0
+        self._flush = SharedFlush(log)
+        log.on_flushed = self._log_flushed
 
     # -- leadership ----------------------------------------------------------------------------------------------
 
@@ -90,7 +92,8 @@ class Partition(Replica):
         """Apply the partition's state in the metadata.
 
         A new leader epoch starts at the log end offset, which is recorded at the election, not with the first record
-        (KAFKA-7415). The high watermark stays: it advances when the followers have fetched from this leader.
+        (KAFKA-7415). The high watermark stays: it advances when the followers have fetched from this leader, and, if
+        `flush.messages` requires it, when the log is flushed.
 
         Returns:
             Whether leader or epoch changed.
@@ -164,8 +167,8 @@ class Partition(Replica):
         log = self.log
         if log.failure is not None:
             raise log.offline()
-        flush_due = log.end_offset - log.recovery_point >= log.config.flush_messages
-        return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term, flush_due)
+        term = self._leadership_term
+        return AppendResult(known.first_offset, known.last_offset, known.timestamp, term, log.flush_due)
 
     def append_internal(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> AppendResult:
         """Append a batch of the node itself (coordinator records, a transaction marker), with acks=all."""
@@ -185,7 +188,7 @@ class Partition(Replica):
         if leader_state is not None and leader_state.followers:
             self.tail.grew(batch.size_bytes)
             self._advance()
-        else:
+        elif not appended.flush_due:
             self._move_high_watermark(self.log.end_offset, batch.size_bytes)
         return AppendResult(
             appended.first_offset, appended.last_offset, stamped, self._leadership_term, appended.flush_due
@@ -207,18 +210,35 @@ class Partition(Replica):
         )
 
     async def flushed(self) -> None:
-        """Flush the log to the device; concurrent callers share the next sync.
+        """Flush the log to the device up to its current end; concurrent callers share the next sync.
+
+        A flush that has begun is completed even if the caller is cancelled, and moves the high watermark.
 
         Raises:
             KafkaStorageError: The device failed, and the log is offline.
         """
-        await self.log.flush_async()
+        await self._flush.until(self.log.end_offset)
+
+    def _log_flushed(self) -> None:
+        if self.leader_state is not None:
+            self._advance()
 
     async def committed(self, offset: int, leadership_term: int | None = None) -> None:
-        """Wait until `is_committed`; cancellation is safe. `leadership_term` defaults to the current one."""
+        """Wait until `is_committed`, and flush if `flush.messages` requires it. Cancellation is safe.
+
+        Args:
+            leadership_term: By default the current one.
+
+        Raises:
+            KafkaStorageError: The flush failed, and the log is offline.
+            KafkaError: As `is_committed`.
+        """
         leadership_term = self._leadership_term if leadership_term is None else leadership_term
         while not self.is_committed(offset, leadership_term):
-            await self._commits.until(offset)
+            if self.log.flush_due and offset > self.log.recovery_point:
+                await self._flush.until(offset)
+            else:
+                await self._commits.until(offset)
 
     def is_committed(self, offset: int, leadership_term: int) -> bool:
         """Whether everything below `offset` is committed.
@@ -361,6 +381,8 @@ class Partition(Replica):
             end, self.log.config.min_insync_replicas, self._environment.steady_ms()
         )
         if committable_offset is not None:
+            if self.log.flush_due:
+                committable_offset = min(committable_offset, self.log.recovery_point)
             self._move_high_watermark(committable_offset, UNKNOWN_BYTES)
 
     def _isr_changed(self) -> None:
@@ -372,13 +394,10 @@ class Partition(Replica):
 
     def append_fetched(
         self, data: memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
-    ) -> bool:
+    ) -> None:
         """Append the leader's response to a fetch at the end of this log, in `leader_epoch`.
 
         The high watermark follows the leader's up to the end of this log; the log start offset follows the leader's.
-
-        Returns:
-            Whether `flush.messages` requires a flush.
 
         Raises:
             NotLeaderOrFollowerError: This node does not follow in this epoch.
@@ -386,17 +405,14 @@ class Partition(Replica):
             KafkaError: The log is offline.
         """
         self._check_following(leader_epoch)
-        flush_due = False
         if len(data):
-            size_bytes, flush_due = append_fetched(
-                self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset
+            self.tail.grew(
+                append_fetched(self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset)
             )
-            self.tail.grew(size_bytes)
         self._move_high_watermark(min(high_watermark, self.log.end_offset), UNKNOWN_BYTES)
         new_start = min(log_start_offset, self.high_watermark)
         if new_start > self.log.start_offset:
             self.log.advance_start_offset(new_start)
-        return flush_due
 
     def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
         """Truncate to where the leader's log diverges: its largest epoch up to this one's ends at `end_offset`.

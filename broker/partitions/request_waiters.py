@@ -1,4 +1,4 @@
-"""Waiting requests: a Fetch until partitions grow (`min_bytes`), a Produce with acks=all until its offset is committed.
+"""Waiting requests: a Fetch until partitions grow (`min_bytes`), a Produce until its offset is flushed or committed.
 
 A fetch that finds too little registers one `Waiter` with each of its partitions and sleeps. Growth of a partition
 counts down the waiter's missing bytes; the end of leadership or of the topic wakes it at once.
@@ -11,6 +11,8 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 import trio
+
+from minikafka.storage.log import Log
 
 
 class Waiter:
@@ -198,6 +200,36 @@ class CommitWaiters:
         waiting, self._waiting = self._waiting, []
         for _, _, event in waiting:
             event.set()
+
+
+class SharedFlush:
+    """Flushes one log for many tasks: those that come during a flush wait for it, and one of them begins the next."""
+
+    __slots__ = ("_flushing", "_log")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._flushing: trio.Event | None = None
+
+    async def until(self, offset: int) -> None:
+        """Flush until the recovery point has reached `offset`, or the log's end if that is lower after a truncation.
+
+        A flush that has begun is completed even if its task is cancelled.
+
+        Raises:
+            KafkaStorageError: The device failed, and the log is offline.
+        """
+        log = self._log
+        while log.recovery_point < min(offset, log.end_offset):
+            if self._flushing is not None:
+                await self._flushing.wait()
+                continue
+            self._flushing = trio.Event()
+            try:
+                await log.flush_async()
+            finally:
+                flushing, self._flushing = self._flushing, None
+                flushing.set()
 
 
 class Watchable(Protocol):

@@ -100,9 +100,8 @@ class FetchSettings:
 
 @dataclass(slots=True)
 class FetchOutcome:
-    """The remaining work after a response: partitions to flush, and partitions whose offset is out of range."""
+    """The remaining work after a response: the partitions whose offset is out of range."""
 
-    flush: list[Partition] = field(default_factory=lambda: [])
     out_of_range: list[PartitionFetchState] = field(default_factory=lambda: [])
     progress: bool = False
 
@@ -162,6 +161,13 @@ class FollowerFetchState:
         if len(self._delayed) < len(self.partitions):
             return 0
         return max(0, min(state.delayed_until_ms for state in self._delayed.values()) - now_ms)
+
+    def unflushed(self) -> list[PartitionFetchState]:
+        """The partitions to flush before the next request, as `flush.messages` requires: the offset that a request
+        asks for tells the leader what this replica has."""
+        keys = self.partitions if self._session_epoch == FULL else self._changed
+        found = [self.partitions[key] for key in keys if key in self.partitions]
+        return [state for state in found if state.partition.log.flush_due]
 
     def request(self, now_ms: int, broker_epoch: int) -> FetchRequest:
         """The next request: all partitions in a new session, else the changed ones."""
@@ -261,14 +267,14 @@ class FollowerFetchState:
         if sent.fetch_offset != state.partition.log.end_offset:
             return
         try:
-            self._apply(state, answer, outcome, now_ms)
+            self._apply(state, answer, now_ms)
         except (KafkaError, CorruptRecords) as error:
             self.delay(state, now_ms, error)
         else:
             state.backoff.reset()
             outcome.progress = True
 
-    def _apply(self, state: PartitionFetchState, answer: PartitionData, outcome: FetchOutcome, now_ms: int) -> None:
+    def _apply(self, state: PartitionFetchState, answer: PartitionData, now_ms: int) -> None:
         """Append the records, or truncate first: before that the leader's high watermark does not apply to this log
         (KAFKA-14704)."""
         partition, diverging = state.partition, answer.diverging_epoch
@@ -285,15 +291,13 @@ class FollowerFetchState:
             return
         records = answer.records or memoryview(b"")
         self._throttle.record(partition.topic_partition, len(records), now_ms)
-        flush_due = partition.append_fetched(
+        partition.append_fetched(
             records,
             leader_epoch=state.leader_epoch,
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
         state.behind = answer.high_watermark > partition.log.end_offset
-        if flush_due:
-            outcome.flush.append(partition)
 
     def delay(self, state: PartitionFetchState, now_ms: int, error: Exception) -> None:
         """Fetch a failed partition again after its backoff; if its log is offline, remove it until a restart."""

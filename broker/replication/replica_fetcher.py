@@ -222,6 +222,7 @@ class ReplicaFetcher:
             connection.close()
 
     async def _fetch(self, connection: Connection) -> bool:
+        await self._flush()
         due_ms = self.state.due_ms(steady_ms())
         if due_ms is None or due_ms > 0:
             delay_ms = self._settings.wait_max_ms if due_ms is None else due_ms
@@ -233,11 +234,17 @@ class ReplicaFetcher:
         if response is None:
             return False
         outcome = self.state.handle_response(response, steady_ms())
-        for partition in outcome.flush:
-            await partition.flushed()
         for state in outcome.out_of_range:
             await self._handle_out_of_range(connection, state)
         return True
+
+    async def _flush(self) -> None:
+        while unflushed := self.state.unflushed():
+            for state in unflushed:
+                try:
+                    await state.partition.flushed()
+                except KafkaError as error:
+                    self.state.delay(state, steady_ms(), error)
 
     async def _answer(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
         """The response; None if it would delay partitions that were added meanwhile. Raises NetworkError."""

@@ -110,8 +110,8 @@ MUTATIONS = (
     Mutation(
         "a repeated batch is acknowledged before it is committed",
         _PARTITION,
-        "return AppendResult(known.first_offset, known.last_offset, known.timestamp, self._leadership_term, flush_due)",
-        "return AppendResult(known.first_offset, -1, known.timestamp, self._leadership_term, flush_due)",
+        "return AppendResult(known.first_offset, known.last_offset, known.timestamp, term, log.flush_due)",
+        "return AppendResult(known.first_offset, -1, known.timestamp, term, log.flush_due)",
         (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
     ),
     Mutation(
@@ -225,5 +225,12 @@ MUTATIONS = (
         "        if written.flush_due:\n            await _settle(partition.flushed(), answer)\n",
         "        assert partition is not None, answer\n",
         (f"{_NODES}::test_records_of_a_topic_that_flushes_each_survive_a_power_failure",),
+    ),
+    Mutation(
+        "a record can be read before it is flushed",
+        "broker/partitions/partition.py",
+        "        elif not appended.flush_due:\n",
+        "        else:\n",
+        (f"{_NODES}::test_a_record_that_is_not_flushed_yet_cannot_be_read",),
     ),
 )

@@ -20,6 +20,19 @@ TOPIC = "flights"
 FLIGHTS = TopicPartition(TOPIC, 0)
 
 
+async def commit_7(seams: Seams) -> None:
+    """Commit offset 7 for a group."""
+    async with Consumer(bootstrap_servers="node-1:9092", seams=seams, group_id="delays") as consumer:
+        consumer.assign([FLIGHTS])
+        await consumer.commit({FLIGHTS: 7})
+
+
+async def committed(seams: Seams) -> int:
+    """The offset that the group has committed."""
+    async with Admin("node-1:9092", seams=seams) as admin:
+        return (await admin.list_group_offsets("delays", [FLIGHTS]))[FLIGHTS].offset
+
+
 # -- starts -----------------------------------------------------------------------------------------------------------
 
 
@@ -27,17 +40,7 @@ def test_a_lone_node_that_coordinates_groups_starts_again(tell: Tell) -> None:
     story = tell(nodes=1)
     story.start()
     story.create(TOPIC, [1])
-
-    async def commit(seams: Seams) -> None:
-        async with Consumer(bootstrap_servers="node-1:9092", seams=seams, group_id="delays") as consumer:
-            consumer.assign([FLIGHTS])
-            await consumer.commit({FLIGHTS: 7})
-
-    async def committed(seams: Seams) -> int:
-        async with Admin("node-1:9092", seams=seams) as admin:
-            return (await admin.list_group_offsets("delays", [FLIGHTS]))[FLIGHTS].offset
-
-    story.do(commit)
+    story.do(commit_7)
     story.restart(1)
     assert story.do(committed) == 7
 
@@ -78,6 +81,39 @@ def test_records_of_a_topic_that_flushes_each_survive_a_power_failure(tell: Tell
     story.crash(1)
     story.start()
     assert story.read(TOPIC) == values(0, 5)
+
+
+def test_a_record_that_is_not_flushed_yet_cannot_be_read(tell: Tell) -> None:
+    """Also when its producer has gone meanwhile: then it can be read once it is flushed."""
+    story = tell({"log.flush.interval.messages": "1"}, nodes=1)
+    story.make_forgetful(1)
+    story.start()
+    story.create(TOPIC, [1])
+    story.produce(TOPIC, "first")
+    story.hosts[1].disk.slow("/data", lambda _: 20.0)
+    story.begin(story.producing(TOPIC, "second"), host="client of a producer")
+    story.until(lambda: story.replica(1, TOPIC).log.end_offset == 2)
+    for pair in (("node-1", "client of a producer"), ("client of a producer", "node-1")):
+        story.cluster.network.cut(*pair)
+        story.cluster.network.reset_connections(*pair)
+    assert story.read(TOPIC) == ["first"]
+    story.until(lambda: story.replica(1, TOPIC).high_watermark == 2)
+    assert story.read(TOPIC) == ["first", "second"]
+    story.crash(1)
+    story.hosts[1].disk.fast("/data")
+    story.start()
+    assert story.read(TOPIC) == ["first", "second"]
+
+
+def test_committed_offsets_survive_a_power_failure_where_each_record_is_flushed(tell: Tell) -> None:
+    story = tell({"log.flush.interval.messages": "1"}, nodes=1)
+    story.make_forgetful(1)
+    story.start()
+    story.create(TOPIC, [1])
+    story.do(commit_7)
+    story.crash(1)
+    story.start()
+    assert story.do(committed) == 7
 
 
 def test_metadata_survives_a_power_failure_of_the_only_controller(tell: Tell) -> None:

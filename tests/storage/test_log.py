@@ -280,6 +280,21 @@ def test_flushes_are_due_by_messages_and_by_time() -> None:
     assert not log.flush_wanted
 
 
+def test_a_cancelled_flush_is_completed(tmp_path: Path) -> None:
+    """It has taken the lists of what is to be synced: nobody else would sync it."""
+    log = open_log(RealDisk(), directory=str(tmp_path / "flights-0"))
+    append(log, b"x", leader_epoch=3)
+
+    async def flush() -> None:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await log.flush_async()
+
+    trio.run(flush)
+    assert log.recovery_point == 1
+    assert not log.epochs.unsynced
+
+
 def test_rolled_segments_are_flushed_during_appends() -> None:
     log = filled(100)
     assert log.flush_wanted

@@ -118,6 +118,78 @@ def test_a_batch_that_is_sent_again_is_flushed_or_refused_like_the_first() -> No
         t.append(sent, now_ms=NOW_MS)
 
 
+def test_while_a_flush_is_due_nothing_more_becomes_visible() -> None:
+    t = partition(config=LogConfig(flush_messages=3))
+    produce(t, 2)
+    assert t.high_watermark == 2
+    produce(t)
+    produce(t)
+    assert t.high_watermark == 2
+    assert values(t.read(0, max_bytes=1 << 20).records) == [(0, b"v0"), (1, b"v1")]
+    t.log.flush()
+    assert t.high_watermark == 4
+    produce(t)
+    assert t.high_watermark == 5
+
+
+def test_a_new_leader_shows_what_it_has_not_flushed_only_when_it_has() -> None:
+    t = partition(config=LogConfig(flush_messages=1))
+    produce(t)
+    t.become(led_by(NODE, 4))
+    assert t.high_watermark == 0
+    assert t.log.flush_wanted, "nobody may ask for a flush: housekeeping makes it"
+    trio.run(lambda: t.log.flush_async(all_segments=False))
+    assert t.high_watermark == 1
+
+
+def test_records_of_the_node_itself_are_committed_when_they_are_flushed() -> None:
+    t = partition(config=LogConfig(flush_messages=1))
+    written = t.append_internal(batch())
+    assert not t.is_committed(written.last_offset + 1, written.leadership_term)
+    trio.run(t.committed, written.last_offset + 1)
+    assert (t.high_watermark, t.log.recovery_point) == (1, 1)
+
+
+def test_tasks_that_wait_for_a_flush_share_it() -> None:
+    async def main() -> None:
+        t = partition(config=LogConfig(flush_messages=1))
+        disk = t.log.disk
+        assert isinstance(disk, MemoryDisk)
+        disk.pause = lambda: trio.sleep(1)
+        async with trio.open_nursery() as nursery:
+            for number in range(1, 21):
+                t.append_internal(batch())
+                nursery.start_soon(t.committed, number)
+                if number in (1, 20):
+                    await trio.testing.wait_all_tasks_blocked()
+        assert (trio.current_time(), t.high_watermark) == (2, 20)
+
+    in_trio(main)
+
+
+def test_a_failed_flush_fails_all_that_wait_for_it_and_commits_nothing() -> None:
+    async def main() -> None:
+        t = partition(config=LogConfig(flush_messages=1))
+        disk = t.log.disk
+        assert isinstance(disk, MemoryDisk)
+        disk.pause = lambda: trio.sleep(1)
+        disk.fail("sync", path="0.log")
+        failed: list[int] = []
+
+        async def commit(number: int) -> None:
+            t.append_internal(batch())
+            with pytest.raises(KafkaStorageError):
+                await t.committed(number)
+            failed.append(number)
+
+        async with trio.open_nursery() as nursery:
+            for number in (1, 2, 3):
+                nursery.start_soon(commit, number)
+        assert (sorted(failed), t.high_watermark) == ([1, 2, 3], 0)
+
+    in_trio(main)
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 2**40])
 def test_offsets_outside_the_log_are_out_of_range(offset: int) -> None:
     t = partition()

@@ -20,9 +20,9 @@ FIRST, SECOND = b"first-topic-id-1", b"secondtopic-id-2"
 NOW_MS = 1000
 
 
-def follower(topic_id: bytes = FIRST, index: int = 0, *, epoch: int = EPOCH, segment_bytes: int = 1 << 20) -> Partition:
+def follower(topic_id: bytes = FIRST, index: int = 0, *, epoch: int = EPOCH, **settings: int) -> Partition:
     name = TopicPartition(KEY.topic, index)
-    config = LogConfig(segment_bytes=segment_bytes)
+    config = LogConfig(**{"segment_bytes": 1 << 20, **settings})
     log = Log.open(MemoryDisk(), f"/data/{topic_id.hex()}-{index}", name, config, now_ms=lambda: NOW_MS, clean=True)
     made = Partition(NODE, topic_id, name, log)
     made.become(PartitionState(LEADER, epoch, 0, (NODE, LEADER), (NODE, LEADER)))
@@ -84,6 +84,19 @@ def test_the_first_request_has_all_partitions_and_the_next_the_changed_ones() ->
     assert [(one.partition, one.fetch_offset) for one in second.topics[0].partitions] == [(0, 2)]
     made.handle_response(response(), NOW_MS)
     assert asked(made) == []
+
+
+def test_what_flush_messages_requires_is_flushed_before_the_next_request_of_any_session() -> None:
+    one, two = follower(FIRST, 0, flush_messages=1), follower(FIRST, 1)
+    made = fetch_state(one, two)
+    assert made.unflushed() == []
+    asked(made)
+    made.handle_response(response(answer(one, batch(0, b"a")), answer(two, batch(0, b"b"))), NOW_MS)
+    assert [state.partition for state in made.unflushed()] == [one]
+    of_next_leader = fetch_state(one, two)
+    assert [state.partition for state in of_next_leader.unflushed()] == [one]
+    one.log.flush()
+    assert made.unflushed() == of_next_leader.unflushed() == []
 
 
 def test_a_lost_session_is_replaced() -> None:

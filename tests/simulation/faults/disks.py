@@ -137,9 +137,9 @@ def _fail(chaos: Chaos, random: Random, host: Host, paths: list[str]) -> None:
 
 
 def _may_lose_what_was_read(chaos: Chaos, host: Host) -> bool:
-    """A record of a partition with one replica is visible before it is synced, also with `flush.messages`: consumers
-    would notice that it is lost."""
-    return chaos.tolerates_loss and chaos.may_lose_records(host)
+    """Without `flush.messages` a record of a partition with one replica is visible before it is synced: consumers would
+    notice that it is lost."""
+    return (chaos.durable or chaos.tolerates_loss) and chaos.may_lose_records(host)
 
 
 def _mended(chaos: Chaos, host: Host) -> None:

@@ -141,9 +141,8 @@ class ProcessDisk(MemoryDisk):
         """As a worker thread: `function` takes effect at some time between the call and the return."""
         delay = self._in_force.delay(function, args)
         if not delay:
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
             return function(*args)
-        await trio.lowlevel.checkpoint_if_cancelled()
         before = delay * self._in_force.random.random()
         with trio.CancelScope(shield=True):
             await trio.sleep(before)
