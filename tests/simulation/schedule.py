@@ -24,14 +24,14 @@ LAYOUTS: dict[str, float] = {
 """`3` are nodes with both roles, `3+2` and two brokers, `1:3` are controllers and brokers apart."""
 
 PROGRAMS: dict[str, float] = {
-    "idempotent producer": 2,
-    "short-lived producer": 1,
-    "weak producer": 1,
-    "assigned consumer": 1,
-    "offset reader": 0.7,
-    "record deleter": 0.7,
-    "administrator": 1,
-    "recreator": 0.7,
+    "idempotent producer": 1.4,
+    "short-lived producer": 0.7,
+    "weak producer": 0.7,
+    "assigned consumer": 0.7,
+    "offset reader": 0.5,
+    "record deleter": 0.5,
+    "administrator": 0.8,
+    "recreator": 0.5,
 }
 """Programs, besides the members of groups, and how many of each a seed has on average."""
 
@@ -159,7 +159,7 @@ def _programs(random: Random) -> tuple[ProgramAt, ...]:
 
 
 def _groups(random: Random) -> tuple[tuple[str, int], ...]:
-    names = random.sample(("eager", "cooperative", "automatic", "static"), random.choice((1, 1, 2)))
+    names = random.sample(("eager", "cooperative", "automatic", "static"), random.choice((1, 1, 1, 2)))
     return tuple((name, random.randint(1, 3)) for name in names)
 
 

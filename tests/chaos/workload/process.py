@@ -15,6 +15,8 @@ from minikafka.client import Admin, Consumer, Producer
 from minikafka.client.connections.seams import Seams
 from minikafka.protocol.errors import KafkaError
 
+FETCH_MIN_BYTES = (1, 500)
+
 
 @dataclass(slots=True)
 class ClientProcess:
@@ -89,8 +91,9 @@ class ClientProcess:
         return Producer(self.bootstrap, seams=self.seams, **{**given, **options})
 
     def consumer(self, **options: Any) -> Consumer:
-        """A consumer, which asks for records once a second if there are none."""
+        """A consumer, which asks for records once a second if there are none; half of them wait for a few batches."""
         given = {**self._options(), "fetch_max_wait_ms": 1000, "auto_commit_interval_ms": 1000}
+        given["fetch_min_bytes"] = self.random.choice(FETCH_MIN_BYTES)
         return Consumer(bootstrap_servers=self.bootstrap, seams=self.seams, **{**given, **options})
 
     def admin(self) -> Admin:
