@@ -74,8 +74,9 @@ by a read fails that read only.
   skip the end of that segment.
 - A restart without a power failure trusts the page cache. If an earlier fsync failed, it may hold pages that are not on
   the device and count as clean; a later flush does not write them, and a power failure then loses them.
-- If DeleteRecords or retention removed all records of a producer, an unclean restart forgets its sequence numbers, so
-  that a retried batch may be appended twice. Kafka's snapshots have the same gap at the log start offset.
+- If retention removed all records of a log, a power failure within the next second may forget the sequence numbers of
+  their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
+  them with every restart, as it removes the snapshot at the log start offset.)
 - If no descriptors are left, open files are closed and the open is repeated; `read_bytes`, `write_atomically` and
   `sync_directory` are not repeated, and take their data directory offline.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage, no moves between log directories.

@@ -327,10 +327,12 @@ class Log:
 
     @property
     def flush_wanted(self) -> bool:
-        """Whether a rolled segment is not flushed yet, `flush.ms` has passed, or `flush.messages` requires a flush that
-        nobody has made: after a crash, or since the request that was to make it was cancelled."""
-        if self.recovery_point >= self.end_offset or self.failure is not None:
+        """Whether a rolled segment or its producer snapshot is not flushed yet, `flush.ms` has passed, or
+        `flush.messages` requires a flush that nobody has made: after a crash, or as a request was cancelled."""
+        if self.failure is not None:
             return False
+        if self.recovery_point >= self.end_offset:
+            return len(self.snapshots.unsynced) > 0
         if self.active.base_offset > self.recovery_point or self.flush_due:
             return True
         return self.now_ms() - self.last_flush_ms >= self.config.flush_ms

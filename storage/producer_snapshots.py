@@ -47,10 +47,14 @@ class ProducerSnapshots:
 
     def load(self, producers: ProducerStates, *, start_offset: int, end_offset: int, now_ms: int) -> None:
         """Loads the newest snapshot up to `end_offset` and removes damaged ones. Without a snapshot the state is empty,
-        at the log start offset."""
+        at `start_offset`, where the first segment begins.
+
+        As in a log that stays open, producers of deleted records remain: a snapshot at the start of an empty log has
+        all of them. Kafka removes it, and forgets them with a restart (`ProducerStateManager.truncateAndReload`).
+        """
         self.remove_above(end_offset)
         self._start = start_offset
-        while self.offsets and self.offsets[-1] > start_offset:
+        while self.offsets and self.offsets[-1] >= start_offset:
             offset = self.offsets[-1]
             try:
                 producers.load_snapshot(self._disk.read_bytes(self.path(offset)), offset, now_ms)

@@ -370,7 +370,7 @@ class Loader:
 
 def replay(log: Loader, end_offset: int) -> None:
     """Restores the producer state at `end_offset` from the newest snapshot and the batches since."""
-    first = max(log.start_offset, log.segments.bases[0])
+    first = log.segments.bases[0]
     log.snapshots.load(log.producers, start_offset=first, end_offset=end_offset, now_ms=log.now_ms)
     replay_headers(log.producers, log.segments, end_offset)
 

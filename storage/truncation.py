@@ -33,7 +33,7 @@ def truncate_to(log: LogState, offset: int) -> bool:
 def _rebuild_producers(log: LogState) -> None:
     if len(log.producers) or log.snapshots.offsets:
         log.snapshots.load(
-            log.producers, start_offset=log.start_offset, end_offset=log.end_offset, now_ms=log.now_ms()
+            log.producers, start_offset=log.segments.bases[0], end_offset=log.end_offset, now_ms=log.now_ms()
         )
         replay_headers(log.producers, log.segments, log.end_offset)
     log.producers.end_offset = log.end_offset

@@ -5,14 +5,16 @@ from __future__ import annotations
 import struct
 
 import pytest
+import trio
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from support.logs import PARTITION, make_batch, parse
+from support.logs import PARTITION, append, make_batch, memory_disk, open_log, parse
 
 from minikafka.protocol.errors import KafkaError
-from minikafka.protocol.records.batch import Batch
+from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.storage.log_config import LogConfig
 from minikafka.storage.producer_state import (
     CompletedTransaction,
     CorruptSnapshot,
@@ -264,3 +266,39 @@ def test_checks_agree_with_a_list_of_all_batches(steps: list[tuple[int, int | No
             batches = batches if new_epoch == epoch else []
             batches.append((sequence, sequence + count - 1, offset))
             epoch, offset = new_epoch, offset + count
+
+
+@pytest.mark.parametrize("ending", ["killed", "power failure"])
+@pytest.mark.parametrize("deleted", ["all segments", "the start of a segment"])
+def test_producers_whose_records_were_all_deleted_are_known_after_an_unclean_end(ending: str, deleted: str) -> None:
+    """Or a batch that is sent again would be appended twice: Kafka forgets them."""
+    disk = memory_disk()
+    log = open_log(disk)
+    of_producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    append(log, b"a", b"b", **of_producer)
+    append(log, b"c")
+    if deleted == "all segments":
+        log.update_config(LogConfig(retention_bytes=0))
+        log.delete_old_segments(log.end_offset)
+    else:
+        log.advance_start_offset(2)
+    log.delete_old_segments(log.end_offset)
+    if ending == "power failure":
+        everything = deleted != "all segments"
+        assert everything or log.flush_wanted, "its producers are in a file that is not synced"
+        trio.run(lambda: log.flush_async(all_segments=everything))
+        disk.crash()
+    again = open_log(disk, log_start_offset=log.start_offset, recovery_point=log.recovery_point)
+    assert (again.start_offset, again.end_offset) == (log.start_offset, 3)
+    (batch,) = batches(make_batch([b"a", b"b"], **of_producer))
+    assert again.producers.check(batch) == Duplicate(0, 1, batch.max_timestamp)
+
+
+def test_producers_are_known_after_a_truncation_above_the_log_start() -> None:
+    log = open_log(memory_disk())
+    append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+    append(log, b"b")
+    append(log, b"c")
+    log.advance_start_offset(1)
+    log.truncate_to(2)
+    assert [producer.producer_id for producer in log.producers] == [7]
