@@ -20,7 +20,7 @@ class FrameReader:
         size_bytes_max: the maximum frame size (`socket.request.max.bytes`).
     """
 
-    __slots__ = ("_body", "_filled", "_prefix", "_size", "size_bytes_max")
+    __slots__ = ("_body", "_filled", "_oversized", "_prefix", "_size", "size_bytes_max")
 
     def __init__(self, size_bytes_max: int) -> None:
         self.size_bytes_max = size_bytes_max
@@ -28,13 +28,19 @@ class FrameReader:
         self._body: bytearray | None = None
         self._size = 0
         self._filled = 0
+        self._oversized: OversizedFrame | None = None
 
     @property
     def target(self) -> memoryview | None:
         """The buffer for the rest of a partial frame, for `recv_into`; None between frames.
 
         Release the view before the next call: the underlying buffer grows.
+
+        Raises:
+            OversizedFrame: as `feed`; the frames before it were returned.
         """
+        if self._oversized is not None:
+            raise self._oversized
         if self._body is None:
             return None
         if self._filled == len(self._body):
@@ -61,9 +67,21 @@ class FrameReader:
             The frames that are now complete, without their sizes.
 
         Raises:
-            OversizedFrame: the reader must not be used afterwards.
+            OversizedFrame: the reader must not be used afterwards. If there are frames before it, they are returned,
+                and the next call or `target` raises.
         """
+        if self._oversized is not None:
+            raise self._oversized
         frames: list[bytearray] = []
+        try:
+            self._split(data, frames)
+        except OversizedFrame as error:
+            if not frames:
+                raise
+            self._oversized = error
+        return frames
+
+    def _split(self, data: memoryview, frames: list[bytearray]) -> None:
         position = self._take_whole(data, frames) if self._body is None and not self._prefix else 0
         while position < len(data):
             if self._body is None:
@@ -78,7 +96,6 @@ class FrameReader:
             frame = self.received(count)
             if frame is not None:
                 frames.append(frame)
-        return frames
 
     def _take_whole(self, data: memoryview, frames: list[bytearray]) -> int:
         """Complete frames at the beginning of `data`, the usual case; returns the position after them."""

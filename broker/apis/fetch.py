@@ -49,7 +49,6 @@ from minikafka.protocol.names import TopicPartition
 
 REQUEST = FetchRequest
 VERSIONS = "4-18"
-WAITS = True
 
 VERSION_WITH_SESSIONS = 7
 VERSION_OF_ANY_REPLICA = 11

@@ -10,7 +10,6 @@ from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRe
 
 REQUEST = JoinGroupRequest
 VERSIONS = "0-9"
-WAITS = True
 
 NULL_PROTOCOL_FROM = 7
 

@@ -10,7 +10,6 @@ from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 
 REQUEST = SyncGroupRequest
 VERSIONS = "0-5"
-WAITS = True
 
 VERSION_WITH_REQUIRED_PROTOCOL = 5
 

@@ -6,13 +6,15 @@ from its `Transport` and passes them, one at a time, to the `Dispatcher`. A requ
     decode → principal → authorize → handle → throttle → encode → measure
 
 The handler is found in the routing table. The response is sent, and if the client is over its quota the connection
-is then muted for the throttle time (KIP-219).
+is then muted for the throttle time (KIP-219). Responses of requests that were read together are sent together, unless
+one of them waits: those before it are sent first.
 
     listening.py            the interface to bound listeners: TCP, or memory in a simulation
     tcp_listening.py        TCP listeners
     server.py               accepts connections, within limits on their number
     idle_connections.py     closes connections after `connections.max.idle.ms`
     connection.py           one connection: frames in, responses out in order, muting
+    before_waiting.py       sends the responses that are ready before a request waits
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
     request_steps.py        principal, authorizer, quotas, observer: Protocols

@@ -5,20 +5,24 @@ is. A malformed request ends the connection: where the next frame begins could n
 gets its response first, then the connection is muted for the throttle time (KIP-219).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 import trio
 
+from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
-from minikafka.broker.connections.transport import Transport
+from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
 from minikafka.protocol.frame import FrameReader
 from minikafka.protocol.message import MalformedMessage
 
 log = structlog.get_logger("minikafka.connection")
 
 REQUESTS_BETWEEN_CHECKPOINTS = 64
+READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
+"""Responses of this size are not held back for those of requests that were received with theirs."""
 TURN_S = 0.002
 """Longest turn of a client whose next request has always arrived, so that its reads never block."""
 
@@ -26,11 +30,7 @@ TURN_S = 0.002
 class FrameHandler(Protocol):
     """Answers requests; in a node the `Dispatcher`."""
 
-    def may_wait(self, frame: bytearray) -> bool:
-        """Whether the response to a frame may take long by design."""
-        ...
-
-    async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
+    def answer(self, frame: bytearray, connection: ConnectionInfo) -> Coroutine[Any, Any, Answer]:
         """The response to a frame, and how long the connection is muted after it.
 
         Raises:
@@ -64,6 +64,7 @@ class Connection:
         self._handler = handler
         self._reader = FrameReader(size_bytes_max)
         self._current_time = current_time
+        self._rest_sent: trio.Event | None = None
         self.last_active = current_time()
 
     async def serve(self) -> None:
@@ -97,26 +98,63 @@ class Connection:
     async def _answer(self, frames: list[bytearray]) -> None:
         """Answer requests that were received together, in order, and send their responses together in one system call.
 
-        Responses are not held back by a later request that may wait (a fetch, a rebalance), nor by a throttled one.
+        Responses are not held back by a later request that waits or disconnects, nor by a throttled one.
         """
         ready: list[Any] = []
+        size_bytes = 0
         for number, frame in enumerate(frames):
-            if ready and (self._handler.may_wait(frame) or number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
-                await self.transport.send(ready)
-                ready = []
+            if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
+                await self._send(ready)
+                ready, size_bytes = [], 0
                 await trio.lowlevel.checkpoint()
-            parts, throttle_ms = await self._handler.answer(frame, self.info)
+            parts, throttle_ms = await self._answer_after(ready, frame)
             ready += parts
+            if len(frames) > 1:
+                size_bytes += sum(map(len, parts))
             if throttle_ms > 0:
                 await self._throttle(ready, throttle_ms)
-                ready = []
+                ready, size_bytes = [], 0
+        if ready:
+            await self._send(ready)
+
+    async def _answer_after(self, ready: list[Any], frame: bytearray) -> Answer:
+        """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects."""
+        if not ready:
+            return await self._handler.answer(frame, self.info)
+        try:
+            return await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))
+        except (MalformedMessage, Disconnect):
+            await self._send(ready)
+            raise
+
+    def _send_now(self, ready: list[Any]) -> None:
+        """Send without waiting; a task sends what the kernel does not take. `ready` is empty afterwards."""
+        left = self.transport.send_now(ready)
+        ready.clear()
+        self.last_active = self._current_time()
+        if left:
+            assert self._rest_sent is None or self._rest_sent.is_set(), "responses out of order"
+            self._rest_sent = trio.Event()
+            trio.lowlevel.spawn_system_task(self._send_rest, left, self._rest_sent)
+
+    async def _send_rest(self, left: Sequence[Any], sent: trio.Event) -> None:
+        try:
+            await self.transport.send(left)
+        except (OSError, trio.ClosedResourceError):
+            self.scope.cancel()
+        finally:
+            sent.set()
+
+    async def _send(self, ready: list[Any]) -> None:
+        if self._rest_sent is not None:
+            await self._rest_sent.wait()
         if ready:
             await self.transport.send(ready)
 
     async def _throttle(self, ready: list[Any], throttle_ms: int) -> None:
         """Send the responses, then read and answer nothing for the throttle time (KIP-219)."""
         if ready:
-            await self.transport.send(ready)
+            await self._send(ready)
             self.last_active = self._current_time()
         await trio.sleep(throttle_ms / 1000)
 

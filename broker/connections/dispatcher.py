@@ -62,11 +62,6 @@ class Dispatcher(Generic[S]):
         self._authorizer = authorizer
         self._quotas = quotas
         self._observer = observer
-        self._waiting_keys = {route.key for route in routes.values() if route.waits}
-
-    def may_wait(self, frame: bytearray) -> bool:
-        """Whether the response to a frame may take long by design."""
-        return int.from_bytes(frame[:2], "big") in self._waiting_keys
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         """Carry a request through all steps. Cancellation does not undo the handler's effects.

@@ -19,7 +19,7 @@ Handler = Callable[[Any, RequestContext[S]], Awaitable[Any]]
 class ApiModule(Protocol[S_contra]):
     """A handler: a module of `broker/apis/`, or an `ApiHandler`.
 
-    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED` and `WAITS`, see `Route`.
+    Optional besides: `ADVERTISED_MIN_VERSION` and `ADVERTISED`, see `Route`.
     """
 
     @property
@@ -55,7 +55,6 @@ class Route(Generic[S]):
         name: The API's name in Kafka, for logs and metrics.
         advertised_min: The first version in ApiVersions where that is not `min_version` (Produce: KAFKA-18659).
         advertised: Whether ApiVersions lists the API.
-        waits: Whether the response may take long by design: a fetch that waits for records, a rebalance.
     """
 
     key: int
@@ -66,7 +65,6 @@ class Route(Generic[S]):
     max_version: int
     advertised_min: int
     advertised: bool
-    waits: bool
     handle: Handler[S]
 
 
@@ -87,7 +85,6 @@ def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
             maximum,
             advertised_min=int(getattr(module, "ADVERTISED_MIN_VERSION", minimum)),
             advertised=bool(getattr(module, "ADVERTISED", True)),
-            waits=bool(getattr(module, "WAITS", False)),
             handle=module.handle,
         )
     return dict(sorted(routes.items()))

@@ -48,6 +48,10 @@ class Transport(Protocol):
         """Send all parts in order. Cancellation leaves the connection unusable: close it."""
         ...
 
+    def send_now(self, parts: Sequence["bytes | FileSlice"]) -> Sequence["bytes | FileSlice"]:
+        """Send what can be sent without waiting, and return the rest. The next `send` raises what goes wrong."""
+        ...
+
     def peer_is_gone(self) -> bool:
         """Whether the peer disconnected. Does not consume bytes that it sent before."""
         ...
@@ -91,6 +95,14 @@ class SocketTransport:
                 pending = []
                 await self._send_file(part)
         await self._send_bytes(pending, more=False)
+
+    def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
+        try:
+            data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+            sent = self._raw.send(data)
+        except OSError:
+            return list(parts)
+        return [data[sent:]] if sent < len(data) else []
 
     async def _send_bytes(self, pending: list[bytes | bytearray | memoryview], *, more: bool) -> None:
         if not pending:
@@ -166,6 +178,10 @@ class StreamTransport:
             await self._stream.send_all(data)
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
+
+    def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
+        """Nothing: a trio stream cannot send without waiting."""
+        return list(parts)
 
     def peer_is_gone(self) -> bool:
         return False

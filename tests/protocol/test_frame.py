@@ -28,6 +28,15 @@ def test_an_invalid_size_is_rejected_at_once(size: int) -> None:
         FrameReader(100).feed(memoryview(size.to_bytes(4, "big", signed=True)))
 
 
+def test_frames_before_an_invalid_size_are_returned() -> None:
+    reader = FrameReader(100)
+    assert reader.feed(memoryview(framed([b"first", b"second"]) + b"\xff\xff\xff\xff")) == [b"first", b"second"]
+    with pytest.raises(OversizedFrame, match="-1"):
+        reader.feed(memoryview(b"x"))
+    with pytest.raises(OversizedFrame, match="-1"):
+        _ = reader.target
+
+
 def test_a_large_frame_is_received_directly_and_its_buffer_grows_as_bytes_arrive() -> None:
     size = 5 * GROWTH_SIZE_BYTES + 17
     reader = FrameReader(size)

@@ -73,11 +73,18 @@ class Connection:
 
     def send(self, api: str, version: int, body: dict[str, Any]) -> None:
         """Sends a request. Raises ValueError if the body has a field that the API does not have."""
-        message = to_message(API_BY_NAME[api].request, version, body)
-        self._send(encode_request(message, version, self._next_id, CLIENT_ID))
-        if api != "Produce" or body.get("acks"):  # there is no response with acks=0
-            self._open.append(_Open(api, version, self._next_id, _of_all_topics(api, version, body)))
-        self._next_id += 1
+        self.send_together((api, version, body))
+
+    def send_together(self, *requests: tuple[str, int, dict[str, Any]]) -> None:
+        """Sends requests in one system call, so that the node reads them together."""
+        data = b""
+        for api, version, body in requests:
+            message = to_message(API_BY_NAME[api].request, version, body)
+            data += encode_request(message, version, self._next_id, CLIENT_ID)
+            if api != "Produce" or body.get("acks"):  # there is no response with acks=0
+                self._open.append(_Open(api, version, self._next_id, _of_all_topics(api, version, body)))
+            self._next_id += 1
+        self._send(data)
 
     def send_raw(self, data: bytes, api: str | None, version: int) -> None:
         """Sends raw bytes; with an API they are a complete request that gets a response."""

@@ -1,9 +1,10 @@
 """A connection on a stream in memory: order, coalescing, muting, fairness, and what ends it."""
 
 import itertools
+import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 import trio
@@ -11,7 +12,7 @@ import trio.testing
 
 from minikafka.broker.connections.connection import Connection
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
-from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
 
 WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
 
@@ -37,6 +38,42 @@ class SaturatedTransport:
     async def send(self, parts: Sequence[bytes]) -> None:
         pass
 
+    def send_now(self, parts: Sequence[bytes]) -> Sequence[bytes]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class NarrowTransport:
+    """A transport that takes 5 bytes without waiting, and the others once `writable` is set."""
+
+    peer_host = local_host = "127.0.0.1"
+    local_port = 9092
+    waits = 0
+
+    def __init__(self, requests: Sequence[bytes]) -> None:
+        self._unread = [b"".join(map(framed, requests))]
+        self.sent = b""
+        self.writable = trio.Event()
+        self.broken = False
+
+    async def receive_some(self) -> memoryview:
+        if not self._unread:
+            await trio.sleep_forever()
+        return memoryview(self._unread.pop())
+
+    async def send(self, parts: Sequence[bytes]) -> None:
+        await self.writable.wait()
+        if self.broken:
+            raise ConnectionResetError
+        self.sent += b"".join(parts)
+
+    def send_now(self, parts: Sequence[bytes]) -> Sequence[bytes]:
+        data = b"".join(parts)
+        self.sent += data[:5]
+        return [data[5:]]
+
     def close(self) -> None:
         pass
 
@@ -59,9 +96,6 @@ class Echo:
         self.seen: list[bytes] = []
         self.throttle_ms = 0
 
-    def may_wait(self, frame: bytearray) -> bool:
-        return bytes(frame[:2]) == WAITING
-
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         self.seen.append(bytes(frame))
         if bytes(frame[:2]) == WAITING:
@@ -71,15 +105,35 @@ class Echo:
         return [framed(bytes(frame))], self.throttle_ms
 
 
+Client = tuple[trio.abc.Stream, Echo, Connection]
+Connect = Callable[[], AbstractAsyncContextManager[Client]]
+
+
 def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[trio.abc.Stream, Echo, Connection]]:
+async def connected() -> AsyncIterator[Client]:
+    """A client connected by a stream in memory."""
     ours, theirs = trio.testing.memory_stream_pair()
+    async with serving(ours, StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected_by_tcp() -> AsyncIterator[Client]:
+    """A client connected by a socket."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = await trio.open_tcp_stream("127.0.0.1", server.getsockname()[1])
+        transport = SocketTransport(server.accept()[0], memoryview(bytearray(SCRATCH_SIZE_BYTES)))
+        async with ours, serving(ours, transport) as client:
+            yield client
+
+
+@asynccontextmanager
+async def serving(ours: trio.abc.Stream, transport: Transport) -> AsyncIterator[Client]:
     echo = Echo()
-    transport = StreamTransport(theirs, "127.0.0.1", "127.0.0.1", 9092)
     connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.serve)
@@ -88,9 +142,16 @@ async def connected() -> AsyncIterator[tuple[trio.abc.Stream, Echo, Connection]]
 
 
 async def read_frame(stream: trio.abc.Stream) -> bytes:
-    head = await stream.receive_some(4)
-    assert len(head) == 4
-    return bytes(await stream.receive_some(int.from_bytes(head, "big")))
+    return await read_exactly(stream, int.from_bytes(await read_exactly(stream, 4), "big"))
+
+
+async def read_exactly(stream: trio.abc.Stream, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = await stream.receive_some(size - len(data))
+        assert piece, "the connection ended"
+        data += piece
+    return data
 
 
 def test_responses_have_the_order_of_the_requests() -> None:
@@ -103,18 +164,66 @@ def test_responses_have_the_order_of_the_requests() -> None:
     trio.run(main)
 
 
-def test_a_waiting_request_does_not_hold_back_earlier_responses() -> None:
+@pytest.mark.parametrize("by", [connected, connected_by_tcp])
+def test_a_waiting_request_does_not_hold_back_earlier_responses(by: Connect) -> None:
     async def main() -> None:
-        async with connected() as (client, echo, connection):
-            first, waiting, last = ECHO + b"a", WAITING + b"b", ECHO + b"c"
-            await client.send_all(framed(first) + framed(waiting) + framed(last))
+        async with by() as (client, echo, connection):
+            first, second, waiting, last = ECHO + b"a", ECHO + b"b", WAITING + b"c", ECHO + b"d"
+            await client.send_all(b"".join(map(framed, (first, second, waiting, last))))
             assert await read_frame(client) == first
+            assert await read_frame(client) == second
             await trio.testing.wait_all_tasks_blocked()
-            assert echo.seen == [first, waiting], "the next request was handled before the last was answered"
+            assert echo.seen == [first, second, waiting], "the next request was handled before the last was answered"
             assert connection.busy
             echo.released.set()
             assert await read_frame(client) == waiting
             assert await read_frame(client) == last
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("writable_first", [True, False])
+def test_what_the_kernel_does_not_take_is_sent_while_a_later_request_waits(writable_first: bool) -> None:
+    async def main() -> None:
+        transport, echo = NarrowTransport([ECHO + b"abcdef", WAITING, ECHO]), Echo()
+        connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.serve)
+            await trio.testing.wait_all_tasks_blocked()
+            assert transport.sent == framed(ECHO + b"abcdef")[:5]
+            for event in (transport.writable, echo.released)[:: 1 if writable_first else -1]:
+                event.set()
+                await trio.testing.wait_all_tasks_blocked()
+                if event is transport.writable and writable_first:
+                    assert transport.sent == framed(ECHO + b"abcdef")
+            assert transport.sent == framed(ECHO + b"abcdef") + framed(WAITING) + framed(ECHO)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_a_connection_that_breaks_while_a_request_waits_is_closed() -> None:
+    async def main() -> None:
+        transport, echo = NarrowTransport([ECHO, WAITING]), Echo()
+        connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.serve)
+            await trio.testing.wait_all_tasks_blocked()
+            transport.broken = True
+            transport.writable.set()
+        assert not echo.released.is_set()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("bad", [b"\xff\xff\xff\xff", (1001).to_bytes(4, "big"), b"\0\0\0\2\0\3"])
+def test_requests_before_a_malformed_one_are_answered(bad: bytes) -> None:
+    async def main() -> None:
+        async with connected() as (client, _, _):
+            await client.send_all(framed(ECHO + b"a") + framed(ECHO + b"b") + bad)
+            assert await read_frame(client) == ECHO + b"a"
+            assert await read_frame(client) == ECHO + b"b"
+            assert await client.receive_some(10) == b""
 
     trio.run(main)
 

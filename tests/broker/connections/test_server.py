@@ -67,9 +67,6 @@ class Arrivals:
 class NoRequests:
     """A handler that is never called."""
 
-    def may_wait(self, frame: bytearray) -> bool:
-        raise AssertionError
-
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         raise AssertionError
 

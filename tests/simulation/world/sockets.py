@@ -94,6 +94,14 @@ class _Transport:
             except BlockingIOError:
                 await self._endpoint.wait_writable()
 
+    def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
+        try:
+            data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+            sent = self._endpoint.send(data)
+        except OSError:
+            return list(parts)
+        return [data[sent:]] if sent < len(data) else []
+
     def peer_is_gone(self) -> bool:
         return not self._endpoint.buffer and (self._endpoint.eof or self._endpoint.error is not None)
 

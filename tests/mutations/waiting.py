@@ -1,0 +1,30 @@
+"""Planted bugs in what waits: responses held back, watchers that stay, waits that end too late."""
+
+from mutations import Mutation
+
+_CONNECTIONS = "tests/broker/connections/test_connection.py"
+_CONNECTION = "broker/connections/connection.py"
+
+MUTATIONS = (
+    Mutation(
+        "responses are held back while a later request waits",
+        _CONNECTION,
+        "            return await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))\n",
+        "            return await self._handler.answer(frame, self.info)\n",
+        (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
+    ),
+    Mutation(
+        "a response does not wait for the rest of an earlier one",
+        _CONNECTION,
+        "            await self._rest_sent.wait()\n",
+        "            pass\n",
+        (f"{_CONNECTIONS}::test_what_the_kernel_does_not_take_is_sent_while_a_later_request_waits",),
+    ),
+    Mutation(
+        "a malformed request discards the responses to those before it",
+        _CONNECTION,
+        "        except (MalformedMessage, Disconnect):\n            await self._send(ready)\n            raise\n",
+        "        except (MalformedMessage, Disconnect):\n            raise\n",
+        (f"{_CONNECTIONS}::test_requests_before_a_malformed_one_are_answered",),
+    ),
+)
