@@ -9,8 +9,8 @@ MUTATIONS = (
     Mutation(
         "responses are held back while a later request waits",
         _CONNECTION,
-        "            return await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))\n",
-        "            return await self._handler.answer(frame, self.info)\n",
+        "await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))",
+        "await self._handler.answer(frame, self.info)",
         (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
     ),
     Mutation(

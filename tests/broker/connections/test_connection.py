@@ -15,6 +15,7 @@ from minikafka.broker.connections.request_context import Answer, ConnectionInfo,
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
 
 WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
+TIMEOUT_S = 30
 
 
 class SaturatedTransport:
@@ -57,6 +58,7 @@ class NarrowTransport:
         self.sent = b""
         self.writable = trio.Event()
         self.broken = False
+        self._sending = False
 
     async def receive_some(self) -> memoryview:
         if not self._unread:
@@ -64,7 +66,10 @@ class NarrowTransport:
         return memoryview(self._unread.pop())
 
     async def send(self, parts: Sequence[bytes]) -> None:
+        assert not self._sending, "two tasks send"
+        self._sending = True
         await self.writable.wait()
+        self._sending = False
         if self.broken:
             raise ConnectionResetError
         self.sent += b"".join(parts)
@@ -167,17 +172,20 @@ def test_responses_have_the_order_of_the_requests() -> None:
 @pytest.mark.parametrize("by", [connected, connected_by_tcp])
 def test_a_waiting_request_does_not_hold_back_earlier_responses(by: Connect) -> None:
     async def main() -> None:
-        async with by() as (client, echo, connection):
-            first, second, waiting, last = ECHO + b"a", ECHO + b"b", WAITING + b"c", ECHO + b"d"
-            await client.send_all(b"".join(map(framed, (first, second, waiting, last))))
-            assert await read_frame(client) == first
-            assert await read_frame(client) == second
-            await trio.testing.wait_all_tasks_blocked()
-            assert echo.seen == [first, second, waiting], "the next request was handled before the last was answered"
-            assert connection.busy
-            echo.released.set()
-            assert await read_frame(client) == waiting
-            assert await read_frame(client) == last
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, echo, connection):
+                first, second, waiting, last = ECHO + b"a", ECHO + b"b", WAITING + b"c", ECHO + b"d"
+                await client.send_all(b"".join(map(framed, (first, second, waiting, last))))
+                assert await read_frame(client) == first
+                assert await read_frame(client) == second
+                await trio.testing.wait_all_tasks_blocked()
+                assert echo.seen == [first, second, waiting], (
+                    "the next request was handled before the last was answered"
+                )
+                assert connection.busy
+                echo.released.set()
+                assert await read_frame(client) == waiting
+                assert await read_frame(client) == last
 
     trio.run(main)
 
