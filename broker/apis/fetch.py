@@ -203,7 +203,7 @@ async def _read_changed(request: FetchRequest, session: Session, context: Contex
         wanted = [cached for cached in known if cached is not None]
         answers = _read_all(request, wanted, context, fetcher, changes)
         missing_bytes = request.min_bytes - answers.size_bytes
-        if missing_bytes <= 0 or answers.urgent or not in_time:
+        if missing_bytes <= 0 or answers.urgent or not in_time or changes.closed:
             return answers
         in_time = await sleep_until_grown([changes], missing_bytes, deadline)
         fetcher.first_read = False

@@ -7,7 +7,7 @@ counts down the waiter's missing bytes; the end of leadership or of the topic wa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Hashable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 import trio
@@ -76,6 +76,11 @@ class GrowthSignal:
     def __init__(self) -> None:
         self._waiters: dict[GrowthListener, None] = {}
 
+    @property
+    def watcher_count(self) -> int:
+        """The number of registered listeners."""
+        return len(self._waiters)
+
     def watch(self, waiter: GrowthListener) -> None:
         """Register a listener."""
         self._waiters[waiter] = None
@@ -103,19 +108,21 @@ class ChangedPartitions:
 
     Attributes:
         keys: The changed partitions, oldest first. The reader removes them.
+        closed: Whether the session has ended. Nothing is tracked any more: a fetch that slept meanwhile may look again.
     """
 
-    __slots__ = ("_followed", "_waiter", "keys")
+    __slots__ = ("_followed", "_waiter", "closed", "keys")
 
     def __init__(self) -> None:
+        self.closed = False
         self.keys: dict[Hashable, None] = {}
         self._followed: dict[Hashable, tuple[GrowthSignal, ChangeListener, GrowthSignal, ChangeListener]] = {}
         self._waiter: Waiter | None = None
 
     def follow(self, key: Hashable, tail: GrowthSignal, visible: GrowthSignal, *, wakes_when_visible: bool) -> None:
-        """Track a partition; no effect if it is already tracked."""
+        """Track a partition; no effect if it is already tracked, or after `close`."""
         known = self._followed.get(key)
-        if known is not None and known[0] is tail:
+        if self.closed or (known is not None and known[0] is tail):
             return
         self.unfollow(key)
         of_tail, of_visible = ChangeListener(self, key, wakes=True), ChangeListener(self, key, wakes=wakes_when_visible)
@@ -131,7 +138,10 @@ class ChangedPartitions:
             known[2].unwatch(known[3])
 
     def close(self) -> None:
-        """Stop tracking all partitions."""
+        """Stop tracking all partitions, for good, and wake the waiter."""
+        self.closed = True
+        if self._waiter is not None:
+            self._waiter.wake()
         for key in list(self._followed):
             self.unfollow(key)
 
@@ -174,30 +184,57 @@ WAKE_BYTES = 1 << 62
 """More bytes than any fetch waits for."""
 
 
-class CommitWaiters:
-    """Tasks that wait until a partition is committed up to an offset, in a heap."""
+CANCELLED_MAX = 64
+"""So many cancelled waits may stay in a heap of any size."""
 
-    __slots__ = ("_count", "_waiting")
+
+class CommitWaiters:
+    """Tasks that wait until a partition is committed up to an offset, in a heap.
+
+    Invariant: an event in the heap is set only if its task was cancelled; `_cancelled` is the number of these.
+    """
+
+    __slots__ = ("_cancelled", "_count", "_waiting")
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, trio.Event]] = []
         self._count = 0
+        self._cancelled = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     async def until(self, offset: int) -> None:
-        """Wait for `advanced` to `offset`, or `wake`. A cancelled wait leaves its heap entry."""
+        """Wait for `advanced` to `offset`, or `wake`. Cancelled waits are removed together, once they are many."""
         event = trio.Event()
         self._count += 1
         heappush(self._waiting, (offset, self._count, event))
-        await event.wait()
+        try:
+            await event.wait()
+        except trio.Cancelled:
+            if not event.is_set():
+                event.set()
+                self._remove_cancelled()
+            raise
+
+    def _remove_cancelled(self) -> None:
+        self._cancelled += 1
+        if self._cancelled > max(len(self._waiting) // 2, CANCELLED_MAX):
+            self._waiting = [entry for entry in self._waiting if not entry[2].is_set()]
+            heapify(self._waiting)
+            self._cancelled = 0
 
     def advanced(self, high_watermark: int) -> None:
         """Wake the tasks that wait for offsets up to the high watermark."""
         while self._waiting and self._waiting[0][0] <= high_watermark:
-            heappop(self._waiting)[2].set()
+            event = heappop(self._waiting)[2]
+            self._cancelled -= event.is_set()
+            event.set()
 
     def wake(self) -> None:
         """Wake all waiting tasks."""
         waiting, self._waiting = self._waiting, []
+        self._cancelled = 0
         for _, _, event in waiting:
             event.set()
 

@@ -3,6 +3,8 @@
 from mutations import Mutation
 
 _CONNECTIONS = "tests/broker/connections/test_connection.py"
+_FETCHING = "tests/broker/replication/test_fetching.py"
+_WAITERS = "broker/partitions/request_waiters.py"
 _CONNECTION = "broker/connections/connection.py"
 
 MUTATIONS = (
@@ -26,5 +28,19 @@ MUTATIONS = (
         "        except (MalformedMessage, Disconnect):\n            await self._send(ready)\n            raise\n",
         "        except (MalformedMessage, Disconnect):\n            raise\n",
         (f"{_CONNECTIONS}::test_requests_before_a_malformed_one_are_answered",),
+    ),
+    Mutation(
+        "a closed fetch session tracks partitions again when its fetch wakes up",
+        _WAITERS,
+        "if self.closed or (known is not None and known[0] is tail):",
+        "if known is not None and known[0] is tail:",
+        (f"{_FETCHING}::test_a_session_that_is_closed_while_its_fetch_sleeps_leaves_nothing_behind",),
+    ),
+    Mutation(
+        "waits that were cancelled stay until the partition grows",
+        _WAITERS,
+        "        self._cancelled += 1\n",
+        "",
+        (f"{_FETCHING}::test_waits_that_were_cancelled_are_removed",),
     ),
 )

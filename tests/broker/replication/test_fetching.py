@@ -2,12 +2,18 @@
 
 from collections.abc import Awaitable, Callable
 
+import pytest
 import trio
 import trio.testing
 from support.replica_world import TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.partitions.request_waiters import ChangedPartitions, GrowthSignal, sleep_until_grown
+from minikafka.broker.partitions.request_waiters import (
+    ChangedPartitions,
+    CommitWaiters,
+    GrowthSignal,
+    sleep_until_grown,
+)
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 WAIT_MS = 500
@@ -164,6 +170,61 @@ def test_changed_partitions_list_growth_and_wake_the_waiter() -> None:
         news.keys.clear()
         places["a"][0].wake()
         assert list(news.keys) == []
+
+    in_trio(story)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_session_that_is_closed_while_its_fetch_sleeps_leaves_nothing_behind(grows: bool) -> None:
+    """A follower that hangs up opens a new session, which closes the old one; the old fetch may not have ended."""
+
+    async def story() -> None:
+        world = World(replicas=(1, 2))
+        leader, follower = world.nodes[1], world.nodes[2]
+        await world.replicate(3)
+        watchers = leader.partition.tail.watcher_count, leader.partition.visible.watcher_count
+        for _ in range(5):
+            asked = follower.ask()
+            assert asked is not None
+            old = asked[2]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask, leader, old)
+                await trio.testing.wait_all_tasks_blocked()
+                began = trio.current_time()
+                if grows:
+                    leader.produce(b"news")
+                asked[1].disconnected()
+                leader.fetch_sessions.close(old.session_id)
+            assert trio.current_time() == began, "the old fetch went on sleeping"
+            world.now_ms += 1000
+            await world.replicate(3)
+        assert len(leader.fetch_sessions) == 1
+        assert (leader.partition.tail.watcher_count, leader.partition.visible.watcher_count) == watchers
+
+    in_trio(story)
+
+
+def test_waits_that_were_cancelled_are_removed() -> None:
+    async def story() -> None:
+        waiters, committed = CommitWaiters(), list[int]()
+
+        async def wait(offset: int) -> None:
+            await waiters.until(offset)
+            committed.append(offset)
+
+        async with trio.open_nursery() as nursery:
+            for offset in range(10):
+                nursery.start_soon(wait, offset)
+            for offset in range(1000):
+                with trio.move_on_after(1):
+                    await waiters.until(offset % 20)
+            assert len(waiters) <= 10 + 65
+            waiters.advanced(4)
+            await trio.testing.wait_all_tasks_blocked()
+            assert sorted(committed) == [0, 1, 2, 3, 4]
+            waiters.advanced(100)
+        assert sorted(committed) == list(range(10))
+        assert len(waiters) == 0
 
     in_trio(story)
 
