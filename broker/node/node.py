@@ -76,8 +76,7 @@ class Node:
                 await self._serve_clients(nursery, task_status)
         finally:
             if self._logs_loaded:
-                high_watermarks = parts.housekeeping().high_watermarks()
-                parts.logs.close(high_watermarks, broker_epoch=parts.controller.broker_epoch)
+                parts.logs.close(parts.housekeeping().high_watermarks(), broker_epoch=self._epoch_of_logs())
             parts.controller.close()
 
     def stop(self) -> None:
@@ -85,6 +84,11 @@ class Node:
         self._stopping.set()
 
     # -- start ---------------------------------------------------------------------------------------------------
+
+    def _epoch_of_logs(self) -> int:
+        """The broker epoch in which the logs were written: before the registration that of the process before."""
+        epoch = self.parts.controller.broker_epoch
+        return epoch if epoch >= 0 else self.parts.logs.previous_broker_epoch
 
     def _load_logs(self) -> None:
         self.parts.logs.load()

@@ -71,4 +71,8 @@ def test_a_host_with_a_fault_that_nobody_knows_of_stays_unsafe() -> None:
     assert not chaos.may_lose_records(two), "a broker that loses power is no eligible leader"
     chaos.unpin(one)
     assert chaos.may_lose_disk(two), "it is in every ISR"
+    chaos.pin(one, for_good=True)
+    chaos.pin(one)
+    chaos.unpin(one)
+    assert not chaos.may_lose_disk(two), "the end of one fault is not the end of the other"
     story.end()

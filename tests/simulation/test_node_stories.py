@@ -56,6 +56,26 @@ def test_a_lone_replica_serves_all_that_it_has_after_a_crash(tell: Tell) -> None
     assert story.read(TOPIC) == values(0, 5)
 
 
+def test_a_node_that_stops_before_it_is_registered_is_still_clean(tell: Tell) -> None:
+    """Its logs are those of the last clean shutdown; as an unclean one it would be no eligible leader."""
+    story = tell(nodes=3)
+    story.start()
+    node = story.hosts[3]
+    epoch = story.node(3).parts.controller.broker_epoch
+    story.cluster.stop(node)
+    story.until(lambda: not node.is_running)
+    for other in (1, 2):
+        story.cluster.kill(story.hosts[other])
+    story.cluster.start(node)
+    story.wait(5)
+    assert not node.ready
+    story.cluster.stop(node)
+    story.until(lambda: not node.is_running)
+    story.start()
+    assert epoch >= 0
+    assert story.node(3).parts.logs.previous_broker_epoch == epoch
+
+
 def test_a_log_that_lost_its_end_begins_to_commit_there(tell: Tell) -> None:
     """The checkpoint of the high watermarks was synced, the records were not."""
     story = tell({"replica.high.watermark.checkpoint.interval.ms": "1000"}, nodes=1)

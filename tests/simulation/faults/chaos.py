@@ -22,7 +22,7 @@ class Chaos:
     Attributes:
         healed: The faults have ended; those under way undo themselves no more, since `heal` has done it.
         unsafe: Hosts that may lack acknowledged records until they are in every ISR again.
-        pinned: Those of them that stay so, since their disk has a fault that they may not know of.
+        pinned: Those of them that stay so, since their disk has a fault that they may not know of; whether for good.
         at_heal: What is to be done when the faults end, by a text, which names it once.
         left_failed: Hosts with a directory that fails for good.
     """
@@ -34,7 +34,7 @@ class Chaos:
         self.tolerates_loss = tolerates_loss
         self.healed = False
         self.unsafe: dict[int, None] = {}
-        self.pinned: dict[int, None] = {}
+        self.pinned: dict[int, bool] = {}
         self.at_heal: dict[str, Callable[[], None]] = {}
         self.left_failed: dict[int, None] = {}
         self._fault = ""
@@ -104,13 +104,18 @@ class Chaos:
         self.unsafe[host.node_id] = None
         host.unclean = True
 
-    def pin(self, host: Host) -> None:
-        """This host counts as one that has not caught up before `unpin`, whatever the cluster believes."""
-        self.pinned[host.node_id] = None
+    def pin(self, host: Host, *, for_good: bool = False) -> None:
+        """This host counts as one that has not caught up before `unpin`, whatever the cluster believes.
+
+        Args:
+            for_good: until the faults have ended, also if another fault of its disk ends before.
+        """
+        self.pinned[host.node_id] = self.pinned.get(host.node_id, False) or for_good
 
     def unpin(self, host: Host) -> None:
         """Its disk is in order again. A process that saw it fail must have ended."""
-        self.pinned.pop(host.node_id, None)
+        if not self.pinned.get(host.node_id, False):
+            self.pinned.pop(host.node_id, None)
 
     def has_failed_directory(self, host: Host) -> bool:
         """Whether the node knows of a data directory that has failed."""

@@ -186,7 +186,7 @@ def leave_failed(chaos: Chaos, random: Random) -> None:
         return
     path = random.choice(paths)
     chaos.loses_disk(host)
-    chaos.pin(host)
+    chaos.pin(host, for_good=True)
     chaos.left_failed[host.node_id] = None
     chaos.tell(f"{host.name}: {path} fails for good")
     host.disk.fail_directory(path)
@@ -208,7 +208,7 @@ def rot(chaos: Chaos, random: Random) -> None:
     chaos.tell(f"{host.name}: {found}")
     chaos.count(f"rot: {found.kind}")
     chaos.loses_disk(host)
-    chaos.pin(host)
+    chaos.pin(host, for_good=True)
     chaos.at_heal[f"replace the disk of {host.name}"] = lambda: _replace(chaos, host)
 
 
