@@ -141,8 +141,10 @@ class Loader:
             replay(self, self.end_offset)
         self.snapshots.take(self.producers)
         self._load_topic_id()
+        self.epochs.unsynced |= not self.report.clean
 
     def _load_topic_id(self) -> None:
+        """Also has a file flushed that the process before may have written and, as it was killed, not flushed."""
         path = f"{self.directory}/{PARTITION_METADATA}"
         try:
             found = None if self.is_new else read_topic_id(self.disk, path)
@@ -150,6 +152,8 @@ class Loader:
             found = None
         if found is None and self.topic_id is not None:
             write_topic_id(self.disk, path, self.topic_id, sync=False)
+            self.unsynced_paths.append(path)
+        elif not self.report.clean:
             self.unsynced_paths.append(path)
         self.topic_id = found or self.topic_id
 

@@ -23,7 +23,7 @@ from support.logs import (
 
 from minikafka.protocol.errors import KafkaStorageError, RecordListTooLargeError
 from minikafka.protocol.records.batch import batches, stamp_log_append_time
-from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_topic_id
+from minikafka.storage.checkpoint_files import BrokenCheckpoint, read_epochs, read_topic_id
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
@@ -394,6 +394,18 @@ def test_the_topic_id_is_stored_in_kafkas_format() -> None:
     with pytest.raises(BrokenCheckpoint):
         read_topic_id(disk, path)
     assert open_log(disk, clean=True).topic_id is None
+
+
+def test_small_files_of_a_killed_process_are_flushed_with_the_first_records() -> None:
+    disk = memory_disk()
+    open_log(disk, topic_id=bytes(range(16)))
+    log = open_log(disk)
+    append(log, b"acknowledged", leader_epoch=3)
+    log.flush()
+    disk.crash()
+    again = open_log(disk)
+    assert again.topic_id == bytes(range(16))
+    assert read_epochs(disk, f"{DIRECTORY}/leader-epoch-checkpoint") == [(3, 0)]
 
 
 def test_changed_settings_take_effect() -> None:
