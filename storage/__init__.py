@@ -34,11 +34,13 @@ by scanning headers from there; it returns a `FileSlice` for sendfile.
 Opening a log: after a clean shutdown only the active segment is examined. After a crash everything beyond the recovery
 point is verified and the other files are rebuilt. A torn end is truncated; corruption of flushed data is reported,
 never truncated silently. After one failed write or fsync a log is offline until the next start. A corrupt batch found
-by a read fails that read only.
+by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done is
+undone, and the log serves on.
 
     log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
     data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
     log.py                 the log of one partition: append, read, roll, flush, close
+    guarded_log.py         the base class of Log: which errors take a log offline
     log_config.py          the topic configs that a log uses
     log_state.py           the part of a log that flush, retention and truncation work on (a Protocol)
     log_results.py         the result of an append, OffsetOutOfRange, UnexpectedOffset
@@ -50,6 +52,7 @@ by a read fails that read only.
     temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
     segments.py            the ordered list of a log's segments
     segment.py             one segment: append, search, index maintenance, truncation
+    segment_names.py       names of a segment's files, positions of batches, errors
     batch_scan.py          iterates over batch headers in a file
     index.py               offset index and time index
     transaction_index.py   aborted transactions of a segment
@@ -58,6 +61,8 @@ by a read fails that read only.
     producer_snapshots.py  snapshot files of the producer state
     checkpoint_files.py    formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
     disk.py                the file system: `Disk`, `File`, `RealDisk`
+    disk_errors.py         which errors are failures of a disk, and which only fail what was asked
+    directory_room.py      whether a data directory's disk is full
     memory_disk.py         an in-memory disk with power failures and I/O errors, for tests
 
 *Caveats*
@@ -77,8 +82,7 @@ by a read fails that read only.
 - If retention removed all records of a log, a power failure within the next second may forget the sequence numbers of
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
-- If no descriptors are left, open files are closed and the open is repeated; `read_bytes`, `write_atomically` and
-  `sync_directory` are not repeated, and take their data directory offline.
+- A log whose recovery needs room that a full disk does not have is not opened before there is room.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage, no moves between log directories.
 """
 

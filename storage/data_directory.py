@@ -16,7 +16,9 @@ from random import Random
 from minikafka.protocol.names import TopicPartition, uuid_text
 from minikafka.storage import checkpoint_files
 from minikafka.storage.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.directory_room import Room
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import not_half
 from minikafka.storage.log import Log
 
 Offsets = dict[TopicPartition, int]
@@ -51,6 +53,7 @@ class DataDirectory:
         clean: the last shutdown was clean.
         failure: the error that took the directory offline, or None.
         directory_id: from `meta.properties`.
+        room: whether the disk is full.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -60,6 +63,7 @@ class DataDirectory:
         self.clean = False
         self.broker_epoch = -1
         self.failure: Exception | None = None
+        self.room = Room(path)
         self.directory_id = ""
         self.recovery_points: Offsets = {}
         self.start_offsets: Offsets = {}
@@ -96,12 +100,13 @@ class DataDirectory:
     def take_marker(self) -> None:
         """Reads and deletes the clean-shutdown file, before any log is opened."""
         path = self._at(checkpoint_files.CLEAN_SHUTDOWN)
-        epoch = checkpoint_files.read_clean_shutdown(self._disk, path)
-        self.clean = epoch is not None
-        if epoch is not None:
-            self.broker_epoch = epoch
-            self._disk.remove(path)
-            self._disk.sync_directory(self.path)
+        with not_half():
+            epoch = checkpoint_files.read_clean_shutdown(self._disk, path)
+            self.clean = epoch is not None
+            if epoch is not None:
+                self.broker_epoch = epoch
+                self._disk.remove(path)
+                self._disk.sync_directory(self.path)
 
     def write_marker(self, broker_epoch: int) -> None:
         """Writes the clean-shutdown file: the last step of a clean shutdown."""

@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 
 import trio
 
+from minikafka.storage.disk_errors import NO_DESCRIPTORS, FailedSync
 from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
@@ -28,7 +29,7 @@ __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 _READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
-_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+_RESERVE = 8
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
 
@@ -54,7 +55,7 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Flushes the file (fdatasync). May run in a worker thread while the file is held."""
+        """Flushes the file (fdatasync). May run in a worker thread while the file is held. Raises FailedSync."""
         ...
 
     def fileno(self) -> int:
@@ -216,7 +217,11 @@ class RealFile:
         self.size_bytes = size_bytes
 
     def sync(self) -> None:
-        os.fdatasync(self._fd if self._fd >= 0 else self._open())
+        fd = self._fd if self._fd >= 0 else self._open()
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise FailedSync(error.errno, error.strerror, self.path) from error
 
     def fileno(self) -> int:
         self.used = True
@@ -264,6 +269,8 @@ class RealDisk:
     Args:
         open_files_max: the number of descriptors to keep open, exceeded only by held files. By default a third of the
             process limit (RLIMIT_NOFILE); the others are for connections. Where these take more, fewer are kept open.
+
+    A few descriptors are kept in reserve for what must be done when all others are in use, such as checkpoints.
     """
 
     def __init__(self, *, open_files_max: int | None = None) -> None:
@@ -272,6 +279,8 @@ class RealDisk:
         self._open_files: deque[RealFile] = deque()
         self._open_count = 0
         self._locks: list[int] = []
+        self._reserve: list[int] = []
+        self._fill_reserve()
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         file = RealFile(self, path, -1, 0)
@@ -283,22 +292,45 @@ class RealDisk:
         """Opens the file of a RealFile, and closes others if too many are open."""
         if self._open_count >= self._open_files_max:
             self._sweep()
-        try:
-            fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            if error.errno not in _NO_DESCRIPTORS or not self._give_way():
-                raise
-            fd = os.open(file.path, flags | os.O_CLOEXEC, 0o644)
+        fd = self._opened(file.path, flags)
         self._open_count += 1
         self._open_files.append(file)
         return fd
+
+    def _opened(self, path: str, flags: int) -> int:
+        """Opens a path; if descriptors have run out, closes files for it, or gives up one of the reserve."""
+        while True:
+            try:
+                return os.open(path, flags | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS or not self._give_way():
+                    raise
 
     def _give_way(self) -> bool:
         """Keeps fewer files open from now on, since descriptors ran out; returns whether one was closed."""
         before = self._open_count
         self._open_files_max = max(1, min(self._open_files_max, before) * 3 // 4)
         self._sweep()
-        return self._open_count < before
+        if self._open_count < before:
+            return True
+        if self._reserve:
+            os.close(self._reserve.pop())
+            return True
+        return False
+
+    def _fill_reserve(self) -> None:
+        """Takes descriptors for the reserve again, as far as there are any."""
+        try:
+            while len(self._reserve) < _RESERVE:
+                self._reserve.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS:
+                raise
+
+    def _close(self, fd: int) -> None:
+        os.close(fd)
+        if len(self._reserve) < _RESERVE:
+            self._fill_reserve()
 
     def _sweep(self) -> None:
         for _ in range(2 * len(self._open_files)):
@@ -317,7 +349,11 @@ class RealDisk:
         self._open_count -= 1
 
     def list(self, directory: str) -> list[str]:
-        return sorted(os.listdir(directory))
+        fd = self._opened(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return sorted(os.listdir(fd))
+        finally:
+            self._close(fd)
 
     def exists(self, path: str) -> bool:
         return _mode(path) is not None
@@ -354,26 +390,29 @@ class RealDisk:
         os.rmdir(path)
 
     def read_bytes(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self._opened(path, os.O_RDONLY)
         try:
             parts = [os.read(fd, _READ_SIZE)]
             while len(parts[-1]) == _READ_SIZE:
                 parts.append(os.read(fd, _READ_SIZE))
             return b"".join(parts)
         finally:
-            os.close(fd)
+            self._close(fd)
 
     def write_atomically(self, path: str, data: bytes, *, sync: bool = True) -> None:
         temporary = path + ".tmp"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = self._opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(fd, rest) :]
             if sync:
                 os.fsync(fd)
+        except OSError:
+            os.unlink(temporary)  # It would take the room that a full disk does not have.
+            raise
         finally:
-            os.close(fd)
+            self._close(fd)
         os.rename(temporary, path)
         if sync:
             self.sync_directory(os.path.dirname(path))
@@ -385,11 +424,13 @@ class RealDisk:
         self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def _sync(self, path: str, flags: int) -> None:
-        fd = os.open(path, flags | os.O_CLOEXEC)
+        fd = self._opened(path, flags)
         try:
             os.fsync(fd)
+        except OSError as error:
+            raise FailedSync(error.errno, error.strerror, path) from error
         finally:
-            os.close(fd)
+            self._close(fd)
 
     def free_bytes(self, path: str) -> int:
         found = os.statvfs(path)
@@ -400,7 +441,7 @@ class RealDisk:
         return found.f_blocks * found.f_frsize
 
     def lock(self, path: str) -> None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = self._opened(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -414,7 +455,8 @@ class RealDisk:
 
     async def run(self, function: Callable[..., Result], *args: object) -> Result:
         with trio.CancelScope(shield=True):
-            return await trio.to_thread.run_sync(function, *args)
+            result = await trio.to_thread.run_sync(function, *args)
+        return result
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         with ThreadPoolExecutor(_THREADS) as pool:

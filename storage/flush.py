@@ -4,6 +4,9 @@ The recovery point advances only after all of them; everything below it, includi
 crash.
 """
 
+from collections.abc import Iterable
+
+from minikafka.storage.disk import File
 from minikafka.storage.log_state import LogState
 
 _SEGMENTS_MAX = 32
@@ -31,23 +34,40 @@ class Flush:
         if until > first + _SEGMENTS_MAX:
             until = first + _SEGMENTS_MAX
             self.offset = segments.bases[until]
-        found = [*log.touched, *(segments[index] for index in range(first, until))]
-        log.touched = []
-        self._files = [file for segment in found for file in segment.files]
-        self._paths = [*log.snapshots.unsynced, *log.unsynced_paths]
-        log.snapshots.unsynced, log.unsynced_paths = [], []
-        if log.epochs.unsynced:
+        log.epochs.complete()
+        self._touched, self._snapshots, self._small = log.touched, log.snapshots.unsynced, log.unsynced_paths
+        self._epochs, self._names = log.epochs.unsynced, log.directory_unsynced
+        found = [*self._touched, *(segments[index] for index in range(first, until))]
+        self._files: list[File] = []
+        self._hold(file for segment in found for file in segment.files)
+        self._paths = [*self._snapshots, *self._small]
+        if self._epochs:
             self._paths.append(log.epochs.path)
-            log.epochs.unsynced = False
         self._directories: list[str] = []
-        if log.directory_unsynced or self._paths:
+        if self._names or self._paths:
             self._directories = [log.directory, log.directory.rpartition("/")[0] or "/"]
-            log.directory_unsynced = False
-        for file in self._files:
-            file.hold()
+        log.touched, log.snapshots.unsynced, log.unsynced_paths = [], [], []
+        log.epochs.unsynced = log.directory_unsynced = False
+
+    def _hold(self, files: Iterable[File]) -> None:
+        try:
+            for file in files:
+                file.hold()
+                self._files.append(file)
+        except OSError:
+            self.release()
+            raise
+
+    def give_back(self, log: LogState) -> None:
+        """After a `sync` that was not possible, without descriptors: the next flush is to do all of it."""
+        log.touched = [*self._touched, *(one for one in log.touched if one not in self._touched)]
+        log.snapshots.unsynced = [*self._snapshots, *log.snapshots.unsynced]
+        log.unsynced_paths = [*self._small, *log.unsynced_paths]
+        log.epochs.unsynced |= self._epochs
+        log.directory_unsynced |= self._names
 
     def sync(self) -> None:
-        """Raises OSError, after which the log must go offline."""
+        """Raises OSError, after which the log must go offline, unless it is passing (`disk_errors`)."""
         for file in self._files:
             file.sync()
         for path in self._paths:

@@ -248,12 +248,14 @@ class TimeIndex(_Index):
     def append(self, entries: list[tuple[int, int]]) -> None:
         """Adds the (timestamp, offset) entries with a timestamp above the last one. Raises OSError."""
         packed: list[bytes] = []
+        last = self.last
         for timestamp, offset in entries:
-            if timestamp > self.last.timestamp:
+            if timestamp > last.timestamp:
                 packed.append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
-                self.last = TimestampOffset(timestamp, offset)
+                last = TimestampOffset(timestamp, offset)
         if packed:
             self._append(b"".join(packed))
+            self.last = last
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Returns the entry with the largest timestamp up to this one, or `entry(-1)`."""

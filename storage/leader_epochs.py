@@ -3,7 +3,8 @@
 The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly increase in epoch and start offset. They are
 stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is replaced at each assignment, but not
 flushed: epochs beyond the recovery point can be rebuilt from the batches, and the flush that advances the recovery
-point flushes the file first. A damaged or missing file is rebuilt from the batches (KAFKA-16541).
+point flushes the file first, and writes it if the disk was full before. A damaged or missing file is rebuilt from the
+batches (KAFKA-16541).
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from minikafka.storage import checkpoint_files
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import is_passing
 
 UNDEFINED = -1
 """An undefined epoch or end offset."""
@@ -32,7 +34,7 @@ class LeaderEpochs:
 
     Attributes:
         latest: the latest epoch, None without entries.
-        unsynced: the file was written since the last flush.
+        unsynced: the file was written since the last flush, or is to be.
         failed: called with an OSError; takes the log offline and returns the error to raise instead.
     """
 
@@ -40,6 +42,7 @@ class LeaderEpochs:
         self._disk = disk
         self.path = path
         self.unsynced = False
+        self._unwritten = False
         self.failed: Callable[[Exception], Exception] = lambda error: error
         self.latest: int | None = None
         self._epochs: list[int] = []
@@ -128,9 +131,16 @@ class LeaderEpochs:
         self._starts.pop()
         self.latest = self._epochs[-1] if self._epochs else None
 
-    def _write(self) -> None:
-        try:
+    def complete(self) -> None:
+        """Writes the file if that was not possible before; called by a flush. Raises OSError."""
+        if self._unwritten:
             checkpoint_files.write_epochs(self._disk, self.path, self.entries, sync=False)
+            self._unwritten = False
+
+    def _write(self) -> None:
+        self.unsynced = self._unwritten = True
+        try:
+            self.complete()
         except OSError as error:
-            raise self.failed(error) from error
-        self.unsynced = True
+            if not is_passing(error):
+                raise self.failed(error) from error

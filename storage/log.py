@@ -11,16 +11,16 @@ USENIX ATC 2020; KAFKA-10778).
 from collections.abc import Callable
 from random import Random
 from struct import Struct
-from typing import TypeVar
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import KafkaError, error_for
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch
-from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.checkpoint_files import EPOCHS
 from minikafka.storage.disk import Disk, FileSlice
+from minikafka.storage.disk_errors import as_failure, is_passing
 from minikafka.storage.flush import Flush
+from minikafka.storage.guarded_log import FAILURES, GuardedLog
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_lookup import (
     find_aborted,
@@ -34,19 +34,17 @@ from minikafka.storage.log_results import Appended, OffsetOutOfRange, Unexpected
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
-from minikafka.storage.segment import CorruptSegment, Segment
+from minikafka.storage.segment import Segment
 from minikafka.storage.segments import should_roll
 from minikafka.storage.truncation import truncate_fully, truncate_to
 
 __all__ = ["Appended", "FileSlice", "Log", "LogConfig", "OffsetOutOfRange", "UnexpectedOffset"]
 
 _ASSIGN = Struct(">qii")
-_Failure = (OSError, CorruptSegment, CorruptRecords)
-Result = TypeVar("Result")
 OnFailure = Callable[["Log", Exception], None]
 
 
-class Log:
+class Log(GuardedLog):
     """The log of one partition. Created by `Log.open`.
 
     Attributes:
@@ -63,9 +61,13 @@ class Log:
         self, loaded: Loader, clock: Callable[[], int], *, random: Random, on_failure: OnFailure | None,
         on_damage: OnFailure | None, on_truncation: "Callable[[Log], None] | None",
     ) -> None:  # fmt: skip
+        super().__init__(
+            loaded.topic_partition,
+            on_failure=None if on_failure is None else lambda error: on_failure(self, error),
+            on_damage=None if on_damage is None else lambda error: on_damage(self, error),
+        )
         self.disk = loaded.disk
         self.directory = loaded.directory
-        self.topic_partition = loaded.topic_partition
         self.topic_id = loaded.topic_id
         self.config = loaded.config
         self.start_offset = loaded.start_offset
@@ -74,7 +76,6 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.report = loaded.report
-        self.failure: Exception | None = None
         self.on_flushed: Callable[[], None] | None = None
         self.segments = loaded.segments
         self.snapshots = loaded.snapshots
@@ -86,7 +87,6 @@ class Log:
         self.truncations = 0
         self.now_ms = clock
         self._random = random
-        self._on_failure, self._on_damage = on_failure, on_damage
         self._on_truncation = on_truncation
         self._deleted_files: list[tuple[int, str]] = []
         self._dirty = not loaded.report.clean
@@ -198,6 +198,9 @@ class Log:
             if should_roll(self.active, self.config, size, max_timestamp, end_offset - 1, self.now_ms):
                 self.roll(first_offset)
             self.active.append(data, batches)
+        except FAILURES as error:
+            raise self.fail(self._undone(error)) from error
+        try:
             self.end_offset = end_offset
             self._dirty = True
             producers = self.producers
@@ -205,10 +208,19 @@ class Log:
                 if batch.producer_id >= 0:
                     update_producer(producers, self.active, batch)
             producers.end_offset = end_offset
-        except _Failure as error:
-            raise self.fail(error) from error
+        except FAILURES as error:
+            raise self.fail(as_failure(error)) from error
         flush_due = end_offset - self.recovery_point >= self.config.flush_messages
         return Appended(first_offset, end_offset - 1, max_timestamp, flush_due)
+
+    def _undone(self, error: Exception) -> Exception:
+        """Undoes a failed append whose error is passing; returns the error that counts."""
+        try:
+            if is_passing(error):
+                self.active.undo_append(self.end_offset)
+        except FAILURES as worse:
+            return as_failure(worse)
+        return error
 
     @property
     def flush_due(self) -> bool:
@@ -242,10 +254,10 @@ class Log:
         if base == active.base_offset:
             return
         active.seal()
+        new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
         self.touched.append(active)
         if self._sizes_known is not None:
             self._sizes_known += active.size_bytes
-        new = Segment.create(self.disk, self.directory, base, self.config, now_ms=self.now_ms())
         self.segments.append(new)
         self.active = new
         self.directory_unsynced = self._dirty = True
@@ -302,26 +314,6 @@ class Log:
         found = self._reading(find_aborted, self.segments, from_offset, to_offset)
         return [(one.producer_id, one.first_offset) for one in found]
 
-    def _guarded(self, function: Callable[..., Result], *args: object) -> Result:
-        if self.failure is not None:
-            raise self.offline()
-        try:
-            return function(*args)
-        except _Failure as error:
-            raise self.fail(error) from error
-
-    def _reading(self, function: Callable[..., Result], *args: object) -> Result:
-        """Like `_guarded`, but corrupt batches only fail this read; the log stays online."""
-        return self._guarded(self._read_or_corrupt, function, *args)
-
-    def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:
-        try:
-            return function(*args)
-        except (CorruptSegment, CorruptRecords) as error:
-            if self._on_damage is not None:
-                self._on_damage(self, error)
-            raise error_for(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
-
     def _producer_history(self, producer: Producer) -> list[BatchMetadata]:
         return self._reading(find_batches, self.segments, producer)
 
@@ -349,10 +341,14 @@ class Log:
         try:
             flush.sync()
         except OSError as error:
-            raise self.fail(error) from error
+            raise self._flush_failed(flush, error) from error
         finally:
             flush.release()
         self._end_flush(flush)
+
+    def _flush_failed(self, flush: Flush, error: OSError) -> KafkaError:
+        flush.give_back(self)
+        return self.fail(error)
 
     async def flush_async(self, *, all_segments: bool = True) -> None:
         """Flushes the log in a worker thread, to the end even if cancelled; concurrent appends are not included. Raises
@@ -367,7 +363,7 @@ class Log:
             try:
                 await self.disk.run(flush.sync)
             except OSError as error:
-                raise self.fail(error) from error
+                raise self._flush_failed(flush, error) from error
             finally:
                 flush.release()
             self._end_flush(flush)
@@ -473,21 +469,9 @@ class Log:
         if flush is not None:
             flush.release()
             if error is not None:
-                raise self.fail(error) from error
+                raise self._flush_failed(flush, error) from error
             self._end_flush(flush)
         self.close(clean=False)
-
-    def offline(self) -> KafkaError:
-        """Returns the error to raise while the log is offline."""
-        return error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline: {self.failure}")
-
-    def fail(self, error: Exception) -> KafkaError:
-        """Takes the log offline permanently; returns the error to raise."""
-        if self.failure is None:
-            self.failure = error
-            if self._on_failure is not None:
-                self._on_failure(self, error)
-        return self.offline()
 
     def lower_recovery_point(self, offset: int) -> None:
         """Must be called before flushed data from `offset` on is truncated."""

@@ -19,6 +19,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.data_directory import DataDirectory, DuplicateLog
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
@@ -117,6 +118,10 @@ class LogManager:
                 self.corrupt[key] = error
                 directory.corrupt.add(key)
                 self._logger.critical("log corrupt", partition=str(key), error=str(error))
+            except OSError as error:
+                if not is_passing(error):
+                    raise
+                self._offline(directory, error)  # `create` opens it when that is possible.
 
     def _refuse_duplicate(self, directory: DataDirectory, key: TopicPartition) -> None:
         for other in self.directories:
@@ -181,7 +186,7 @@ class LogManager:
         if not healthy:
             raise KafkaStorageError("all data directories are offline")
         found = [one for one in healthy if self._has(one, key)]
-        directory = found[0] if found else min(healthy, key=lambda one: len(one.logs))
+        directory = found[0] if found else min(healthy, key=lambda one: (one.room.is_full, len(one.logs)))
         try:
             self._sync_deletion(key, directory)
             if not found:
@@ -189,7 +194,8 @@ class LogManager:
             return self._open(directory, key, topic_id, config)
         except (OSError, CorruptSegment) as error:
             self._offline(directory, error)
-            raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
+            state = "is offline" if directory.failure is not None else "cannot be written"
+            raise KafkaStorageError(f"{directory.path} {state}: {error}") from error
 
     def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"
@@ -272,12 +278,16 @@ class LogManager:
                 except OSError as error:
                     self._offline(directory, error)
 
-    def _on(self, directory: DataDirectory, action: Callable[[], None]) -> None:
+    def _on(self, directory: DataDirectory, action: Callable[[], None]) -> bool:
+        """Returns whether it succeeded."""
         if directory.failure is None:
             try:
                 action()
             except OSError as error:
                 self._offline(directory, error)
+            else:
+                return True
+        return False
 
     async def flush_due(self) -> int:
         """Flushes the logs with a rolled segment that is not flushed, or whose `flush.ms` has passed; returns their
@@ -324,6 +334,11 @@ class LogManager:
             except KafkaError:
                 continue
 
+    def check_room(self) -> bool:
+        """Tries to write where a disk was full; returns whether a directory has room again."""
+        found = [one.room.check(self._disk, one.path) for one in self.directories if one.room.is_full]
+        return any(found)
+
     def expire_producers(self) -> None:
         """Removes producers without appends for `producer.id.expiration.ms`."""
         for log in self.logs.values():
@@ -344,9 +359,9 @@ class LogManager:
             succeeded = directory.failure is None and not directory.corrupt
             for logs in batched(list(directory.logs.values()), _CLOSED_AT_ONCE):
                 succeeded &= self._close_logs(logs)
-            self._on(directory, directory.write_recovery_points)
-            self._on(directory, directory.write_start_offsets)
-            self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
+            succeeded &= self._on(directory, directory.write_recovery_points)
+            succeeded &= self._on(directory, directory.write_start_offsets)
+            succeeded &= self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
             if succeeded:
                 self._on(directory, partial(directory.write_marker, broker_epoch))
             directory.logs.clear()
@@ -378,8 +393,11 @@ class LogManager:
             self._logger.critical("corrupt batch in log", partition=str(log.topic_partition), error=str(error))
 
     def _offline(self, directory: DataDirectory, error: Exception) -> None:
-        """Takes a failed directory and all its logs offline."""
+        """Takes a failed directory and all its logs offline, unless the error is passing."""
         if directory.failure is not None:
+            return
+        if is_passing(error):
+            directory.room.refused(error, self._now_ms())
             return
         directory.failure = error
         self._logger.critical("log directory offline", directory=directory.path, error=str(error))

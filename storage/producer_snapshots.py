@@ -8,8 +8,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
-from minikafka.storage.segment import DELETED, offset_name
+from minikafka.storage.segment_names import DELETED, offset_name
 
 SUFFIX = ".snapshot"
 
@@ -36,12 +37,18 @@ class ProducerSnapshots:
         return f"{self.directory}/{offset_name(offset)}{SUFFIX}"
 
     def take(self, producers: ProducerStates) -> None:
-        """Writes a snapshot unless nothing was appended since the last one."""
+        """Writes a snapshot unless nothing was appended since the last one, or the disk is full: the next recovery then
+        reads more batches."""
         offset = producers.end_offset
         if offset <= (self.offsets[-1] if self.offsets else self._start):
             return
         path = self.path(offset)
-        self._disk.write_atomically(path, producers.encode_snapshot(), sync=False)
+        try:
+            self._disk.write_atomically(path, producers.encode_snapshot(), sync=False)
+        except OSError as error:
+            if is_passing(error):
+                return
+            raise
         self.unsynced.append(path)
         insort(self.offsets, offset)
 

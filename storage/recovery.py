@@ -32,7 +32,8 @@ from minikafka.storage.log_config import LogConfig
 from minikafka.storage.producer_snapshots import SUFFIX as SNAPSHOT
 from minikafka.storage.producer_snapshots import ProducerSnapshots
 from minikafka.storage.producer_state import ProducerStates
-from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
+from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
+from minikafka.storage.segment_names import CorruptSegment
 from minikafka.storage.segments import Segments
 from minikafka.storage.temporary_files import clean_up
 from minikafka.storage.transaction_index import AbortedTransaction

@@ -9,7 +9,6 @@ do no harm.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
-from typing import NamedTuple
 
 from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
@@ -17,35 +16,14 @@ from minikafka.storage.batch_scan import Header, headers
 from minikafka.storage.disk import Buffer, Disk, File
 from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, last_entry
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.segment_names import DELETED, SUFFIXES, BatchPosition, CorruptIndex, CorruptSegment, offset_name
 from minikafka.storage.transaction_index import TransactionIndex
 
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
-DELETED = ".deleted"
 OFFSET_DELTA_MAX = (1 << 31) - 1
 """The largest offset relative to the base offset: index entries hold 31 bits."""
 _RECENT_MAX = 64
 _PROBE_SIZE = 8192
 _PROBE = Struct(">qiibIhi")
-
-
-class BatchPosition(NamedTuple):
-    """The position of a batch."""
-
-    position: int
-    size_bytes: int
-
-
-class CorruptSegment(ValueError):
-    """A segment contains batches of other offsets, or no batch where one is expected."""
-
-
-class CorruptIndex(CorruptSegment):
-    """An index entry does not match the batch at its position."""
-
-
-def offset_name(offset: int) -> str:
-    """Returns the 20 digits at the start of a segment's file names."""
-    return f"{offset:020d}"
 
 
 class Segment:
@@ -98,10 +76,14 @@ class Segment:
         if not in_new and disk.exists(segment.transactions.path):
             disk.remove(segment.transactions.path)
         segment._log = disk.open(segment.prefix + ".log", create=True)
-        if segment._log.size_bytes:
-            segment._log.truncate(0)
-        segment.clear_indexes()
-        segment.activate(now_ms=now_ms)
+        try:
+            if segment._log.size_bytes:
+                segment._log.truncate(0)
+            segment.clear_indexes()
+            segment.activate(now_ms=now_ms)
+        except OSError:
+            segment.close()
+            raise
         return segment
 
     def activate(self, *, now_ms: int) -> None:
@@ -446,16 +428,26 @@ class Segment:
         self._recent.clear()
         if place is None:
             return
+        self._cut(offset, place.position)
+        for index in self.indexes:
+            index.trim()
+
+    def undo_append(self, offset: int) -> None:
+        """Removes what a failed append has written from `offset` on, the end of the log. Raises OSError."""
+        found = self._recent.get(offset)
+        if found is not None or self.log.size_bytes != self.size_bytes:
+            self._cut(offset, self.size_bytes if found is None else found.position)
+            self._update_is_full()
+
+    def _cut(self, offset: int, position: int) -> None:
         offsets, times = self.indexes
         offsets.truncate_to(offset)
         times.truncate_to(min(offset, offsets.last.offset + 1) if offsets.count else self.base_offset)
         self.transactions.truncate_to(offset)
-        self.truncate_at(place.position)
+        self.truncate_at(position)
         self.bytes_since_entry = 0
         self.set_latest(times.last)
-        self.index_batches(headers(self.log, offsets.last.position, place.position))
-        for index in self.indexes:
-            index.trim()
+        self.index_batches(headers(self.log, offsets.last.position, position))
 
     def truncate_at(self, position: int) -> None:
         """Truncates the log file at `position`; the caller updates the indexes."""

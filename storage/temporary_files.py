@@ -5,7 +5,7 @@ Decides by file names alone, like Kafka's `LogLoader`.
 
 from minikafka.storage.batch_scan import headers
 from minikafka.storage.disk import Disk
-from minikafka.storage.segment import DELETED, SUFFIXES
+from minikafka.storage.segment_names import DELETED, SUFFIXES
 
 _CLEANED, _SWAP, _TEMPORARY = ".cleaned", ".swap", ".tmp"
 

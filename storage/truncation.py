@@ -1,5 +1,6 @@
 """Truncates the end of a log, as a follower does whose log diverges from that of its leader (KIP-101)."""
 
+from minikafka.storage.disk_errors import not_half
 from minikafka.storage.log_state import LogState
 from minikafka.storage.recovery import replay_headers
 from minikafka.storage.segment import Segment
@@ -17,16 +18,17 @@ def truncate_to(log: LogState, offset: int) -> bool:
         truncate_fully(log, offset)
         return True
     log.lower_recovery_point(offset)
-    keep = log.segments.floor(offset) + 1
-    log.drop(log.segments.take(keep, len(log.segments)))
-    log.active = log.segments[-1]
-    log.active.truncate_to(offset)
-    log.touched.append(log.active)
-    log.active.activate(now_ms=log.now_ms())
-    log.end_offset = offset
-    log.start_offset = min(log.start_offset, offset)
-    log.epochs.truncate_from_end(offset)
-    _rebuild_producers(log)
+    with not_half():
+        keep = log.segments.floor(offset) + 1
+        log.drop(log.segments.take(keep, len(log.segments)))
+        log.active = log.segments[-1]
+        log.active.truncate_to(offset)
+        log.touched.append(log.active)
+        log.active.activate(now_ms=log.now_ms())
+        log.end_offset = offset
+        log.start_offset = min(log.start_offset, offset)
+        log.epochs.truncate_from_end(offset)
+        _rebuild_producers(log)
     return True
 
 
@@ -42,13 +44,14 @@ def _rebuild_producers(log: LogState) -> None:
 def truncate_fully(log: LogState, offset: int) -> None:
     """See `Log.truncate_fully_and_start_at`."""
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
-    log.drop(log.segments.take(0, len(log.segments)))
-    log.segments.append(
-        Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms())
-    )
-    log.active = log.segments[-1]
-    log.start_offset = log.end_offset = offset
-    log.recovery_point = offset
-    log.epochs.clear()
-    log.producers.clear(offset)
-    log.snapshots.restart(offset)
+    with not_half():
+        log.drop(log.segments.take(0, len(log.segments)))
+        log.segments.append(
+            Segment.create(log.disk, log.directory, offset, log.config, now_ms=log.now_ms())
+        )
+        log.active = log.segments[-1]
+        log.start_offset = log.end_offset = offset
+        log.recovery_point = offset
+        log.epochs.clear()
+        log.producers.clear(offset)
+        log.snapshots.restart(offset)

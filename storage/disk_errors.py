@@ -1,0 +1,47 @@
+"""Which errors of a disk are failures of it, and which only fail what was asked.
+
+Without descriptors or memory (EMFILE, ENFILE, ENOMEM) and on a full disk (ENOSPC, EDQUOT) a call has no effect, or a
+partial one that is undone: such an error is *passing*. The log stays open, and the next call may succeed. Each other
+error takes the directory offline. So does each error of an fsync: the kernel may have dropped the pages and marked them
+as clean (Rebello et al., USENIX ATC 2020). Kafka makes no difference: each `IOException` takes the directory offline.
+"""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_NO_RESOURCES = frozenset({*NO_DESCRIPTORS, errno.ENOMEM})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class FailedSync(OSError):
+    """An fsync failed, whatever its code: what was not synced before may be lost."""
+
+
+def is_full(error: Exception) -> bool:
+    """Whether the disk, or a quota, has no room."""
+    return isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, FailedSync)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the error only fails what was asked: there are no descriptors, no memory or no room."""
+    if not isinstance(error, OSError) or isinstance(error, FailedSync):
+        return False
+    return error.errno in _NO_RESOURCES or error.errno in _FULL
+
+
+def as_failure(error: Exception) -> Exception:
+    """The error of a change that was interrupted half-way and cannot be undone: a failure of the disk."""
+    return OSError(errno.EIO, f"interrupted half-way: {error}") if is_passing(error) else error
+
+
+@contextmanager
+def not_half() -> Iterator[None]:
+    """For changes that cannot be undone half-way: each error in this block is a failure of the disk."""
+    try:
+        yield
+    except OSError as error:
+        if is_passing(error):
+            raise as_failure(error) from error
+        raise

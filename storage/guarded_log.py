@@ -1,0 +1,74 @@
+"""The base class of `Log`: what the errors of its operations mean for it and for others.
+
+After a failed write or fsync the log is offline: each call raises KAFKA_STORAGE_ERROR until the node has recovered the
+log from disk. An error that is passing (`disk_errors.py`) and a corrupt batch that is read fail one call only.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.disk_errors import is_passing
+from minikafka.storage.segment_names import CorruptSegment
+
+FAILURES = (OSError, CorruptSegment, CorruptRecords)
+Result = TypeVar("Result")
+OnError = Callable[[Exception], None]
+
+
+class GuardedLog:
+    """See above.
+
+    Args:
+        on_failure: called when the log goes offline, and with each passing error.
+        on_damage: called for each read of corrupt batches.
+
+    Attributes:
+        failure: the error that took the log offline, or None.
+    """
+
+    def __init__(
+        self, topic_partition: TopicPartition, *, on_failure: OnError | None, on_damage: OnError | None
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.failure: Exception | None = None
+        self._on_failure = on_failure
+        self._on_damage = on_damage
+
+    def offline(self) -> KafkaError:
+        """Returns the error to raise while the log is offline."""
+        return error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline: {self.failure}")
+
+    def fail(self, error: Exception) -> KafkaError:
+        """Takes the log offline permanently, unless the error is passing; returns the error to raise."""
+        if self.failure is None:
+            if not is_passing(error):
+                self.failure = error
+            if self._on_failure is not None:
+                self._on_failure(error)
+        if self.failure is None:
+            return error_for(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} cannot be written: {error}")
+        return self.offline()
+
+    def _guarded(self, function: Callable[..., Result], *args: object) -> Result:
+        if self.failure is not None:
+            raise self.offline()
+        try:
+            return function(*args)
+        except FAILURES as error:
+            raise self.fail(error) from error
+
+    def _reading(self, function: Callable[..., Result], *args: object) -> Result:
+        """Like `_guarded`, but corrupt batches only fail this read; the log stays online."""
+        return self._guarded(self._read_or_corrupt, function, *args)
+
+    def _read_or_corrupt(self, function: Callable[..., Result], *args: object) -> Result:
+        try:
+            return function(*args)
+        except (CorruptSegment, CorruptRecords) as error:
+            if self._on_damage is not None:
+                self._on_damage(error)
+            raise error_for(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
