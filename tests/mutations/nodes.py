@@ -66,7 +66,7 @@ MUTATIONS = (
     Mutation(
         "the clean-shutdown file survives the start",
         "storage/data_directory.py",
-        "            self._disk.remove(path)\n            self._disk.sync_directory(self.path)\n",
+        "                self._disk.remove(path)\n                self._disk.sync_directory(self.path)\n",
         "",
         (f"{_BUGS}::test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean",),
     ),
@@ -192,8 +192,8 @@ MUTATIONS = (
     Mutation(
         "producers keep their sequences after a truncation",
         "storage/truncation.py",
-        "    log.epochs.truncate_from_end(offset)\n    _rebuild_producers(log)\n",
-        "    log.epochs.truncate_from_end(offset)\n",
+        "        log.epochs.truncate_from_end(offset)\n        _rebuild_producers(log)\n",
+        "        log.epochs.truncate_from_end(offset)\n",
         (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
     ),
     Mutation(
@@ -225,6 +225,13 @@ MUTATIONS = (
         "        if written.flush_due:\n            await _settle(partition.flushed(), answer)\n",
         "        assert partition is not None, answer\n",
         (f"{_NODES}::test_records_of_a_topic_that_flushes_each_survive_a_power_failure",),
+    ),
+    Mutation(
+        "a failed append is not undone",
+        "storage/log.py",
+        "                self.active.undo_append(self.end_offset)\n",
+        "                assert self.end_offset >= 0\n",
+        ("tests/storage/test_passing_errors.py",),
     ),
     Mutation(
         "a record can be read before it is flushed",
