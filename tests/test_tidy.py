@@ -33,6 +33,8 @@ IMPORTS_TRIO = {
     "broker/connections/server.py",
     "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",
+    "broker/connections/pauses.py",
+    "broker/partitions/large_batches.py",
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
     "controller/active/active_controller.py",

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
-from minikafka.broker.partitions.batch_validation import RejectedRecords, produced_batch
+from minikafka.broker.partitions.batch_validation import LargeBatch, RejectedRecords, produced_batch
 from minikafka.broker.partitions.partition import AppendResult, Partition
 from minikafka.broker.partitions.request_waiters import before, deadline_in
 from minikafka.protocol.errors import (
@@ -52,6 +53,7 @@ WITHOUT_LOG_START = (CorruptMessageError, KafkaStorageError, MessageTooLargeErro
 """Errors with which Kafka does not return the log start offset."""
 
 Pending = list[tuple[Partition, AppendResult, PartitionProduceResponse]]
+Large = list[tuple[Partition, Batch, PartitionProduceResponse]]
 
 
 class ProduceServices(Clock, ClusterView, PartitionStore, Protocol):
@@ -69,10 +71,20 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     """
     response = ProduceResponse()
     pending: Pending = []
+    large: Large = []
+    pause = Pauses()
     topics = _merged(request.topic_data)
     refused = request.transactional_id is None and any(_is_transactional(topic) for topic in topics)
     for topic in topics:
-        response.responses.append(_refuse(topic) if refused else _produce_to(topic, request, context, pending))
+        if refused:
+            response.responses.append(_refuse(topic))
+            continue
+        response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
+        for data in topic.partition_data:
+            of_topic.partition_responses.append(_produce_to(topic, data, request, context, pending, large))
+            await pause()
+    for partition, batch, answered in large:
+        await _append_large(partition, batch, answered, request.acks, context, pending)
     for partition, written, answer in pending:
         if written.flush_due:
             await _settle(partition.flushed(), answer)
@@ -115,18 +127,23 @@ def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
 
 
 def _produce_to(
-    topic: TopicProduceData, request: ProduceRequest, context: Context, pending: Pending
-) -> TopicProduceResponse:
-    answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-    for data in topic.partition_data:
-        answered = PartitionProduceResponse(index=data.index)
-        answer.partition_responses.append(answered)
-        try:
-            partition, batch = _admit(topic, data, request, context)
-        except KafkaError as error:
-            _fail(answered, error)
-            continue
-        _append(partition, batch, answered, request.acks, context, pending)
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    context: Context,
+    pending: Pending,
+    large: Large,
+) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=data.index)
+    try:
+        partition, batch = _admit(topic, data, request, context)
+    except KafkaError as error:
+        _fail(answer, error)
+        return answer
+    try:
+        _append(partition, batch, answer, request.acks, context, pending)
+    except LargeBatch:
+        large.append((partition, batch, answer))
     return answer
 
 
@@ -161,25 +178,50 @@ def _append(
     acks: int,
     context: Context,
     pending: Pending,
+    *,
+    validated: bool = False,
 ) -> None:
+    """Append a batch, or put the error into the answer. Raises LargeBatch."""
     try:
-        written = partition.append(batch, now_ms=context.services.now_ms(), acks=acks)
-    except RejectedRecords as rejected:
-        _fail(answer, rejected.error)
-        answer.log_start_offset = partition.log.start_offset
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in rejected.indices
-        ]
-    except KafkaError as error:
-        _fail(answer, error)
-        if not isinstance(error, WITHOUT_LOG_START):
-            answer.log_start_offset = partition.log.start_offset
+        written = partition.append(batch, now_ms=context.services.now_ms(), acks=acks, validated=validated)
+    except (RejectedRecords, KafkaError) as error:
+        _refuse_batch(error, partition, answer)
     else:
         answer.base_offset = written.first_offset
         answer.log_append_time_ms = written.append_time_ms
         answer.log_start_offset = partition.log.start_offset
         pending.append((partition, written, answer))
+
+
+async def _append_large(
+    partition: Partition,
+    batch: Batch,
+    answer: PartitionProduceResponse,
+    acks: int,
+    context: Context,
+    pending: Pending,
+) -> None:
+    """Other tasks run while the batch is validated; the append checks again whether this node leads the partition."""
+    large_batches, now_ms = context.services.partitions.large_batches, context.services.now_ms()
+    try:
+        batch = await large_batches.validated(batch, partition.rules, now_ms, partition.log.disk)
+    except (RejectedRecords, KafkaError) as error:
+        _refuse_batch(error, partition, answer)
+    else:
+        _append(partition, batch, answer, acks, context, pending, validated=True)
+
+
+def _refuse_batch(error: RejectedRecords | KafkaError, partition: Partition, answer: PartitionProduceResponse) -> None:
+    if isinstance(error, RejectedRecords):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in error.indices
+        ]
+        error = error.error
+        answer.log_start_offset = partition.log.start_offset
+    elif not isinstance(error, WITHOUT_LOG_START):
+        answer.log_start_offset = partition.log.start_offset
+    _fail(answer, error)
 
 
 async def _settle(what: Awaitable[None], answer: PartitionProduceResponse) -> None:

@@ -31,7 +31,7 @@ from minikafka.storage.disk import RealDisk
 from minikafka.storage.recovery import CorruptLog
 
 GARBAGE_COLLECTION_THRESHOLD = 50_000
-STACKS = "MINIKAFKA_STEP_STACKS"
+STACKS = "LONG_STEP_STACKS"
 """An environment variable: `1` adds the stack to each long step that is logged."""
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 9092
 

@@ -1,6 +1,6 @@
 """Samples the stack of the event loop while a step exceeds its budget, from a thread of its own.
 
-For tests and for finding the cause of long steps: set `MINIKAFKA_STEP_STACKS=1`. Without it a node has no such thread,
+For tests and for finding the cause of long steps: set `LONG_STEP_STACKS=1`. Without it a node has no such thread,
 since it wakes two hundred times a second.
 """
 

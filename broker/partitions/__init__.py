@@ -23,6 +23,8 @@ nobody waits for, within a second.
     replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
     partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
     batch_validation.py          checks of a produced batch (pure)
+    record_scan.py               scans the records of a batch, without an object for each (pure)
+    large_batches.py             validates batches that take long in steps, while other tasks run
     follower_log.py              appends fetched batches and finds the truncation offset (pure)
     follower_progress.py         LeaderState: the leader's view of its followers: high watermark and ISR (pure)
     preferred_read_replica.py    the replica that a consumer should fetch from, by rack (pure)

@@ -7,14 +7,21 @@ The checks run in Kafka's order (`ProduceRequest.validateRecords`, `UnifiedLog.a
 Records are scanned, not built: a batch with wrong counts or lengths would break every consumer that reads it later.
 Scanning one record takes most of a microsecond, so in a large uncompressed batch only the first
 `SCANNED_RECORDS_MAX` records are checked, which finds producers that write another format than they declare. Where a
-topic's settings concern single records (compaction, timestamp bounds), all records are checked.
+topic's settings concern single records (compaction, timestamp bounds, another compression), all records are checked.
+
+A small batch can cost much: compressed, it may hold millions of records or headers. What its records decompress to is
+bounded, `DECOMPRESSED_FACTOR` times `max.message.bytes`; more is MESSAGE_TOO_LARGE, with which Kafka's producer divides
+the batch and sends it again (Kafka itself has no bound). What takes longer than a step may take is done in steps.
 """
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import Any, TypeVar
 
 from crc32c import crc32c
 
+from minikafka.broker.partitions.record_scan import ScanResult, forbidden_records, scan
 from minikafka.protocol.errors import (
     CorruptMessageError,
     InvalidRecordError,
@@ -23,8 +30,8 @@ from minikafka.protocol.errors import (
     MessageTooLargeError,
     UnsupportedCompressionTypeError,
 )
-from minikafka.protocol.records.batch import Batch, Codec, CorruptRecords, encode_batch, parse_header
-from minikafka.protocol.records.compression import decompress
+from minikafka.protocol.records.batch import Batch, Codec, CorruptRecords, parse_header
+from minikafka.protocol.records.compression import TooMuchContent, compress, decompress
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import TOPIC_SETTINGS
 from minikafka.storage.log_config import LogConfig
@@ -32,10 +39,19 @@ from minikafka.storage.log_config import LogConfig
 HEADER_SIZE_BYTES = 61
 SIZE_PREFIX_BYTES = 12
 MAGIC_END = 17
-DECOMPRESSED_SIZE_BYTES_MAX = 256 << 20
+AT_ONCE_SIZE_BYTES = 1 << 20
+"""Records that decompress to more are validated in steps, and decompressed in a thread."""
+COMPRESSION_COST = 8
+"""Compressing takes so many times as long as decompressing."""
+DECOMPRESSED_FACTOR = 16
+KEPT_ATTRIBUTES = 0x18
+"""The timestamp type, and whether the batch is transactional."""
 SCANNED_RECORDS_MAX = 64
 RECORD_ERRORS_MAX = 1000
 NO_BOUND = 2**63 - 1
+UNBOUNDED = 1 << 70
+OUT_OF_RANGE = "Timestamp {timestamp} of message with offset {offset} is out of range."
+NO_KEY = "Compacted topic cannot accept message without key in topic partition."
 NO_TIMESTAMP = -1
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 CODECS = {"uncompressed": Codec.NONE, **{codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE}}
@@ -128,6 +144,10 @@ def produced_batch(records: bytes | memoryview | None, version: int) -> Batch:
     return batch
 
 
+class LargeBatch(Exception):
+    """A batch that takes longer to validate than a step of a task may take: use `validate_in_steps`."""
+
+
 def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     """Check a client's batch against a topic's rules and convert it to the form that is stored.
 
@@ -138,38 +158,97 @@ def validate(batch: Batch, rules: Rules, now_ms: int) -> Batch:
     Raises:
         InvalidRecordError, MessageTooLargeError, CorruptMessageError: As Kafka's `UnifiedLog` and `LogValidator`.
         RejectedRecords: Single records are invalid; nothing may be written.
+        LargeBatch: Header and checksum are valid, but the records take long; the batch is unchanged.
     """
     _check_envelope(batch, rules)
     _check_header(batch)
-    payload = _payload(batch)
-    bound = SCANNED_RECORDS_MAX if batch.codec is Codec.NONE and not rules.compacted else NO_BOUND
-    scanned = _scan(payload, batch.record_count, bound)
+    if batch.codec is Codec.NONE:
+        payload = batch.payload
+    elif len(batch.payload) > AT_ONCE_SIZE_BYTES:
+        raise LargeBatch
+    else:
+        payload = _payload(batch, rules, AT_ONCE_SIZE_BYTES)
+    scanned = _at_once(_scanned(batch, rules, payload, now_ms))
+    if _is_recompressed(batch, rules):
+        if len(payload) > AT_ONCE_SIZE_BYTES // COMPRESSION_COST:
+            raise LargeBatch
+        batch = _recompressed(batch, rules, payload)
+    return _with_timestamps(batch, rules, now_ms, scanned)
+
+
+def validate_in_steps(
+    batch: Batch, rules: Rules, now_ms: int
+) -> Generator[Callable[[], Any] | None, Any, Batch]:
+    """Do what `validate` does in steps, for a batch with which it raised `LargeBatch`.
+
+    Yields None where other tasks should run, and functions to call in a thread, whose result is sent in.
+
+    Raises: As `validate`, without `LargeBatch`.
+    """
+    most = decompressed_size_bytes_max(rules)
+    payload = batch.payload if batch.codec is Codec.NONE else (yield partial(_payload, batch, rules, most))
+    scanned = yield from _scanned(batch, rules, payload, now_ms)
+    if _is_recompressed(batch, rules):
+        batch = yield partial(_recompressed, batch, rules, payload)
+    return _with_timestamps(batch, rules, now_ms, scanned)
+
+
+def decompressed_size_bytes_max(rules: Rules) -> int:
+    """How much the records of one batch may decompress to."""
+    return DECOMPRESSED_FACTOR * max(rules.max_message_bytes, AT_ONCE_SIZE_BYTES)
+
+
+T = TypeVar("T")
+
+
+def _at_once(steps: Generator[None, None, T]) -> T:
+    try:
+        next(steps)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise LargeBatch
+
+
+def _scanned(
+    batch: Batch, rules: Rules, payload: bytes | memoryview, now_ms: int
+) -> Generator[None, None, ScanResult | None]:
+    """Scan the records as far as needed; None if not all were scanned."""
+    count = batch.record_count
+    all_needed = batch.codec is not Codec.NONE or rules.compacted or _is_recompressed(batch, rules)
+    bound = NO_BOUND if all_needed else SCANNED_RECORDS_MAX
+    scanned = yield from scan(payload, count, bound)
     if (scanned.null_keys and rules.compacted) or _may_have_bad_timestamps(batch, scanned, rules, now_ms):
-        _reject_bad_records(batch, rules, now_ms)
-    if rules.codec is not None and rules.codec is not batch.codec:
-        batch = _recompressed(batch, rules)
+        if count > bound:
+            scanned, bound = (yield from scan(payload, count, NO_BOUND)), NO_BOUND
+        yield from _reject_bad_records(batch, rules, payload, now_ms)
+    return scanned if count <= bound else None
+
+
+def _is_recompressed(batch: Batch, rules: Rules) -> bool:
+    return rules.codec is not None and rules.codec is not batch.codec
+
+
+def _with_timestamps(batch: Batch, rules: Rules, now_ms: int, scanned: ScanResult | None) -> Batch:
     if rules.log_append_time:
         return _with_timestamp(batch, timestamp_type=LOG_APPEND_TIME, max_timestamp=now_ms)
     max_timestamp = batch.max_timestamp
-    if batch.record_count <= bound:
+    if scanned is not None:
         max_timestamp = batch.base_timestamp + scanned.max_timestamp_delta
     if batch.timestamp_type or batch.max_timestamp != max_timestamp:
         return _with_timestamp(batch, timestamp_type=CREATE_TIME, max_timestamp=max_timestamp)
     return batch
 
 
-def _recompressed(batch: Batch, rules: Rules) -> Batch:
+def _recompressed(batch: Batch, rules: Rules, payload: bytes | memoryview) -> Batch:
+    """The same records in the topic's compression."""
     assert rules.codec is not None
-    data = encode_batch(
-        batch.records(max_size_bytes=DECOMPRESSED_SIZE_BYTES_MAX),
-        codec=rules.codec,
-        level=rules.codec_level,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        transactional=batch.is_transactional,
-    )
-    return parse_header(memoryview(bytearray(data)), 0)
+    data = bytearray(batch.data[:HEADER_SIZE_BYTES])
+    data += compress(rules.codec, bytes(payload), rules.codec_level)
+    data[8:12] = (len(data) - SIZE_PREFIX_BYTES).to_bytes(4, "big")
+    data[21:23] = (batch.attributes & KEPT_ATTRIBUTES | rules.codec).to_bytes(2, "big")
+    data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
+    return parse_header(memoryview(data), 0)
 
 
 def _with_timestamp(batch: Batch, *, timestamp_type: int, max_timestamp: int) -> Batch:
@@ -214,106 +293,20 @@ def _check_header(batch: Batch) -> None:
         )
 
 
-def _payload(batch: Batch) -> bytes | memoryview:
-    if batch.codec is Codec.NONE:
-        return batch.payload
+def _payload(batch: Batch, rules: Rules, size_bytes_max: int) -> memoryview:
+    """The decompressed records. May run in a thread."""
     try:
-        return memoryview(decompress(batch.codec, batch.payload, DECOMPRESSED_SIZE_BYTES_MAX))
+        return memoryview(decompress(batch.codec, batch.payload, size_bytes_max))
+    except TooMuchContent as error:
+        most = decompressed_size_bytes_max(rules)
+        if size_bytes_max < most:
+            raise LargeBatch from error
+        raise MessageTooLargeError(
+            f"The records of the batch decompress to more than {most} bytes, {DECOMPRESSED_FACTOR} times the maximum "
+            f"configured value of {rules.max_message_bytes}."
+        ) from error
     except CorruptRecords as error:
         raise InvalidRecordError(f"The batch cannot be decompressed: {error}") from error
-
-
-class ScanResult(NamedTuple):
-    """The result of the scan."""
-
-    max_timestamp_delta: int
-    null_keys: int
-
-
-def _scan(payload: bytes | memoryview, count: int, bound: int) -> ScanResult:
-    """Check the boundaries and offset deltas (0, 1, 2 …) of up to `bound` records, as `DefaultRecord.readFrom` does.
-
-    This is the broker's only loop over produced records, written for speed.
-    """
-    position, null_keys, latest = 0, 0, -(2**63)
-    try:
-        for index in range(min(count, bound)):
-            size, position = payload[position], position + 1
-            if size > 0x7F:
-                size, position = _long_varint(payload, size, position)
-            record_end = position + (size >> 1)
-            delta, position = payload[position + 1], position + 2  # past the attributes, always 0
-            if delta > 0x7F:
-                delta, position = _long_varint(payload, delta, position)
-            latest = max(latest, (delta >> 1) ^ -(delta & 1))
-            offset, position = payload[position], position + 1
-            if offset > 0x7F:
-                offset, position = _long_varint(payload, offset, position)
-            key, position = payload[position], position + 1
-            if key > 0x7F:
-                key, position = _long_varint(payload, key, position)
-            if key == 1:
-                null_keys += 1
-            else:
-                position += key >> 1
-            value, position = payload[position], position + 1
-            if value > 0x7F:
-                value, position = _long_varint(payload, value, position)
-            if value != 1:
-                position += value >> 1
-            headers, position = payload[position], position + 1
-            if headers:
-                position = _skip_headers(payload, headers, position, index)
-            negative = size & 1 or (key & 1 and key > 1) or (value & 1 and value > 1)
-            if position != record_end or offset != index << 1 or negative:
-                raise _malformed_record(index, size, offset, key, value)
-    except IndexError:
-        raise InvalidRecordError(f"The batch ends within its records; it claims {count}") from None
-    if position > len(payload) or (count <= bound and position < len(payload)):
-        raise InvalidRecordError(f"the batch's {count} records end at {position} of {len(payload)} bytes")
-    return ScanResult(latest, null_keys)
-
-
-def _malformed_record(index: int, size: int, offset: int, key: int, value: int) -> InvalidRecordError:
-    """The error for a malformed record; sizes and offset are zigzag-encoded."""
-    if offset != index << 1:
-        return InvalidRecordError(f"Record {index} of the batch has another offset than {index}")
-    for what, number in (("size", size), ("key size", key), ("value size", value)):
-        if number & 1 and (number != 1 or what == "size"):
-            return InvalidRecordError(f"Record {index} has a negative {what}")
-    return InvalidRecordError(f"Invalid size of record {index}: it does not end where it should")
-
-
-def _long_varint(payload: bytes | memoryview, value: int, position: int) -> tuple[int, int]:
-    """Read the rest of a varint whose first byte is `value`; the result is still zigzag-encoded."""
-    value &= 0x7F
-    shift = 7
-    while True:
-        byte = payload[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 63:
-            raise InvalidRecordError("A variable length number has more than 10 bytes")
-
-
-def _skip_headers(payload: bytes | memoryview, count: int, position: int, index: int) -> int:
-    if count > 0x7F:
-        count, position = _long_varint(payload, count, position)
-    if count & 1 or count >> 1 > len(payload) - position:
-        raise InvalidRecordError(f"Found invalid number of record headers in record {index}")
-    for _ in range(count >> 1):
-        for what in ("key", "value"):
-            size, position = _long_varint(payload, payload[position] | 0x80, position + 1) if (
-                payload[position] > 0x7F
-            ) else (payload[position], position + 1)
-            if not size & 1:
-                position += size >> 1
-            elif size != 1 or what == "key":
-                raise InvalidRecordError(f"Invalid header {what} size in record {index}")
-    return position
 
 
 def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, now_ms: int) -> bool:
@@ -324,31 +317,36 @@ def _may_have_bad_timestamps(batch: Batch, scanned: ScanResult, rules: Rules, no
     return rules.timestamp_before_max_ms < NO_BOUND or latest - now_ms > rules.timestamp_after_max_ms
 
 
-def _reject_bad_records(batch: Batch, rules: Rules, now_ms: int) -> None:
+def _reject_bad_records(
+    batch: Batch, rules: Rules, payload: bytes | memoryview, now_ms: int
+) -> Generator[None, None, None]:
     """Find the invalid records (KIP-467).
 
     Raises:
         RejectedRecords: There are some. A record without a timestamp (-1) is never too old.
     """
-    bad: list[tuple[int, str]] = []
-    wrong_time = False
-    for index, record in enumerate(batch.records(max_size_bytes=DECOMPRESSED_SIZE_BYTES_MAX)):
-        timestamp = record.timestamp
-        if rules.compacted and record.key is None:
-            bad.append((index, "Compacted topic cannot accept message without key in topic partition."))
-        elif rules.log_append_time or timestamp == NO_TIMESTAMP:
-            continue
-        elif (
-            now_ms - timestamp > rules.timestamp_before_max_ms
-            or timestamp - now_ms > rules.timestamp_after_max_ms
-        ):
-            wrong_time = True
-            bad.append((index, f"Timestamp {timestamp} of message with offset {index} is out of range."))
+    base = batch.base_timestamp
+    timed = not rules.log_append_time
+    count, bad = yield from forbidden_records(
+        payload,
+        batch.record_count,
+        delta_min=now_ms - rules.timestamp_before_max_ms - base if timed else -UNBOUNDED,
+        delta_max=now_ms + rules.timestamp_after_max_ms - base if timed else UNBOUNDED,
+        exempt=NO_TIMESTAMP - base,
+        keys_needed=rules.compacted,
+        most=RECORD_ERRORS_MAX,
+    )
     if not bad:
         return
-    error: KafkaError = InvalidRecordError(f"{len(bad)} records of the batch are not allowed here")
-    if wrong_time:
+    error: KafkaError = InvalidRecordError(f"{count} records of the batch are not allowed here")
+    if any(delta is not None for _, delta in bad):
         error = InvalidTimestampError(
             "One or more records have been rejected due to invalid timestamp"
         )
-    raise RejectedRecords(error, bad[:RECORD_ERRORS_MAX])
+    raise RejectedRecords(
+        error,
+        [
+            (index, NO_KEY if delta is None else OUT_OF_RANGE.format(timestamp=base + delta, offset=index))
+            for index, delta in bad
+        ],
+    )

@@ -139,22 +139,25 @@ class Partition(Replica):
 
     # -- append -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, now_ms: int, acks: int = 1) -> AppendResult:
+    def append(self, batch: Batch, *, now_ms: int, acks: int = 1, validated: bool = False) -> AppendResult:
         """Validate and append a produced batch.
 
         Args:
             batch: From `produced_batch`, in a writable buffer.
             now_ms: The node's wall clock.
             acks: From the request; -1 requires `min.insync.replicas`.
+            validated: Whether the batch comes from `LargeBatches`.
 
         Raises:
             KafkaError: As in Kafka; nothing was appended.
             RejectedRecords: Single records are invalid; nothing was appended.
+            LargeBatch: It takes long to validate; use `LargeBatches`, and append the result.
         """
         self.check_leader()
         if acks == ALL and self.is_under_min_isr:
             raise NotEnoughReplicasError(self._not_enough_replicas())
-        batch = validate(batch, self.rules, now_ms)
+        if not validated:
+            batch = validate(batch, self.rules, now_ms)
         stamped = now_ms if self.rules.log_append_time else -1
         if batch.producer_id >= 0:
             known = self.log.producers.check(batch, Origin.CLIENT)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import (
@@ -18,9 +19,13 @@ class Partitions:
 
     Args:
         image: The metadata, to distinguish partitions of other nodes from unknown ones.
+
+    Attributes:
+        large_batches: Validates batches that take long.
     """
 
     def __init__(self, image: Image) -> None:
+        self.large_batches = LargeBatches()
         self._image = image
         self._by_name: dict[tuple[str, int], Partition] = {}
 

@@ -94,6 +94,7 @@ def _decompress_into(into: Callable[[Buffer, bytearray], int], data: Buffer, max
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
                 raise
+        del buffer  # else the traceback of what is raised keeps it
         if size >= max_size_bytes:
             raise too_much(max_size_bytes)
         size = min(size * _GROWTH, max_size_bytes)

@@ -8,6 +8,7 @@ import pytest
 from support.clients_raw import check_served, growth_bytes, resident_bytes
 from support.node import NodeProcess, ServerProcess
 from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
+from support.steps import StepLogReader, stacks_of_long_steps
 
 MIB = 1 << 20
 SETTINGS = {"auto.create.topics.enable": "false"}
@@ -18,7 +19,7 @@ NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running node without automatic topic creation, shared by all attacks."""
     kind = Oracle if request.param == "kafka" else NodeProcess
-    with kind(tmp_path_factory.mktemp("node") / "data", settings=SETTINGS) as running:
+    with stacks_of_long_steps(), kind(tmp_path_factory.mktemp("node") / "data", settings=SETTINGS) as running:
         yield running
 
 
@@ -30,10 +31,12 @@ def growth_bytes_max(node: ServerProcess) -> int:
 
 @pytest.fixture(autouse=True)
 def unharmed(node: ServerProcess, growth_bytes_max: int) -> Iterator[None]:
-    """After each attack the same process serves a new client at once, and has not grown."""
+    """After each attack the same process serves a new client at once, no step was too long, and it has not grown."""
     pid, before = node.pid, resident_bytes(node.pid)
+    steps = StepLogReader(node.log_path)
     yield
     check_served(node)
     assert node.pid == pid
+    steps.check()
     grown = growth_bytes(pid, before, growth_bytes_max)
     assert grown < growth_bytes_max, f"grew by {grown / MIB:.0f} MiB\n{node.log_tail()}"

@@ -1,17 +1,21 @@
 """Validation of produced batches: every fault is found and reported with the error of Apache Kafka."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from crc32c import crc32c
 
 from minikafka.broker.partitions.batch_validation import (
     SCANNED_RECORDS_MAX,
+    LargeBatch,
     RejectedRecords,
     Rules,
     produced_batch,
     validate,
+    validate_in_steps,
 )
+from minikafka.broker.partitions.record_scan import HEADERS_AT_ONCE, RECORDS_AT_ONCE
 from minikafka.protocol.errors import (
     CorruptMessageError,
     InvalidRecordError,
@@ -214,3 +218,65 @@ def test_a_topics_codec_replaces_the_producers(codec: Codec) -> None:
     assert (batch.codec, batch.producer_id, batch.producer_epoch, batch.base_sequence) == (codec, 5, 1, 4)
     assert batch.records() == records(3)
     assert not batch.data.readonly
+
+
+def in_steps(data: bytearray, rules: Rules = RULES) -> tuple[Batch, int]:
+    """The result of the validation in steps, and the number of its pauses."""
+    steps = validate_in_steps(produced_batch(memoryview(data), 9), rules, NOW_MS)
+    result, pauses = None, 0
+    try:
+        while True:
+            function = steps.send(result)
+            pauses += function is None
+            result = None if function is None else function()
+    except StopIteration as done:
+        return done.value, pauses
+
+
+def outcome(check: Callable[[], Batch]) -> object:
+    try:
+        return bytes(check().data)
+    except RejectedRecords as rejected:
+        return type(rejected.error), rejected.indices
+    except KafkaError as error:
+        return type(error), error.message
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD, Codec.SNAPPY])
+@pytest.mark.parametrize(
+    "rules",
+    [RULES, Rules(compacted=True), Rules(timestamp_before_max_ms=1, timestamp_after_max_ms=1), Rules(codec=Codec.GZIP)],
+    ids=["plain", "compacted", "timestamps", "recompressed"],
+)
+@pytest.mark.parametrize("flip", range(0, 400, 29))
+def test_validation_in_steps_has_the_same_results(codec: Codec, rules: Rules, flip: int) -> None:
+    data = buffer(encode_batch(records(30, key=None) + records(100)[30:], codec=codec))
+    if flip:
+        data[61 + flip % (len(data) - 61)] ^= 1 << flip % 8
+    data = with_crc(data)
+    at_once = outcome(lambda: check(bytearray(data), rules))
+    assert outcome(lambda: in_steps(bytearray(data), rules)[0]) == at_once
+
+
+def test_many_records_take_pauses() -> None:
+    data = buffer(encode_batch([Record(i, NOW_MS, b"", b"") for i in range(10 * RECORDS_AT_ONCE)]))
+    compacted = Rules(compacted=True)
+    with pytest.raises(LargeBatch):
+        check(bytearray(data), compacted)
+    batch, pauses = in_steps(data, compacted)
+    assert (batch.record_count, pauses) == (10 * RECORDS_AT_ONCE, 9)
+
+
+def test_many_headers_take_pauses() -> None:
+    headers = [("", b"")] * (5 * HEADERS_AT_ONCE)
+    data = buffer(encode_batch([Record(offset, NOW_MS, b"k", b"v", headers) for offset in range(2)]))
+    with pytest.raises(LargeBatch):
+        check(bytearray(data))
+    assert in_steps(data)[1] == 9
+
+
+def test_records_may_decompress_to_sixteen_times_the_largest_batch() -> None:
+    small, large = ([Record(0, NOW_MS, b"k", bytes(size << 20))] for size in (15, 17))
+    assert in_steps(buffer(encode_batch(small, codec=Codec.ZSTD)))[0].record_count == 1
+    with pytest.raises(MessageTooLargeError, match="decompress to more"):
+        in_steps(buffer(encode_batch(large, codec=Codec.ZSTD)))

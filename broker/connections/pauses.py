@@ -1,0 +1,27 @@
+"""Pauses of handlers that do the same for many topics, partitions or groups, so that no step of theirs is long.
+
+They count instead of measuring time, so that a simulation has the same pauses.
+"""
+
+import trio
+
+EVERY = 256
+
+
+class Pauses:
+    """`await pauses()` once for each item; every so many times other tasks run.
+
+    Args:
+        every: Items between two pauses; together they should take about 5 ms.
+    """
+
+    __slots__ = ("_every", "_left")
+
+    def __init__(self, every: int = EVERY) -> None:
+        self._every = self._left = every
+
+    async def __call__(self) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            self._left = self._every
+            await trio.lowlevel.checkpoint()
