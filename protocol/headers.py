@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from minikafka.protocol.apis import API_VERSIONS_KEY, APIS, api_of
 from minikafka.protocol.codec.schema import LATEST, Versions
 from minikafka.protocol.codec.varint import Buffer, read_uvarint, skip_tagged_fields
-from minikafka.protocol.message import decode, encode_parts
+from minikafka.protocol.message import UNLIMITED, decode, encode_parts
 from minikafka.protocol.message_errors import MalformedMessage
 
 M = TypeVar("M")
 
+TAGS_MAX = 1000
 _HEAD = struct.Struct(">hhih")
 _SIZE_AND_CORRELATION_ID = struct.Struct(">ii")
 
@@ -94,15 +95,18 @@ def encode_request(message: Any, version: int, correlation_id: int, client_id: s
     return b"".join((size_bytes.to_bytes(4, "big"), head, *body))
 
 
-def response_parts(message: Any, version: int, correlation_id: int) -> list[Any]:
+def response_parts(
+    message: Any, version: int, correlation_id: int, elements_max: int = UNLIMITED
+) -> list[Any]:
     """A response frame in parts: bytes and, between them, records that are slices of files.
 
     The first part begins with the total size of all parts.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: see `message.encode`.
+        ManyElements: arrays have more than `elements_max` elements.
     """
-    parts = encode_parts(message, version)
+    parts = encode_parts(message, version, elements_max)
     tags = b"\0" if version >= _FLEXIBLE_RESPONSES[type(message)] else b""
     size_bytes = 4 + len(tags) + sum(map(len, parts))
     parts[0] = _SIZE_AND_CORRELATION_ID.pack(size_bytes, correlation_id) + tags + parts[0]
@@ -144,4 +148,6 @@ def _skip_tags(frame: Buffer, position: int) -> int:
     if frame[position] == 0:
         return position + 1
     count, position = read_uvarint(frame, position)
+    if count > TAGS_MAX:
+        raise MalformedMessage(f"header with {count} tagged fields; at most {TAGS_MAX} are read")
     return skip_tagged_fields(count, frame, position, len(frame))

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 from minikafka.protocol.codec import compiler
+from minikafka.protocol.codec.compile_decoder import UNLIMITED
 from minikafka.protocol.codec.schema import (
     EVERY,
     IMPLIED,
@@ -32,6 +33,7 @@ from minikafka.protocol.codec.schema import (
 )
 from minikafka.protocol.message_errors import (
     MalformedMessage,
+    ManyElements,
     UnencodableMessage,
     UnsupportedField,
     UnsupportedVersion,
@@ -39,7 +41,9 @@ from minikafka.protocol.message_errors import (
 
 __all__ = [
     "FRESH",
+    "UNLIMITED",
     "MalformedMessage",
+    "ManyElements",
     "UnencodableMessage",
     "UnsupportedField",
     "UnsupportedVersion",
@@ -106,14 +110,21 @@ def struct(cls: type[M]) -> type[M]:
     return _make(cls, None, None, EVERY, NEVER)
 
 
-def decode(cls: type[M], version: int, data: compiler.Buffer, offset: int = 0) -> M:
+def decode(
+    cls: type[M], version: int, data: compiler.Buffer, offset: int = 0, elements_max: int = UNLIMITED
+) -> M:
     """The message at `offset`; trailing bytes are ignored, as in Kafka.
+
+    Args:
+        elements_max: how many elements all arrays may have together; 16 numbers count as one. A bound on the time and
+            memory that decoding takes; counts are checked against the remaining bytes in any case.
 
     Raises:
         MalformedMessage: the bytes are not a valid message, or the message has no such version.
+        ManyElements: there are more than `elements_max`.
     """
     decoder = cls.__decoders__.get(version)  # type: ignore[attr-defined]
-    return (decoder or compiler.decoder_for(cls, version))(data, offset)[0]
+    return (decoder or compiler.decoder_for(cls, version))(data, offset, elements_max)[0]
 
 
 def decode_from(cls: type[M], version: int, data: compiler.Buffer, offset: int) -> tuple[M, int]:
@@ -143,17 +154,21 @@ def encode(message: Any, version: int) -> bytes:
     raise UnencodableMessage(f"{type(message).__name__}: records that are a slice of a file require encode_parts")
 
 
-def encode_parts(message: Any, version: int) -> list[Any]:
+def encode_parts(message: Any, version: int, elements_max: int = UNLIMITED) -> list[Any]:
     """Like `encode`, but records that are not bytes-like, such as slices of a file, are kept as objects.
+
+    Args:
+        elements_max: as for `decode`.
 
     Returns:
         bytes and, between them, the objects given for `records`, in order.
 
     Raises:
         UnsupportedField, UnencodableMessage, UnsupportedVersion: as for `encode`.
+        ManyElements: arrays have more than `elements_max` elements.
     """
     cls = type(message)
-    return (cls.__encoders__.get(version) or compiler.encoder_for(cls, version))(message)
+    return (cls.__encoders__.get(version) or compiler.encoder_for(cls, version))(message, elements_max)
 
 
 def _make(cls: Any, name: str | None, key: int | None, versions: Versions, flexible: Versions) -> Any:

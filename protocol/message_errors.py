@@ -17,3 +17,7 @@ class UnencodableMessage(ValueError):
 
 class UnsupportedField(UnencodableMessage):
     """A field that the version lacks is not at its default, and is not ignorable."""
+
+
+class ManyElements(Exception):
+    """A message has more elements in its arrays, or tagged fields, than the caller of `message.decode` allows."""

@@ -34,6 +34,7 @@ IMPORTS_TRIO = {
     "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",
     "broker/connections/pauses.py",
+    "broker/connections/large_messages.py",
     "broker/partitions/large_batches.py",
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",

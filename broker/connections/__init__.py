@@ -20,6 +20,7 @@ one of them waits: those before it are sent first.
     request_steps.py        principal, authorizer, quotas, observer: Protocols
     request_log.py          the debug log of completed requests
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
+    large_messages.py       decoding and encoding of large messages in a thread
     pauses.py               pauses of handlers with much to do
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive

@@ -12,6 +12,12 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
+from minikafka.broker.connections.large_messages import (
+    ELEMENTS_AT_ONCE,
+    ELEMENTS_MAX,
+    LARGE_MESSAGES,
+    LargeMessages,
+)
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
 from minikafka.broker.connections.request_steps import (
     Authorizer,
@@ -23,7 +29,7 @@ from minikafka.broker.connections.routes import Route
 from minikafka.protocol.apis import API_VERSIONS_KEY
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
-from minikafka.protocol.message import MalformedMessage, decode
+from minikafka.protocol.message import MalformedMessage, ManyElements, decode
 from minikafka.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 log = structlog.get_logger("minikafka.request")
@@ -42,6 +48,7 @@ class Dispatcher(Generic[S]):
         authorizer: Refuses requests; None allows every request, as Kafka does without `authorizer.class.name`.
         quotas: Throttles clients; None throttles no client.
         observer: Notified of completed requests.
+        large_messages: Decodes and encodes messages that take longer than a step of a task may take.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class Dispatcher(Generic[S]):
         authorizer: Authorizer | None = None,
         quotas: Quotas | None = None,
         observer: RequestObserver | None = None,
+        large_messages: LargeMessages = LARGE_MESSAGES,
     ) -> None:
         self._services = services
         self._routes = routes
@@ -62,6 +70,7 @@ class Dispatcher(Generic[S]):
         self._authorizer = authorizer
         self._quotas = quotas
         self._observer = observer
+        self._large_messages = large_messages
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         """Carry a request through all steps. Cancellation does not undo the handler's effects.
@@ -71,13 +80,19 @@ class Dispatcher(Generic[S]):
             Disconnect: The connection must be closed without a response.
         """
         began_s = self._clock()
-        route, header, version, request = self._decode(frame)
+        try:
+            route, header, version, request = self._decode(frame, ELEMENTS_AT_ONCE)
+        except ManyElements:
+            route, header, version, request = await self._decode_large(frame)
         try:
             principal = self._principal_of(connection)
             context = RequestContext(self._services, version, header.client_id or "", connection, principal)
             response = await self._authorize_and_handle(route, request, context)
             throttle_ms = self._throttle(request, response, context, frame, began_s) if self._quotas else 0
-            parts = response_parts(response, version, header.correlation_id) if response else []
+            try:
+                parts = response_parts(response, version, header.correlation_id, ELEMENTS_AT_ONCE) if response else []
+            except ManyElements:
+                parts = await self._large_messages.run(response_parts, response, version, header.correlation_id)
             if self._observer is not None and self._observer.enabled:
                 self._measure(self._observer, route, context, began_s, frame, parts, throttle_ms)
         except (Disconnect, MalformedMessage):
@@ -90,14 +105,21 @@ class Dispatcher(Generic[S]):
 
     # -- the steps -----------------------------------------------------------------------------------------------
 
-    def _decode(self, frame: bytearray) -> tuple[Route[S], RequestHeader, int, Any]:
+    async def _decode_large(self, frame: bytearray) -> tuple[Route[S], RequestHeader, int, Any]:
+        try:
+            return await self._large_messages.run(self._decode, frame, ELEMENTS_MAX)
+        except ManyElements:
+            raise Disconnect(f"a request with more than {ELEMENTS_MAX} elements in its arrays") from None
+
+    def _decode(self, frame: bytearray, elements_max: int) -> tuple[Route[S], RequestHeader, int, Any]:
         """The route, the header, the version of the response, and the request."""
         header, body_offset = parse_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
             raise Disconnect(f"API key {header.api_key} is not supported on this listener")
         if route.min_version <= header.api_version <= route.max_version:
-            return route, header, header.api_version, decode(route.request, header.api_version, frame, body_offset)
+            request: Any = decode(route.request, header.api_version, frame, body_offset, elements_max)
+            return route, header, header.api_version, request
         if header.api_key == API_VERSIONS_KEY:
             unsupported = replace(route, handle=_unsupported_api_versions(route))
             return unsupported, header, 0, route.request()

@@ -12,6 +12,7 @@ from minikafka.broker.apis.handler_table import HANDLERS
 from minikafka.broker.apis.quorum_state import Quorum, quorum_of
 from minikafka.broker.apis.services import LogDirectory, Services
 from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.large_messages import LargeMessages
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
@@ -164,11 +165,11 @@ class BrokerParts:
         """The server of the client listeners, with the steps of a request that this node is configured for."""
         number = self.config.number
         services: Services = self
-        request_log = RequestLog(self.log_levels, ROOT)
+        request_log, large = RequestLog(self.log_levels, ROOT), LargeMessages(self._disk.run)
         text = self.config.text("max.connections.per.ip.overrides") or ""
         overrides = dict(entry.strip().rsplit(":", 1) for entry in text.split(",") if entry.strip())
         return Server(
-            Dispatcher(services, self.routes, clock=trio.current_time, observer=request_log),
+            Dispatcher(services, self.routes, clock=trio.current_time, observer=request_log, large_messages=large),
             size_bytes_max=number("socket.request.max.bytes"),
             connections_max=number("max.connections"),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),

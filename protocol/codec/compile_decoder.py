@@ -14,14 +14,17 @@ from typing import Any
 from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
 from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
 from minikafka.protocol.codec.varint import read_uvarint, skip_tagged_fields
-from minikafka.protocol.message_errors import MalformedMessage
+from minikafka.protocol.message_errors import MalformedMessage, ManyElements
 from minikafka.protocol.types import BYTES, RECORDS, STRING, Kind
 
 STRING_SIZE_MAX = 0x7FFF
+UNLIMITED = 1 << 62
+NUMBERS_PER_ELEMENT = 16
+"""Arrays of numbers are decoded by one call: so many numbers count as one element."""
 
 
 def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
-    """``decode(data, position) -> (message, end)`` as source.
+    """``decode(data, position, left) -> (message, end)`` as source; `left` is how many elements arrays may have.
 
     Args:
         cls: the message class.
@@ -38,6 +41,7 @@ def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
         "unpack_from": struct.unpack_from,
         "struct_error": struct.error,
         "MalformedMessage": MalformedMessage,
+        "ManyElements": ManyElements,
     }
     title = f"{declaration.name} v{version}"
     _Decoder(source, title, version, version in declaration.flexible, of_view).write(cls)
@@ -56,10 +60,10 @@ class _Decoder:
     def write(self, cls: Any) -> None:
         """The whole function."""
         line = self.source.line
-        with self.source.block("def decode(data, position):"):
+        with self.source.block(f"def decode(data, position, left={UNLIMITED}):"):
             if not self.of_view:
                 with self.source.block("if data.__class__ is memoryview:"):
-                    line("return decode_view(data, position)")
+                    line("return decode_view(data, position, left)")
             line("limit = len(data)")
             if holds_records(cls, self.version):
                 line("view = memoryview(data)")
@@ -111,6 +115,7 @@ class _Decoder:
         self.flush()
         with self.source.block(f"if {count}:"):
             self.long(count)
+            self.count(count)
             if not fields:
                 self.source.line(f"position = skip_tagged_fields({count}, data, position, limit)")
                 return
@@ -191,8 +196,10 @@ class _Decoder:
     def elements(self, field: Field, target: str, where: str, count: str, compact: bool) -> None:
         line, kind = self.source.line, field.kind
         if kind is not None and kind.code and kind.size_bytes < 16:
+            self.count(f"{count} // {NUMBERS_PER_ELEMENT}")
             self.numbers(kind, target, count)
             return
+        self.count(count)
         items, item = self.source.variable("a"), self.source.variable("o")
         line(f"{target} = {items} = []")
         if field.struct is not None and self.all_fixed(field.struct):
@@ -263,6 +270,12 @@ class _Decoder:
         self.source.line(f"raise MalformedMessage(f'{message}')")
 
     # -- bytes --
+
+    def count(self, elements: str) -> None:
+        """Count elements before any is made."""
+        self.source.line(f"left -= {elements}")
+        with self.source.block("if left < 0:"):
+            self.source.line("raise ManyElements")
 
     def length(self, variable: str, compact: bool, code: str) -> None:
         """Decode a length or count into `variable`, negative for null, together with pending fixed-size fields."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from minikafka.protocol.codec.compile_decoder import STRING_SIZE_MAX, holds_records
+from minikafka.protocol.codec.compile_decoder import NUMBERS_PER_ELEMENT, STRING_SIZE_MAX, UNLIMITED, holds_records
 from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
 from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
 from minikafka.protocol.codec.varint import SHORT, UVARINTS, uvarint
-from minikafka.protocol.message_errors import UnencodableMessage, UnsupportedField
+from minikafka.protocol.message_errors import ManyElements, UnencodableMessage, UnsupportedField
 from minikafka.protocol.types import RECORDS, STRING
 
 
 def encoder_source(cls: Any, version: int) -> Source:
-    """``encode(message) -> parts`` as source."""
+    """``encode(message, left) -> parts`` as source; `left` is how many elements arrays may have."""
     declaration = declaration_of(cls)
     source = Source(f"{declaration.name} v{version} encoder")
     source.names |= {
@@ -30,6 +30,7 @@ def encoder_source(cls: Any, version: int) -> Source:
         "struct_error": struct.error,
         "BYTES_LIKE": (bytes, bytearray, memoryview),
         "UnencodableMessage": UnencodableMessage,
+        "ManyElements": ManyElements,
         "UnsupportedField": UnsupportedField,
     }
     title = f"{declaration.name} v{version}"
@@ -52,7 +53,7 @@ class _Encoder:
         """The whole function."""
         line = self.source.line
         in_parts = holds_records(cls, self.version)
-        with self.source.block("def encode(m):"):
+        with self.source.block(f"def encode(m, left={UNLIMITED}):"):
             line("pieces = []")
             line("add = pieces.append")
             if in_parts:
@@ -188,6 +189,10 @@ class _Encoder:
 
     def elements(self, field: Field, items: str, size: str, compact: bool) -> None:
         kind = field.kind
+        numbers = kind is not None and kind.code and kind.size_bytes < 16
+        self.source.line(f"left -= {size}{f' // {NUMBERS_PER_ELEMENT}' if numbers else ''}")
+        with self.source.block("if left < 0:"):
+            self.source.line("raise ManyElements")
         if kind is not None and kind.code and kind.size_bytes < 16:
             writers = self.source.give_structs(kind.code, "pack")
             writer = f"{writers}[{size}](*{items}) if {size} < {ARRAYS_READY} else "

@@ -19,8 +19,10 @@ from minikafka.protocol.message_errors import UnsupportedVersion
 
 __all__ = ["Buffer", "Decoder", "Encoder", "decoder_for", "encoder_for", "initializer_for"]
 
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
-Encoder = Callable[[Any], list[Any]]
+Decoder = Callable[..., tuple[Any, int]]
+"""Takes data, position and, optionally, how many elements arrays may have together."""
+Encoder = Callable[..., list[Any]]
+"""Takes a message and, optionally, how many elements arrays may have together."""
 
 
 def decoder_for(cls: Any, version: int) -> Decoder:
@@ -42,10 +44,10 @@ def _decoder_of_views(cls: Any, version: int) -> Decoder:
     """A decoder for data in a `memoryview`; these are rare, so it is compiled on first use."""
     compiled: list[Decoder] = []
 
-    def decode_view(data: Buffer, position: int) -> tuple[Any, int]:
+    def decode_view(data: Buffer, position: int, left: int) -> tuple[Any, int]:
         if not compiled:
             compiled.append(decoder_source(cls, version, of_view=True).compile("decode"))
-        return compiled[0](data, position)
+        return compiled[0](data, position, left)
 
     return decode_view
 
