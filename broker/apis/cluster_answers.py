@@ -1,4 +1,4 @@
-"""Brokers, topics and leaders as responses contain them, computed from the metadata image. Pure.
+"""Brokers, topics and leaders as responses contain them, computed from the metadata image.
 
 Shared by Metadata, DescribeCluster, DescribeTopicPartitions, FindCoordinator, Produce and Fetch.
 """
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from minikafka.broker.apis.services import ClusterView
 from minikafka.broker.connections.listener_addresses import Address, addresses
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.protocol.errors import ErrorCode
@@ -42,10 +43,10 @@ def never_lost(node_id: int) -> bool:
     return False
 
 
-def topic_answer(
-    topic: Topic, image: Image, *, operations: bool, lost: Callable[[int], bool] = never_lost
+async def topic_answer(
+    topic: Topic, image: Image, pause: Pauses, *, operations: bool, lost: Callable[[int], bool] = never_lost
 ) -> MetadataResponseTopic:
-    """One topic with all its partitions.
+    """One topic with all its partitions. Other tasks run in between: partitions may be of different metadata versions.
 
     Args:
         operations: Include the authorized operations.
@@ -53,9 +54,9 @@ def topic_answer(
             then refreshes its metadata soon, while librdkafka trusts a leader that it gets again for a second.
     """
     answer = MetadataResponseTopic(name=topic.name, topic_id=topic.id, is_internal=topic.name in INTERNAL_TOPICS)
-    answer.partitions = [
-        _partition_answer(index, partition, image, lost) for index, partition in enumerate(topic.partitions)
-    ]
+    for index, partition in enumerate(topic.partitions):
+        answer.partitions.append(_partition_answer(index, partition, image, lost))
+        await pause()
     if operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS
     return answer

@@ -18,6 +18,7 @@ from minikafka.broker.apis.services import (
     ReplicationService,
     SettingsService,
 )
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Topic
 from minikafka.protocol.errors import ErrorCode, InvalidTopicError, KafkaError
@@ -50,7 +51,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     """The requested topics, all topics (null, or empty at version 0), or only the brokers (empty)."""
     if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
         return _refuse_ids(request)
-    services = context.services
+    services, pause = context.services, Pauses()
     response = MetadataResponse(
         brokers=brokers(addresses_of(context)),
         cluster_id=services.image.cluster_id,
@@ -62,13 +63,13 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
         names = list(services.image.topics)
     elif any(topic.topic_id != NIL for topic in request.topics):
         ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
-        response.topics = [_by_id(topic_id, request, context) for topic_id in ids]
+        response.topics = [await _by_id(topic_id, request, context, pause) for topic_id in ids]
         return response
     else:
         names = list(dict.fromkeys(topic.name or "" for topic in request.topics))
         if request.allow_auto_topic_creation or context.version < 4:
             await _create_missing(names, context)
-    response.topics = [_by_name(name, request, context) for name in names]
+    response.topics = [await _by_name(name, request, context, pause) for name in names]
     return response
 
 
@@ -88,17 +89,21 @@ def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _by_id(topic_id: bytes, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+async def _by_id(
+    topic_id: bytes, request: MetadataRequest, context: Context, pause: Pauses
+) -> MetadataResponseTopic:
+    await pause()
     topic = context.services.image.topics_by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _known(topic, request, context)
+    return await _known(topic, request, context, pause)
 
 
-def _by_name(name: str, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+async def _by_name(name: str, request: MetadataRequest, context: Context, pause: Pauses) -> MetadataResponseTopic:
+    await pause()
     topic = context.services.image.topics.get(name)
     if topic is not None:
-        return _known(topic, request, context)
+        return await _known(topic, request, context, pause)
     answer = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name)
     try:
         check_topic_name(name)
@@ -109,9 +114,12 @@ def _by_name(name: str, request: MetadataRequest, context: Context) -> MetadataR
     return answer
 
 
-def _known(topic: Topic, request: MetadataRequest, context: Context) -> MetadataResponseTopic:
+async def _known(
+    topic: Topic, request: MetadataRequest, context: Context, pause: Pauses
+) -> MetadataResponseTopic:
     services, operations = context.services, request.include_topic_authorized_operations
-    return topic_answer(topic, services.image, operations=operations, lost=services.replication.recently_lost)
+    lost = services.replication.recently_lost
+    return await topic_answer(topic, services.image, pause, operations=operations, lost=lost)
 
 
 async def _create_missing(names: list[str], context: Context) -> None:
