@@ -2,6 +2,7 @@
 
 No object is made for a record or a header. The functions are generators that yield after a bounded amount of work,
 since a batch of a few kilobytes can hold millions of empty headers: the caller lets other tasks run, and continues.
+They have the broker's only loops over produced records, written for speed.
 """
 
 from collections.abc import Generator
@@ -32,12 +33,7 @@ class Bad(NamedTuple):
 
 
 def scan(payload: Buffer, count: int, bound: int) -> Generator[None, None, ScanResult]:
-    """Check the boundaries and offset deltas (0, 1, 2 …) of up to `bound` records, as `DefaultRecord.readFrom` does.
-
-    This is the broker's only loop over produced records, written for speed.
-
-    Args:
-        count: How many records the batch claims.
+    """Check the boundaries and offset deltas (0, 1, 2 …) of up to `bound` of `count` records, as in `DefaultRecord`.
 
     Raises:
         InvalidRecordError: A record is malformed.
