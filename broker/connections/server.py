@@ -1,5 +1,6 @@
 """Serves the connections of all client listeners, and enforces the limits on their number. A trio task for each."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ from minikafka.broker.connections.transport import Transport
 
 log = structlog.get_logger("minikafka.server")
 
+WARNING_INTERVAL_S = 1.0
+
 
 class Server:
     """Accepts and serves connections on all client listeners of a node.
@@ -19,7 +22,7 @@ class Server:
     Args:
         handler: Answers the requests.
         size_bytes_max: The largest request (`socket.request.max.bytes`).
-        connections_max: The most connections (`max.connections`).
+        connections_max: The most connections: `max.connections`, or fewer for which descriptors suffice.
         connections_max_of: The most connections from one client address (`max.connections.per.ip` and overrides).
 
     Attributes:
@@ -40,6 +43,8 @@ class Server:
         self._connections_max_of = connections_max_of
         self.connections: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
+        self._refused = 0
+        self._next_warning = -math.inf
 
     async def serve(self, listening: Listening, listener_name: str) -> None:
         """Accept connections until cancelled; then close the listener and the connections that it accepted."""
@@ -47,23 +52,37 @@ class Server:
             try:
                 while True:
                     accepted = await listening.accept()
-                    if accepted is not None:
-                        self._admit(nursery, accepted, listener_name)
+                    if accepted is not None and not self._admit(nursery, accepted, listener_name):
+                        await trio.lowlevel.checkpoint()  # Clients that connect without end must not starve others.
             finally:
                 listening.close()
 
-    def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> None:
+    def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> bool:
         host = transport.peer_host
         if len(self.connections) >= self._connections_max or self._by_host[host] >= self._connections_max_of(host):
-            log.warning("connection refused: too many connections", client=host, connections=len(self.connections))
-            transport.close()
-            return
+            self._refuse(transport)
+            return False
         connection = Connection(
             transport, self._handler, listener=listener_name, size_bytes_max=self._size_bytes_max
         )
         self.connections[connection] = None
         self._by_host[host] += 1
         nursery.start_soon(self._serve, connection, host)
+        return True
+
+    def _refuse(self, transport: Transport) -> None:
+        """Close a connection; what is logged has the number of those refused since it was last logged."""
+        transport.close()
+        self._refused += 1
+        if trio.current_time() >= self._next_warning:
+            log.warning(
+                "connection refused: too many connections",
+                client=transport.peer_host,
+                connections=len(self.connections),
+                refused=self._refused,
+            )
+            self._refused = 0
+            self._next_warning = trio.current_time() + WARNING_INTERVAL_S
 
     async def _serve(self, connection: Connection, host: str) -> None:
         try:

@@ -63,6 +63,7 @@ class BrokerParts:
         self.config = config
         self.now_ms = system.now_ms
         self._disk = system.disk
+        self._connections_max = system.connections_max
         self._random = system.random
         self.controller = controller_of(config, system)
         self.log_levels = system.log_levels
@@ -171,7 +172,7 @@ class BrokerParts:
         return Server(
             Dispatcher(services, self.routes, clock=trio.current_time, observer=request_log, large_messages=large),
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=number("max.connections"),
+            connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
         )
 

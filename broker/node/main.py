@@ -15,6 +15,7 @@ import structlog
 import trio
 
 from minikafka.broker.node.controller_node import ControllerNode
+from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
 from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
@@ -147,7 +148,15 @@ async def serve(
 
 
 async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
-    system = System(disk=RealDisk(), now_ms=wall_clock_ms, random=random.Random(), log_levels=levels)
+    descriptors = raise_descriptor_limit()
+    files = open_files_max(descriptors)
+    system = System(
+        disk=RealDisk(open_files_max=files),
+        now_ms=wall_clock_ms,
+        random=random.Random(),
+        log_levels=levels,
+        connections_max=connections_max(descriptors),
+    )
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         await serve(make_node(config, system), signals, task_status=_Announcement())
 

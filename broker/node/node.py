@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,6 +15,7 @@ import trio
 
 from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.listener_addresses import advertised_endpoints
+from minikafka.broker.connections.listening import Listening
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.system import System
@@ -103,8 +105,21 @@ class Node:
 
     async def _serve_clients(self, nursery: trio.Nursery, task_status: trio.TaskStatus[str]) -> None:
         """Bind the listeners, register, and accept connections once this broker may lead partitions."""
+        with ExitStack() as listeners:
+            bound: list[tuple[str, Listening]] = []
+            for listener in self._config.client_listeners:
+                bound.append((listener.name, self._system.listen(listener)))
+                listeners.callback(bound[-1][1].close)
+            await self._register(nursery, bound)
+            listeners.pop_all()  # They are closed by the server from now on.
         server = self.parts.server()
-        bound = [(listener.name, self._system.listen(listener)) for listener in self._config.client_listeners]
+        for name, listening in bound:
+            nursery.start_soon(server.serve, listening, name)
+        nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))
+        host, port = bound[0][1].address
+        task_status.started(f"{host}:{port}")
+
+    async def _register(self, nursery: trio.Nursery, bound: Sequence[tuple[str, Listening]]) -> None:
         ports = {name: listening.address[1] for name, listening in bound}
         endpoints = advertised_endpoints(self._config.listeners.advertised, ports)
         controller = self.parts.controller
@@ -113,11 +128,6 @@ class Node:
             await controller.register(endpoints, clean=self.parts.logs.clean)
         else:
             await self._join_cluster(nursery, controller, endpoints)
-        for name, listening in bound:
-            nursery.start_soon(server.serve, listening, name)
-        nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))
-        host, port = bound[0][1].address
-        task_status.started(f"{host}:{port}")
 
     async def _join_cluster(
         self, nursery: trio.Nursery, controller: "QuorumController", endpoints: Sequence[Endpoint]

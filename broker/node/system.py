@@ -1,5 +1,6 @@
 """Everything that a node uses of the system that it runs on, in one object, which simulations replace."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -27,6 +28,7 @@ class System:
         listen: Binds a listener for clients.
         open_stream: Connects to other brokers.
         log_levels: Level by logger; changed in place by AlterConfigs.
+        connections_max: The most connections of clients that there are descriptors for.
     """
 
     disk: Disk
@@ -36,3 +38,4 @@ class System:
     listen: Listen = listen_on_tcp
     open_stream: OpenStream = open_stream
     log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
+    connections_max: int = sys.maxsize

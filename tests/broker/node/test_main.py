@@ -118,3 +118,33 @@ def test_a_listener_that_cannot_be_bound_ends_the_node() -> None:
     with pytest.raises(ExceptionGroup) as failed:
         trio.run(main)
     assert "cannot listen on node:9092" in str(cause_of(failed.value))
+
+
+def test_listeners_are_closed_if_another_cannot_be_bound() -> None:
+    async def main() -> None:
+        first = MemoryListeners()
+
+        def listen(listener: Listener) -> MemoryListeners:
+            if listener.port == 9093:
+                raise OSError("the port is taken")
+            return first.listen(listener)
+
+        settings = {
+            "node.id": "1",
+            "log.dirs": "/data",
+            "listeners": "ONE://node:9092,TWO://node:9093",
+            "listener.security.protocol.map": "ONE:PLAINTEXT,TWO:PLAINTEXT",
+            "inter.broker.listener.name": "ONE",
+        }
+        made = System(MemoryDisk(), lambda: 1_700_000_000_000, Random(1), listen=listen)
+        with pytest.raises(BaseExceptionGroup) as raised:
+            await serve(make_node(load_config(settings=settings), made), no_signals())
+        assert str(cause_of(raised.value)) == "the port is taken"
+        assert first.closed
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def no_signals() -> AsyncIterator[int]:
+    await trio.sleep_forever()
+    yield 0
