@@ -58,6 +58,8 @@ class ProducerArguments(ClientArguments, total=False):
     retries: int
     enable_idempotence: bool
     max_in_flight_requests_per_connection: int
+    transactional_id: str | None
+    transaction_timeout_ms: int
     partitioner: Partitioner | None
     key_serializer: Serializer | None
     value_serializer: Serializer | None

@@ -206,6 +206,8 @@ class ProducerOptions(ClientOptions):
     retries: int = option(INT32_MAX, between(0))
     enable_idempotence: bool = option(True, boolean)
     max_in_flight_requests_per_connection: int = option(5, between(1))
+    transactional_id: str | None = option(None, _NONEMPTY_TEXT)
+    transaction_timeout_ms: int = option(60_000, between(1))
     partitioner: Partitioner | None = option(None, _FUNCTION)
     key_serializer: Serializer | None = option(None, _FUNCTION)
     value_serializer: Serializer | None = option(None, _FUNCTION)
@@ -224,6 +226,8 @@ class ProducerOptions(ClientOptions):
         conflict = self._idempotence_conflict()
         if conflict and "enable_idempotence" in given:
             raise InvalidOption(f"{owner}({conflict}): not allowed with enable_idempotence=True")
+        if self.transactional_id is not None and (conflict or not self.enable_idempotence):
+            raise InvalidOption(f"{owner}({conflict or 'enable_idempotence=False'}): not allowed with transactional_id")
         if conflict:  # As in Kafka: weaker settings turn off idempotence unless it was requested explicitly.
             object.__setattr__(self, "enable_idempotence", False)
 

@@ -10,6 +10,7 @@ of Producer, Consumer and Admin: an async context manager with a task group and 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container
+from enum import IntEnum
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -36,11 +37,17 @@ from minikafka.protocol.messages.metadata import MetadataRequest, MetadataReques
 T = TypeVar("T")
 _WATCH_INTERVAL_S = 0.1
 _WATCH_INTERVAL_WHERE_BROKERS_WAIT_S = 0.5
-_GROUP_KEY_TYPE = 0
 _CONNECT_STAGGER_S = 0.25
 """How long an address is tried alone before the next one is tried in parallel."""
 _METADATA_PATIENCE_S = 0.5
 """How long to wait for one broker's metadata before asking another broker."""
+
+
+class CoordinatorType(IntEnum):
+    """What a coordinator coordinates; the values are those of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
 
 
 class Cluster:
@@ -50,12 +57,14 @@ class Cluster:
         metadata: the cached metadata; changed by `refresh` and by the background task.
         topics: the topics that refreshes request; None: all topics.
         on_update: called after every change of `metadata`.
+        features: the levels of the cluster's finalized features, as the newest connection knows them (KIP-584).
     """
 
     def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
         self.metadata = Metadata()
         self.topics: dict[str, None] | None = {}
         self.on_update: Callable[[], None] = lambda: None
+        self.features: dict[str, int] = {}
         self._options = options
         self._seams = seams
         self._task_group = task_group
@@ -67,7 +76,8 @@ class Cluster:
         self._failures: dict[int, tuple[int, float]] = {}
         self._stalled = StalledRequests()
         self._posted = anyio.Event()
-        self._coordinators: dict[str, int] = {}
+        self._features_epoch = -1
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refresh_wanted = anyio.Event()
         self._refreshing = anyio.Lock()
         self._reconnect = Backoff(options.reconnect_backoff_ms, options.reconnect_backoff_max_ms, seams.random)
@@ -287,28 +297,31 @@ class Cluster:
 
         return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
 
-    async def coordinator(self, group_id: str) -> int:
-        """The node id of a group's coordinator. Raises a retriable KafkaError if there is none yet."""
-        if group_id in self._coordinators:
-            return self._coordinators[group_id]
+    async def coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> int:
+        """The node id of the coordinator of a group id or a transactional id.
+
+        Raises a retriable KafkaError if there is none yet.
+        """
+        if (kind, key) in self._coordinators:
+            return self._coordinators[kind, key]
         connection = await self.any_connection()
-        request = FindCoordinatorRequest(key_type=_GROUP_KEY_TYPE)
+        request = FindCoordinatorRequest(key_type=kind)
         if connection.version_for(FindCoordinatorRequest) >= 4:
-            request.coordinator_keys = [group_id]
+            request.coordinator_keys = [key]
         else:
-            request.key = group_id
+            request.key = key
         response = await connection.request(request, timeout_ms=self._options.request_timeout_ms)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             raise error_for(found.error_code, found.error_message or "")
         if found.node_id not in self.metadata.brokers:
             await self.refresh()
-        self._coordinators[group_id] = found.node_id
+        self._coordinators[kind, key] = found.node_id
         return found.node_id
 
-    def forget_coordinator(self, group_id: str) -> None:
+    def forget_coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> None:
         """Look the coordinator up again next time: it has moved or is unreachable."""
-        self._coordinators.pop(group_id, None)
+        self._coordinators.pop((kind, key), None)
 
     async def _connect(self, host: str, port: int) -> Connection:
         connection = await open_connection(
@@ -320,6 +333,8 @@ class Cluster:
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
         connection.on_post = self._posted.set
+        if connection.features_epoch >= self._features_epoch:
+            self.features, self._features_epoch = connection.features, connection.features_epoch
         return connection
 
     def _open(self) -> list[tuple[str, Connection]]:

@@ -56,6 +56,8 @@ class Connection:
     Attributes:
         address: the broker's host and port, for messages.
         versions: (lowest, highest) version that the broker supports, by API key.
+        features: the level of each finalized feature, such as transaction.version.
+        features_epoch: increases when features change; -1: not known.
         closed: the reason why it is closed, or "" while it is open.
         on_post: called before the next request is sent, to be set by its owner.
     """
@@ -63,6 +65,8 @@ class Connection:
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self.address = f"{host}:{port}"
         self.versions: dict[int, tuple[int, int]] = {}
+        self.features: dict[str, int] = {}
+        self.features_epoch = -1
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)
         self.closed = ""
         self.on_post: Callable[[], Any] | None = None
@@ -234,3 +238,5 @@ async def _negotiate(connection: Connection, timeout_ms: float) -> None:
         for one in response.api_keys
         if one.api_key in APIS
     }
+    connection.features = {one.name: one.max_version_level for one in response.finalized_features}
+    connection.features_epoch = response.finalized_features_epoch

@@ -203,7 +203,7 @@ class FetchLoop:
         stable = self._options.isolation_level == READ_COMMITTED
         if without_reset and self._options.group_id is not None:
             committed = await committed_offsets(
-                self._cluster, self._options.group_id, without_reset, require_stable=stable
+                self._cluster, self._options.group_id, without_reset, require_stable=True
             )
             found = {tp: one.offset for tp, one in committed.items()}
         times: dict[TopicPartition, int] = {}

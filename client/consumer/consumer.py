@@ -26,6 +26,7 @@ from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Chunk, Fetcher, PartitionState
 from minikafka.client.consumer.subscription import Listener, Subscriptions
+from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import (
     EARLIEST,
     LATEST,
@@ -166,12 +167,20 @@ class Consumer(ClusterClient):
             await self._open_loop().arrival()
         return self._fetcher.positions()[TopicPartition(*partition)]
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """Per partition, the offset after the last record that was returned; partitions without one are omitted."""
+        return self._fetcher.positions()
+
+    def group_metadata(self) -> GroupMetadata:
+        """The membership now, for `Producer.send_offsets_to_transaction`. Raises ValueError without a group."""
+        return self._open_subscriptions().group_metadata(self._group_id("group_metadata()"))
+
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         """The group's committed offsets of these partitions (default: the assigned ones). Raises KafkaError."""
         group_id = self._group_id("committed()")
         return await self.cluster.retry(
             lambda: committed_offsets(
-                self.cluster, group_id, partitions or self.assignment(), require_stable=self._stable
+                self.cluster, group_id, partitions or self.assignment(), require_stable=True
             ),
             f"fetching the committed offsets of group {group_id!r}",
         )

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import Group
 from minikafka.client.groups.membership import Membership, State
 from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, OffsetAndMetadata, commit_request
@@ -214,6 +215,13 @@ class Subscriptions:
         self._wake()
 
     # Commits.
+
+    def group_metadata(self, group_id: str) -> GroupMetadata:
+        """The membership now; without a subscription only the group."""
+        if self._group is None:
+            return GroupMetadata(group_id)
+        member = self._group.membership
+        return GroupMetadata(group_id, member.generation, member.member_id, self._options.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed.

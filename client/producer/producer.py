@@ -12,7 +12,8 @@ result. Leaving the block normally waits until all records are delivered. Batche
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Unpack, cast
 
 import anyio
@@ -24,16 +25,22 @@ from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.offset_queries import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers, ProducerOptions, make
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender
+from minikafka.client.producer.transactions import Transactions
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
+from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
 _SENDS_PER_CHECKPOINT = 256
+_ABORT_TIMEOUT_S = 5
+"""How long a block that is left by an exception, or a producer that is closed, tries to abort its transaction."""
 _TIMESTAMP_MAX = (1 << 63) - 1
 
 
@@ -77,8 +84,8 @@ class Producer(ClusterClient):
     ) -> None:
         self._options = make(ProducerOptions, options, "Producer", bootstrap_servers)
         super().__init__(self._options, seams)
-        backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
-        self._accumulator = Accumulator(self._options, backoff)
+        self._backoff = Backoff(self._options.retry_backoff_ms, self._options.retry_backoff_max_ms, self._seams.random)
+        self._accumulator = Accumulator(self._options, self._backoff)
         self._targets: dict[str, _Target] = {}
         self._sends = 0
         self._closed = False
@@ -188,6 +195,93 @@ class Producer(ClusterClient):
                 await batch.wait()
         await sender.confirm_unanswered()
 
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """A transaction: `async with producer.transaction():` commits at the end of the block.
+
+        An exception or a cancellation aborts it, also that of `commit`, and is raised again; if it cannot be aborted
+        within a few seconds, the coordinator aborts it after `transaction_timeout_ms`. Raises as `begin` and `commit`.
+        """
+        return self._transaction()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[None]:
+        self._transactions().begin()
+        try:
+            yield
+            await self._transactions().commit()
+        except BaseException as error:
+            await self._abort_after(error)
+            raise
+
+    async def begin(self) -> None:
+        """Begin a transaction, to which all records belong until `commit` or `abort`.
+
+        Raises RuntimeError if one is open, FatalTransactionError.
+        """
+        self._transactions().begin()
+
+    async def commit(self) -> None:
+        """Deliver all queued records, and commit the transaction.
+
+        Raises:
+            AbortableTransactionError: a record or the transaction has failed: call `abort`.
+            FatalTransactionError, ProducerFenced: the producer cannot be used any longer: close it.
+            RequestTimedOutError: the outcome is not known after `max_block_ms`: call `commit` again.
+            RuntimeError: no transaction is open.
+
+        Cancellation: the outcome is not known; `commit` may be called again.
+        """
+        await self._transactions().commit()
+
+    async def abort(self) -> None:
+        """Drop the queued records, and abort the transaction, of which read_committed consumers see nothing.
+
+        Raises FatalTransactionError, RequestTimedOutError (call `abort` again), RuntimeError if no transaction is open.
+        Cancellation: `abort` may be called again.
+        """
+        await self._transactions().abort()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str
+    ) -> None:
+        """Commit a group's offsets as a part of the open transaction.
+
+        Args:
+            offsets: per partition the next offset to read.
+            group: `consumer.group_metadata()` of the consumer that has read the records; with a plain group id, a
+                consumer that has lost its partitions meanwhile is not fenced.
+
+        Raises as `commit`; RequestTimedOutError says that it may be called again.
+        """
+        named = {
+            TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
+            for tp, one in offsets.items()
+        }
+        await self._transactions().send_offsets(named, GroupMetadata(group) if isinstance(group, str) else group)
+
+    def _transactions(self) -> Transactions:
+        """Raises RuntimeError if the producer is closed, not open or not transactional."""
+        transactions = self._running().transactions
+        if transactions is None:
+            raise RuntimeError("this Producer has no transactions: give it a transactional_id")
+        if self._closed:
+            raise RuntimeError("this Producer is closed")
+        return transactions
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Abort what is open, after an exception; what fails thereby is noted in the exception."""
+        transactions = self._running().transactions
+        assert transactions is not None
+        if not transactions.can_abort:
+            return
+        with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True) as scope:
+            try:
+                await transactions.abort()
+            except KafkaError as failure:
+                error.add_note(f"aborting the transaction failed as well: {failure}")
+        if scope.cancelled_caught:
+            error.add_note(f"the transaction was not aborted within {_ABORT_TIMEOUT_S} s; it will time out")
+
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. Raises as `send`."""
         return list(range((await self._prepare(topic)).partition_count))
@@ -203,6 +297,8 @@ class Producer(ClusterClient):
         on_delivery: OnDelivery | None,
     ) -> Delivery:
         options = self._options
+        if self._accumulator.transaction is not None:
+            self._accumulator.transaction.check_open()
         if type(value) is not bytes:
             value = self.value_bytes(value)
         if type(key) is not bytes:
@@ -296,14 +392,17 @@ class Producer(ClusterClient):
         return self._sender
 
     async def _start(self, tasks: TaskGroup) -> None:
-        self._sender = Sender(self.cluster, self._accumulator, self._options, tasks)
+        self._sender = Sender(self.cluster, self._accumulator, self._options, tasks, self._backoff)
         self._sender.on_update = self._update_targets
         await self._sender.start()
 
     async def _stop(self, *, clean: bool) -> None:
         self._closed = True
+        transactions = self._sender.transactions if self._sender is not None else None
         try:
-            if clean:
+            if transactions is not None:
+                await self._abort_open(transactions)
+            elif clean:
                 await self.flush()
         finally:
             left = sum(len(batch.values) for batch in self._accumulator.unfinished())
@@ -311,6 +410,16 @@ class Producer(ClusterClient):
                 _logger.warning("producer closed with undelivered records: %d", left)
             closed: KafkaError = NetworkError("the producer was closed before the record was delivered")
             self._accumulator.fail_all(closed)
+
+    async def _abort_open(self, transactions: Transactions) -> None:
+        """Abort a transaction that is still open, since consumers would wait for its end."""
+        if transactions.can_abort:
+            _logger.warning("producer closed within a transaction, which is aborted: %s", transactions.name)
+            with anyio.move_on_after(_ABORT_TIMEOUT_S, shield=True):
+                try:
+                    await transactions.abort()
+                except KafkaError as error:
+                    _logger.warning("transaction not aborted, it will time out: %s", error)
 
 
 def _blob(value: Any, serializer: Any, what: str) -> bytes | None:

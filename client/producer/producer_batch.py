@@ -39,7 +39,8 @@ class PendingBatch:
     __slots__ = (
         "append_time", "attempts", "base_offset", "base_sequence", "callbacks", "deadline", "done", "error",
         "halves", "headers", "keys", "last_error", "not_before", "number", "opened_at", "partition", "producer_epoch",
-        "producer_id", "size_bytes", "timestamps", "topic", "values", "waiters",
+        "producer_id", "size_bytes", "timestamps", "topic", "transactional", "values",
+        "waiters",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, number: tuple[int, ...], opened_at: float) -> None:
@@ -59,6 +60,7 @@ class PendingBatch:
         self.waiters: list[Callable[[], Any]] = []
         self.halves: list[PendingBatch] = []
         self.producer_id = self.producer_epoch = self.base_sequence = -1
+        self.transactional = False
         self.done = False
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None
@@ -77,6 +79,7 @@ class PendingBatch:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
+            transactional=self.transactional,
         )
 
     def succeed(self, base_offset: int, append_time: int) -> None:
@@ -133,6 +136,7 @@ class PendingBatch:
         half.size_bytes += body_bytes
         if self.base_sequence >= 0:
             half.producer_id, half.producer_epoch = self.producer_id, self.producer_epoch
+            half.transactional = self.transactional
             half.base_sequence = (self.base_sequence + start) % SEQUENCE_COUNT
         half.waiters.append(self._half_done)
         self.halves.append(half)

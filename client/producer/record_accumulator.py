@@ -23,6 +23,7 @@ from typing import Any
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import BATCH_OVERHEAD_BYTES, SEQUENCE_COUNT, PendingBatch
+from minikafka.client.producer.transaction_state import TransactionState
 from minikafka.protocol.errors import (
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
@@ -94,12 +95,14 @@ class Accumulator:
         used_bytes: the part of `buffer_memory` used by batches that are not done.
         identity: to be set before the first `collect` of an idempotent producer; None: must be requested.
         flushing: send open batches without lingering, for a flush or because memory is short.
+        transaction: of a transactional producer; it says which batches may be sent, and is told of those that fail.
     """
 
     def __init__(self, options: ProducerOptions, backoff: Backoff) -> None:
         self.used_bytes = 0
         self.identity: ProducerIdentity | None = None
         self.flushing = False
+        self.transaction: TransactionState | None = None
         self.lanes: dict[tuple[str, int], Lane] = {}
         self._options = options
         self._batch_size = options.batch_size
@@ -146,9 +149,10 @@ class Accumulator:
         """
         requests: dict[int, list[PendingBatch]] = {}
         sizes: dict[int, int] = {}
+        transaction = self.transaction
         for lane in list(self._active):
             batch = self._next(lane, now)
-            if batch is None:
+            if batch is None or (transaction and not transaction.may_send(lane.topic, lane.partition)):
                 continue
             leader = leader_of(lane.topic, lane.partition)
             if lane.in_flight and leader != lane.leader:
@@ -191,6 +195,7 @@ class Accumulator:
             assert lane.identity is not None
             batch.base_sequence = lane.next_sequence
             batch.producer_id, batch.producer_epoch = lane.identity.producer_id, lane.identity.epoch
+            batch.transactional = self.transaction is not None
             lane.next_sequence = (lane.next_sequence + len(batch.values)) % SEQUENCE_COUNT
 
     def _restart(self, lane: Lane) -> None:
@@ -236,6 +241,9 @@ class Accumulator:
             self._fail_batch(batch, error)
 
     def _may_retry(self, lane: Lane, batch: PendingBatch, error: KafkaError) -> bool:
+        if self.transaction is not None:
+            follows = isinstance(error, OutOfOrderSequenceNumberError) and lane.has_earlier(batch)
+            return self.transaction.sends and (follows or error.retriable)
         if self._options.enable_idempotence and isinstance(error, _LOST_STATE):
             if isinstance(error, InvalidProducerEpochError):
                 self.identity = None
@@ -248,6 +256,8 @@ class Accumulator:
     def _fail_batch(self, batch: PendingBatch, error: KafkaError) -> None:
         """Fail a batch. If the broker misses its sequence numbers, the next batch's error resets the lane."""
         self._finish(batch)
+        if self.transaction is not None:
+            self.transaction.batch_failed(error)
         batch.fail(error)
 
     def _split(self, lane: Lane, batch: PendingBatch) -> None:
@@ -303,6 +313,29 @@ class Accumulator:
             lane.open = None
             lane.queue.clear()
         self._active.clear()
+
+    def drop_waiting(self, error: KafkaError) -> None:
+        """Fail the batches that are not in flight, as their transaction is aborted."""
+        for lane in list(self._active):
+            lane.close_open()
+            while lane.queue:
+                batch = lane.queue.popleft()
+                if batch.base_sequence >= 0 and self.transaction is not None:
+                    self.transaction.bump_wanted = True  # the leader may have appended it, or misses its numbers
+                self._finish(batch)
+                batch.fail(error)
+
+    def renew(self, identity: ProducerIdentity) -> None:
+        """Use a new producer id or epoch, whose sequence numbers begin at 0. No batch may be unfinished."""
+        self.identity = identity
+        for lane in self.lanes.values():
+            lane.identity = None
+            lane.established = False
+            lane.next_sequence = 0
+
+    def has_in_flight(self) -> bool:
+        """Whether a request is without response, also if its batches have failed meanwhile."""
+        return any(lane.in_flight for lane in self._active)
 
     def unfinished(self) -> Iterator[PendingBatch]:
         """All batches that are not done, including open ones."""

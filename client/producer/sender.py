@@ -16,9 +16,11 @@ from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
+from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
+from minikafka.client.producer.transactions import PRODUCE_VERSION_MAX, Transactions
 from minikafka.protocol.errors import KafkaError, UnknownTopicIdError, error_for
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -30,11 +32,23 @@ _VERSION_WITH_IDS = 13
 
 
 class Sender:
-    """Sends the batches of an `Accumulator` to a `Cluster`."""
+    """Sends the batches of an `Accumulator` to a `Cluster`.
+
+    Attributes:
+        transactions: of a transactional producer.
+    """
 
     def __init__(
-        self, cluster: Cluster, accumulator: Accumulator, options: ProducerOptions, tasks: TaskGroup
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        options: ProducerOptions,
+        tasks: TaskGroup,
+        backoff: Backoff,
     ) -> None:
+        self.transactions: Transactions | None = None
+        if options.transactional_id is not None:
+            self.transactions = Transactions(cluster, accumulator, options, tasks, backoff, self)
         self.on_update: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._accumulator = accumulator
@@ -52,7 +66,9 @@ class Sender:
 
     async def start(self) -> None:
         """Get a producer id (with enable_idempotence), and start the background task. Raises KafkaError."""
-        if self._options.enable_idempotence:
+        if self.transactions is not None:
+            await self.transactions.initialize()
+        elif self._options.enable_idempotence:
             await self._cluster.retry(self._init_producer_id, "getting a producer id")
         self._cluster.on_update = self._updated
         self._tasks.start_soon(self._run)
@@ -62,6 +78,8 @@ class Sender:
         now = anyio.current_time()
         was_open = lane.open is not None
         batch = self._accumulator.batch_for(lane, size_bytes, now)
+        if self.transactions is not None:
+            self.transactions.state.use(lane.topic, lane.partition)
         if was_open:
             self.pump()
         elif now + self._options.linger_ms / 1000 < self._sleeps_until:
@@ -102,7 +120,9 @@ class Sender:
         """Send all batches that can be sent now, and have the background task wake up for the next deadline."""
         now = anyio.current_time()
         self._log_failed(self._accumulator.expire(now))
-        if self._options.enable_idempotence and self._accumulator.identity is None:
+        if self.transactions is not None:
+            self.transactions.pump()
+        elif self._options.enable_idempotence and self._accumulator.identity is None:
             self._init_producer_id_soon()
         while requests := self._accumulator.collect(now, self._leader, self._can_send):
             for node_id, batches in requests.items():
@@ -158,7 +178,7 @@ class Sender:
 
     def _post(self, connection: Connection, node_id: int, batches: list[PendingBatch]) -> None:
         try:
-            version = connection.version_for(ProduceRequest)
+            version = connection.version_for(ProduceRequest, self._highest_version())
             request = self._request(batches, with_ids=version >= _VERSION_WITH_IDS)
             deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
             if self._options.required_acks == 0:
@@ -181,6 +201,10 @@ class Sender:
         except KafkaError as error:
             self._fail(batches, error)
 
+    def _highest_version(self) -> int | None:
+        """The limit that version 1 of transactions sets."""
+        return None if self.transactions is None or self.transactions.state.version2 else PRODUCE_VERSION_MAX
+
     def _request(self, batches: list[PendingBatch], *, with_ids: bool) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
@@ -193,6 +217,7 @@ class Sender:
             records = batch.encode(self._codec, self._options.compression_level)
             data.partition_data.append(PartitionProduceData(index=batch.partition, records=records))
         return ProduceRequest(
+            transactional_id=self._options.transactional_id,
             acks=self._options.required_acks,
             timeout_ms=self._options.request_timeout_ms,
             topic_data=list(topics.values()),

@@ -1,0 +1,259 @@
+"""The state of a transactional producer (Kafka's `TransactionManager`), and the errors that change it. Pure.
+
+    READY ──begin──► IN_TRANSACTION ──commit──► COMMITTING ──ended──► READY
+                          │    └──────abort──► ABORTING ──ended──► READY
+                          └─error─► ABORTABLE_ERROR ──abort──► ABORTING        any ──fatal error──► FATAL_ERROR
+
+Two versions of the protocol. In version 1 (KIP-98) the coordinator must know a partition before a batch is sent to it:
+new partitions wait for AddPartitionsToTxn. In version 2 (KIP-890) the partition's leader adds it, and each transaction
+has an epoch of its own, which the end of the transaction before it has assigned.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, ProducerFencedError
+
+
+class AbortableTransactionError(KafkaError):
+    """The transaction cannot be committed: call `abort`, and then begin it again. `__cause__` is the reason."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class TransactionAborted(KafkaError):
+    """A record was not sent, since its transaction was aborted before."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+
+
+class FatalTransactionError(KafkaError):
+    """The producer cannot be used any longer: close it, and create another one. `__cause__` is the reason."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class ProducerFenced(FatalTransactionError, ProducerFencedError):
+    """Another producer with the same `transactional_id` has started, or the transaction has timed out."""
+
+    code = ErrorCode.PRODUCER_FENCED
+
+
+class Phase(Enum):
+    """See the module's diagram."""
+
+    READY = "no transaction is open"
+    IN_TRANSACTION = "a transaction is open"
+    COMMITTING = "the transaction is being committed"
+    ABORTING = "the transaction is being aborted"
+    ABORTABLE_ERROR = "the transaction has failed and must be aborted"
+    FATAL_ERROR = "the producer has failed"
+
+
+class Reaction(Enum):
+    """What a coordinator's error leads to."""
+
+    RETRY = "repeat the request"
+    FIND_COORDINATOR = "look the coordinator up, and repeat the request"
+    ABORT = "the transaction must be aborted"
+    FAIL = "the producer cannot be used any longer"
+
+
+_FIND = frozenset({
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.BROKER_NOT_AVAILABLE,
+})
+_RETRY = frozenset({
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+})
+_ABORT = frozenset({
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.OPERATION_NOT_ATTEMPTED,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+})
+_FATAL_FOR_BATCHES = frozenset({
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+})
+_FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+def reaction(error: KafkaError) -> Reaction:
+    """The reaction to the error of a coordinator."""
+    if error.code in _FIND:
+        return Reaction.FIND_COORDINATOR
+    if error.code in _RETRY:
+        return Reaction.RETRY
+    return Reaction.ABORT if error.code in _ABORT else Reaction.FAIL
+
+
+class TransactionState:
+    """See the module.
+
+    Attributes:
+        phase: Where it is.
+        error: What the transaction or the producer has failed with.
+        version2: Whether the open transaction follows version 2; decided when it begins.
+        started: Whether the coordinator or a leader may know of the open transaction.
+        bump_wanted: Sequence numbers may have a gap, so that the next transaction needs another epoch.
+    """
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.phase = Phase.READY
+        self.error: KafkaError | None = None
+        self.version2 = False
+        self.started = False
+        self.bump_wanted = False
+        self._new: dict[tuple[str, int], None] = {}
+        self._adding: dict[tuple[str, int], None] = {}
+        self._added: dict[tuple[str, int], None] = {}
+
+    # -- the user's calls ----------------------------------------------------------------------------------------
+
+    def begin(self, *, version2: bool) -> None:
+        """Raises RuntimeError if a transaction is open, FatalTransactionError."""
+        self._refuse_after_fatal()
+        if self.phase is not Phase.READY:
+            raise RuntimeError(f"cannot begin a transaction: {self.phase.value}; {self._advice()}")
+        self.phase = Phase.IN_TRANSACTION
+        self.version2 = version2
+        self.started = False
+        self._new, self._adding, self._added = {}, {}, {}
+
+    def check_open(self) -> None:
+        """Raise RuntimeError if no transaction is open, AbortableTransactionError or FatalTransactionError."""
+        if self.phase is Phase.IN_TRANSACTION:
+            return
+        self._refuse_after_fatal()
+        if self.phase is Phase.ABORTABLE_ERROR:
+            raise self._abortable()
+        raise RuntimeError(f"{self.phase.value}: call begin() first, or use `async with producer.transaction():`")
+
+    def commit(self) -> None:
+        """Begin to commit. Raises as `check_open`; may be called again if a commit was not answered."""
+        if self.phase is not Phase.COMMITTING:
+            self.check_open()
+            self.phase = Phase.COMMITTING
+
+    def abort(self) -> None:
+        """Begin to abort; may be called again. Raises RuntimeError if that is impossible, FatalTransactionError."""
+        self._refuse_after_fatal()
+        if self.phase not in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR, Phase.ABORTING):
+            raise RuntimeError(f"cannot abort: {self.phase.value}; {self._advice()}")
+        self.phase = Phase.ABORTING
+
+    def check_committing(self) -> None:
+        """Raise the error that has prevented the commit, if there is one."""
+        self._refuse_after_fatal()
+        if self.phase is Phase.ABORTABLE_ERROR:
+            raise self._abortable()
+
+    def ended(self) -> None:
+        """The transaction is committed or aborted."""
+        self.phase = Phase.READY
+        self.error = None
+        self.bump_wanted = False
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    def use(self, topic: str, partition: int) -> None:
+        """Records for this partition are queued."""
+        key = (topic, partition)
+        if self.version2:
+            self._added[key] = None
+            self.started = True
+        elif key not in self._added and key not in self._adding:
+            self._new[key] = None
+
+    def take_new(self) -> list[tuple[str, int]]:
+        """The partitions to add now: none while others are being added, or once the transaction has failed."""
+        if self._adding or not self._new or not self.sends:
+            return []
+        self._adding, self._new = self._new, {}
+        self.started = True
+        return list(self._adding)
+
+    def added(self) -> None:
+        """The coordinator knows the partitions of the last `take_new`."""
+        self._added |= self._adding
+        self._adding = {}
+
+    @property
+    def sends(self) -> bool:
+        """Whether batches may be sent."""
+        return self.phase is Phase.IN_TRANSACTION or self.phase is Phase.COMMITTING
+
+    @property
+    def failed(self) -> bool:
+        """Whether the phase is one of the two errors."""
+        return self.phase is Phase.ABORTABLE_ERROR or self.phase is Phase.FATAL_ERROR
+
+    def may_send(self, topic: str, partition: int) -> bool:
+        """Whether a batch may be sent to this partition now."""
+        return self.sends and (topic, partition) in self._added
+
+    # -- errors --------------------------------------------------------------------------------------------------
+
+    def batch_failed(self, error: KafkaError) -> None:
+        """A batch will not be delivered."""
+        self.bump_wanted = True
+        if error.code in _FATAL_FOR_BATCHES:
+            self.fail(error)
+        else:
+            self.must_abort(error)
+
+    def must_abort(self, error: KafkaError) -> None:
+        """The open transaction has failed. Nothing, if none is open or it is being aborted anyway."""
+        if self.sends:
+            self.phase = Phase.ABORTABLE_ERROR
+            self.error = error
+
+    def fail(self, error: KafkaError) -> None:
+        """The producer has failed."""
+        if self.phase is not Phase.FATAL_ERROR:
+            self.phase = Phase.FATAL_ERROR
+            self.error = error
+
+    def _abortable(self) -> KafkaError:
+        error = AbortableTransactionError(f"the transaction has failed, call abort() and begin it again: {self.error}")
+        error.__cause__ = self.error
+        return error
+
+    def _refuse_after_fatal(self) -> None:
+        if self.phase is Phase.FATAL_ERROR:
+            assert self.error is not None
+            name = repr(self.transactional_id)
+            if self.error.code in _FENCED:
+                raise ProducerFenced(
+                    f"another producer with transactional_id {name} has started, or the transaction has timed out"
+                    f" (transaction_timeout_ms); close this producer: {self.error}"
+                ) from self.error
+            raise FatalTransactionError(
+                f"the producer with transactional_id {name} has failed, close it and create another one: {self.error}"
+            ) from self.error
+
+    def _advice(self) -> str:
+        if self.phase is Phase.COMMITTING:
+            return "its outcome is not known, call commit() again"
+        if self.phase is Phase.READY:
+            return "call begin() first"
+        if self.phase is Phase.IN_TRANSACTION:
+            return "commit() or abort() it first"
+        return "call abort() first"

@@ -1,0 +1,315 @@
+"""The requests of a transactional producer to its coordinators: `Transactions`.
+
+`Producer` calls `begin`, `commit`, `abort` and `send_offsets`. Partitions are added to the transaction in the
+background before their first batch is sent. `transaction_state.py` decides; this module sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+from minikafka.client.connections.cluster_client import Cluster, CoordinatorType
+from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.offset_queries import OffsetAndMetadata
+from minikafka.client.options import ProducerOptions
+from minikafka.client.producer.record_accumulator import Accumulator, ProducerIdentity
+from minikafka.client.producer.transaction_state import Phase, Reaction, TransactionAborted, TransactionState, reaction
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import ConcurrentTransactionsError, KafkaError, RequestTimedOutError, error_for
+from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minikafka.protocol.messages.end_txn import EndTxnRequest
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minikafka.protocol.names import TopicPartition
+
+T = TypeVar("T")
+PRODUCE_VERSION_MAX = 11
+"""The highest version of Produce in version 1 of transactions; 12 and later add partitions implicitly (KIP-890)."""
+_ADD_PARTITIONS_VERSION_MAX = 3
+"""Later versions are for brokers."""
+_END_VERSION_MAX = 4
+_OFFSETS_VERSION_MAX = 4
+"""The highest versions of EndTxn and TxnOffsetCommit in version 1 of transactions."""
+_FEATURE = "transaction.version"
+_CONCURRENT_PAUSE_S = 0.02
+"""The pause while the markers of the transaction before are written (Kafka's `ADD_PARTITIONS_RETRY_BACKOFF_MS`)."""
+
+
+class BatchSender(Protocol):
+    """What `Transactions` asks of the task that sends batches."""
+
+    def flushing(self) -> AbstractContextManager[None]:
+        """Send batches without lingering inside this context."""
+        ...
+
+    def pump(self) -> None:
+        """Send what may be sent."""
+        ...
+
+    async def memory_freed(self) -> None:
+        """Wait until a batch is done or a request is over."""
+        ...
+
+
+class Transactions:
+    """The transactions of one producer.
+
+    Args:
+        sender: Sends the batches.
+
+    Attributes:
+        state: The pure part.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        options: ProducerOptions,
+        tasks: TaskGroup,
+        backoff: Backoff,
+        sender: BatchSender,
+    ) -> None:
+        assert options.transactional_id is not None
+        self.state = TransactionState(options.transactional_id)
+        accumulator.transaction = self.state
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._options = options
+        self._tasks = tasks
+        self._backoff = backoff
+        self._sender = sender
+
+    async def initialize(self) -> None:
+        """Get a producer id and an epoch; a producer with the same transactional id is fenced, its transaction aborted.
+
+        Raises KafkaError; RequestTimedOutError after `max_block_ms`.
+        """
+        await self._retry(self._init_producer_id, "initializing transactions")
+
+    @property
+    def name(self) -> str:
+        """The transactional id."""
+        return self.state.transactional_id
+
+    @property
+    def can_abort(self) -> bool:
+        """Whether a transaction is open that is not being committed."""
+        return self.state.phase in (Phase.IN_TRANSACTION, Phase.ABORTABLE_ERROR, Phase.ABORTING)
+
+    def begin(self) -> None:
+        """Raises RuntimeError, FatalTransactionError."""
+        self.state.begin(version2=self._cluster.features.get(_FEATURE, 0) >= 2)
+
+    async def commit(self) -> None:
+        """See `Producer.commit`."""
+        self.state.commit()
+        await self._deliver_all()
+        self.state.check_committing()
+        if self.state.started:
+            await self._retry(lambda: self._end(committed=True), "committing the transaction")
+        self.state.ended()
+
+    async def abort(self) -> None:
+        """See `Producer.abort`."""
+        self.state.abort()
+        self._accumulator.drop_waiting(TransactionAborted("the transaction was aborted before the record was sent"))
+        await self._deliver_all()
+        self.state.check_committing()
+        if self.state.started:
+            await self._retry(lambda: self._end(committed=False), "aborting the transaction")
+        if self.state.bump_wanted and not self.state.version2:
+            await self._retry(self._init_producer_id, "getting another producer epoch")
+        self.state.ended()
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        """See `Producer.send_offsets_to_transaction`."""
+        self.state.check_open()
+        if not offsets:
+            return
+        self.state.started = True
+        if not self.state.version2:
+            await self._retry(lambda: self._add_offsets(group.group_id), "adding offsets to the transaction")
+        what = "committing offsets in the transaction"
+        await self._retry(lambda: self._commit_offsets(dict(offsets), group), what, group_id=group.group_id)
+
+    def pump(self) -> None:
+        """Have new partitions added to the transaction; drop the batches of one that has failed."""
+        if self.state.failed:
+            assert self.state.error is not None
+            self._accumulator.drop_waiting(self.state.error)
+        elif partitions := self.state.take_new():
+            self._tasks.start_soon(self._add_partitions, partitions)
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    async def _deliver_all(self) -> None:
+        """Wait until every batch is done, and no request is without response."""
+        with self._sender.flushing():
+            for batch in list(self._accumulator.unfinished()):
+                await batch.wait()
+            while self._accumulator.has_in_flight():
+                await self._sender.memory_freed()
+
+    async def _init_producer_id(self) -> None:
+        known = self._accumulator.identity
+        request = InitProducerIdRequest(
+            transactional_id=self.state.transactional_id,
+            transaction_timeout_ms=self._options.transaction_timeout_ms,
+        )
+        if known is not None:
+            request.producer_id, request.producer_epoch = known.producer_id, known.epoch
+        response = await self._ask(request)
+        _check(response.error_code, "InitProducerId")
+        self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
+
+    async def _add_partitions(self, partitions: list[tuple[str, int]]) -> None:
+        try:
+            await self._retry(lambda: self._add(partitions), "adding partitions to the transaction")
+        except KafkaError as error:
+            self.state.must_abort(error)
+        else:
+            self.state.added()
+        self._sender.pump()
+
+    async def _add(self, partitions: list[tuple[str, int]]) -> None:
+        identity = self._identity()
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for name, index in partitions:
+            topics.setdefault(name, AddPartitionsToTxnTopic(name=name, partitions=[])).partitions.append(index)
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.state.transactional_id,
+            v3_and_below_producer_id=identity.producer_id,
+            v3_and_below_producer_epoch=identity.epoch,
+            v3_and_below_topics=list(topics.values()),
+        )
+        response = await self._ask(request, highest=_ADD_PARTITIONS_VERSION_MAX)
+        codes = {
+            (topic.name, one.partition_index): one.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        }
+        failed = {key: code for key, code in codes.items() if code}
+        causes = {key: code for key, code in failed.items() if code != ErrorCode.OPERATION_NOT_ATTEMPTED} or failed
+        for (name, index), code in causes.items():
+            _check(code, f"AddPartitionsToTxn of {name}-{index}")
+
+    async def _add_offsets(self, group_id: str) -> None:
+        identity = self._identity()
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.state.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            group_id=group_id,
+        )
+        _check((await self._ask(request)).error_code, "AddOffsetsToTxn")
+
+    async def _commit_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
+        identity = self._identity()
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for tp, one in offsets.items():
+            topic = topics.setdefault(tp.topic, TxnOffsetCommitRequestTopic(name=tp.topic, partitions=[]))
+            topic.partitions.append(
+                TxnOffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=one.offset,
+                    committed_leader_epoch=one.leader_epoch,
+                    committed_metadata=one.metadata,
+                )
+            )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.state.transactional_id,
+            group_id=group.group_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            generation_id=group.generation,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=list(topics.values()),
+        )
+        highest = None if self.state.version2 else _OFFSETS_VERSION_MAX
+        response = await self._ask(request, group_id=group.group_id, highest=highest)
+        for topic in response.topics:
+            for one in topic.partitions:
+                _check(one.error_code, f"committing the offset of {topic.name}-{one.partition_index}")
+
+    async def _end(self, *, committed: bool) -> None:
+        identity = self._identity()
+        request = EndTxnRequest(
+            transactional_id=self.state.transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            committed=committed,
+        )
+        response = await self._ask(request, highest=None if self.state.version2 else _END_VERSION_MAX)
+        _check(response.error_code, "EndTxn")
+        if self.state.version2 and response.producer_epoch >= 0:
+            self._accumulator.renew(ProducerIdentity(response.producer_id, response.producer_epoch))
+
+    def _identity(self) -> ProducerIdentity:
+        assert self._accumulator.identity is not None, "the producer was initialized before"
+        return self._accumulator.identity
+
+    async def _ask(self, request: Any, *, group_id: str = "", highest: int | None = None) -> Any:
+        """The response of the transaction's coordinator, or of the group's."""
+        kind = CoordinatorType.GROUP if group_id else CoordinatorType.TRANSACTION
+        node_id = await self._cluster.coordinator(group_id or self.state.transactional_id, kind)
+        return await self._cluster.request(request, node_id, highest=highest)
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], what: str, *, group_id: str = "") -> T:
+        """Call `attempt` until it succeeds, for `max_block_ms`; `group_id` if it asks the group's coordinator.
+
+        Raises RequestTimedOutError, or the error of the state that the failure leads to.
+        """
+        number, last = 0, None
+        with anyio.move_on_after(self._options.max_block_ms / 1000):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    self._handle(error, group_id)
+                    last = error
+                concurrent = isinstance(last, ConcurrentTransactionsError)
+                await anyio.sleep(_CONCURRENT_PAUSE_S if concurrent else self._backoff.delay_ms(number) / 1000)
+                number += 1
+        raise RequestTimedOutError(
+            f"{what} did not succeed within {self._options.max_block_ms} ms (max_block_ms): {last or 'no response'}"
+        ) from last
+
+    def _handle(self, error: KafkaError, group_id: str) -> None:
+        """Returns if the request is to be repeated; else changes the state, and raises its error."""
+        state = self.state
+        match reaction(error):
+            case Reaction.RETRY:
+                return
+            case Reaction.FIND_COORDINATOR if group_id:
+                self._cluster.forget_coordinator(group_id, CoordinatorType.GROUP)
+                return
+            case Reaction.FIND_COORDINATOR:
+                self._cluster.forget_coordinator(state.transactional_id, CoordinatorType.TRANSACTION)
+                return
+            case Reaction.ABORT if state.sends:
+                state.bump_wanted = True
+                state.must_abort(error)
+            case _:
+                state.fail(error)
+        self._sender.pump()
+        state.check_committing()
+
+
+def _check(code: int, what: str) -> None:
+    """Raise the KafkaError of an error code."""
+    if code:
+        error = error_for(code)
+        raise error_for(code, f"{what} failed: {error}")
