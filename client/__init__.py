@@ -15,6 +15,12 @@
 `minikafka.client.blocking` has the same three for code without async. Arguments have Kafka's names with underscores;
 errors are the KafkaError classes of `minikafka.protocol.errors`. The client works with Apache Kafka as well.
 
+A producer with a `transactional_id` writes in transactions, which may include the offsets of the records read:
+
+        async with producer.transaction():
+            await producer.send("delays", …)
+            await producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+
 The path of a record: `Producer.send` appends it to the open batch of its partition; a background task sends full or old
 batches to the partitions' leaders, and the response completes the records' deliveries. A consumer's background task
 fetches ahead of the user; each chunk of records is decoded when its first record is requested. All clients share one
@@ -40,7 +46,7 @@ Caveats:
       meanwhile, and another member may consume its last records again. Automatic commits never include the record being
       processed.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
-    * No transactions, KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
+    * No KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
       does not detect truncation after an unclean leader election (KIP-320).
 """
 
@@ -59,10 +65,17 @@ from minikafka.client.admin.admin_types import (
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.subscription import Listener
+from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
 from minikafka.client.producer.producer import Producer
 from minikafka.client.producer.producer_batch import Delivery, RecordMetadata
+from minikafka.client.producer.transaction_state import (
+    AbortableTransactionError,
+    FatalTransactionError,
+    ProducerFenced,
+    TransactionAborted,
+)
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 
@@ -70,14 +83,17 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "MAX_TIMESTAMP",
+    "AbortableTransactionError",
     "Admin",
     "ClusterDescription",
     "ConfigEntry",
     "Consumer",
     "ConsumerRecord",
     "Delivery",
+    "FatalTransactionError",
     "GroupDescription",
     "GroupListing",
+    "GroupMetadata",
     "InvalidOption",
     "KafkaError",
     "Listener",
@@ -86,10 +102,12 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "Producer",
+    "ProducerFenced",
     "QuorumDescription",
     "QuorumReplica",
     "Reassignment",
     "RecordBatch",
     "RecordMetadata",
     "TopicPartition",
+    "TransactionAborted",
 ]

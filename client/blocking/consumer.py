@@ -12,6 +12,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.subscription import Listener
+from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers
 from minikafka.protocol.names import TopicPartition
@@ -102,6 +103,12 @@ class Consumer(BlockingClient):
 
     def position(self, partition: TopicPartition) -> int:
         return self._wait(self._consumer.position, partition)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return self._run(self._consumer.positions)
+
+    def group_metadata(self) -> GroupMetadata:
+        return self._run(self._consumer.group_metadata)
 
     def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._wait(self._consumer.committed, *partitions)

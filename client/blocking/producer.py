@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Unpack
 
 import anyio
@@ -13,10 +14,13 @@ import anyio
 from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
+from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.offset_queries import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
+from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers
 
 _logger = logging.getLogger("minikafka.client.producer")
@@ -85,9 +89,10 @@ class Producer(BlockingClient):
     ) -> BlockingDelivery:
         """Queue a record; arguments as for the async `send`. `on_delivery` is called on the event loop's thread.
 
-        Raises TypeError if value or key are not bytes.
+        Raises TypeError if value or key are not bytes; of a transactional producer also what `begin` prevents.
         """
         delivery = BlockingDelivery(self)
+        self._producer.check_transaction()
         if type(value) is not bytes:
             value = self._producer.value_bytes(value)
         if type(key) is not bytes:
@@ -141,6 +146,38 @@ class Producer(BlockingClient):
     def flush(self) -> None:
         """Send all queued records without lingering, and wait until each is delivered or has failed."""
         self._wait(self._flush)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """As the async `transaction`."""
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException as error:
+            self._wait(self._abort_after, error)
+            raise
+
+    def begin(self) -> None:
+        """As the async `begin`."""
+        self._wait(self._emptied)
+        self._wait(self._producer.begin)
+
+    def commit(self) -> None:
+        """As the async `commit`."""
+        self._wait(self._emptied)
+        self._wait(self._producer.commit)
+
+    def abort(self) -> None:
+        """As the async `abort`."""
+        self._wait(self._emptied)
+        self._wait(self._producer.abort)
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str
+    ) -> None:
+        """As the async `send_offsets_to_transaction`."""
+        self._wait(self._producer.send_offsets_to_transaction, offsets, group)
 
     def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic. Raises as the async `partitions_for`."""
@@ -199,6 +236,10 @@ class Producer(BlockingClient):
             self._on_empty = self._on_empty or anyio.Event()
             with anyio.move_on_after(0.1):
                 await self._on_empty.wait()
+
+    async def _abort_after(self, error: BaseException) -> None:
+        await self._emptied()
+        await self._producer.abort_after(error)
 
     async def _flush(self) -> None:
         await self._emptied()

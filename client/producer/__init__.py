@@ -8,13 +8,19 @@ and returns a `Delivery`. When the batch is full or `linger_ms` has passed, `Sen
 partition and request), assigns sequence numbers, encodes it and posts a Produce request. The response completes the
 batch and its deliveries, or the batch is queued again for a retry, or it fails.
 
+In a transaction (KIP-98, KIP-447, KIP-890) batches wait until their partition is a part of it, a batch that fails makes
+it one that must be aborted, and an abort drops what has not been sent.
+
     producer.py              `Producer`: options, serializers, `send`, `flush`
     partitioner.py           murmur2 of keys, and the sticky partition for records without keys
     record_accumulator.py    lanes of batches: order, retries, sequence numbers, deadlines, memory
     producer_batch.py        one batch, `Delivery` and `RecordMetadata`
     sender.py                the background task: Produce and InitProducerId requests
+    transaction_state.py     the state of a transactional producer, and its errors
+    transactions.py          the requests to the coordinators of the transaction and of the group
 
 Caveats:
-    * No transactions.
+    * A transaction is begun, ended, and gets its offsets, by one task at a time; any number of tasks may send.
+    * No two-phase commit (KIP-939).
     * Batches are compressed by the event loop's thread when they are sent.
 """

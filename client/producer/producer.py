@@ -112,6 +112,8 @@ class Producer(ClusterClient):
             on_delivery: called with (RecordMetadata, None) or (None, KafkaError).
 
         Raises:
+            RuntimeError: the producer is transactional, and no transaction is open.
+            AbortableTransactionError, FatalTransactionError: the transaction or the producer has failed.
             RequestTimedOutError: `buffer_memory` stayed full for `max_block_ms`.
             UnknownTopicOrPartitionError, …: the topic could not be found within `max_block_ms`.
             MessageTooLargeError: the record is larger than `max_request_size`.
@@ -176,6 +178,11 @@ class Producer(ClusterClient):
             await checkpoint()
         return deliveries
 
+    def check_transaction(self) -> None:
+        """Raise RuntimeError if no transaction is open, or the KafkaError of one that failed; nothing if plain."""
+        if self._accumulator.transaction is not None:
+            self._accumulator.transaction.check_open()
+
     def value_bytes(self, value: Any) -> bytes | None:
         """A value, serialized. Raises TypeError."""
         return value if type(value) is bytes else _blob(value, self._options.value_serializer, "value")
@@ -196,7 +203,7 @@ class Producer(ClusterClient):
         await sender.confirm_unanswered()
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
-        """A transaction: `async with producer.transaction():` commits at the end of the block.
+        """A transaction: `async with producer.transaction():` commits it at the end of the block.
 
         An exception or a cancellation aborts it, also that of `commit`, and is raised again; if it cannot be aborted
         within a few seconds, the coordinator aborts it after `transaction_timeout_ms`. Raises as `begin` and `commit`.
@@ -210,7 +217,7 @@ class Producer(ClusterClient):
             yield
             await self._transactions().commit()
         except BaseException as error:
-            await self._abort_after(error)
+            await self.abort_after(error)
             raise
 
     async def begin(self) -> None:
@@ -268,8 +275,8 @@ class Producer(ClusterClient):
             raise RuntimeError("this Producer is closed")
         return transactions
 
-    async def _abort_after(self, error: BaseException) -> None:
-        """Abort what is open, after an exception; what fails thereby is noted in the exception."""
+    async def abort_after(self, error: BaseException) -> None:
+        """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception."""
         transactions = self._running().transactions
         assert transactions is not None
         if not transactions.can_abort:

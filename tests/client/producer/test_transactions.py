@@ -8,10 +8,9 @@ import anyio
 import pytest
 from support.oracle import Oracle, tool, why_absent
 
-from minikafka.client import Consumer, Producer, TopicPartition
+from minikafka.client import Consumer, Producer, TopicPartition, blocking
 from minikafka.client.producer.transaction_state import AbortableTransactionError, ProducerFenced, TransactionAborted
 
-pytestmark = pytest.mark.anyio
 SETTINGS = {"num.partitions": 1, "group.initial.rebalance.delay.ms": 0, "offsets.topic.replication.factor": 1}
 
 
@@ -58,6 +57,14 @@ async def abandoned(producer: Producer, topic: str) -> None:
         raise LookupError
 
 
+def abandoned_at_once(producer: blocking.Producer, topic: str) -> None:
+    """As `abandoned`, without async."""
+    with producer.transaction():
+        producer.send_and_wait(topic, b"lost")
+        raise LookupError
+
+
+@pytest.mark.anyio
 async def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: str, topic: str) -> None:
     async with transactional(bootstrap, topic) as producer:
         async with producer.transaction():
@@ -72,6 +79,7 @@ async def test_committed_records_are_read_and_aborted_ones_are_not(bootstrap: st
     assert b"lost" in await values(bootstrap, topic, 8, "read_uncommitted")
 
 
+@pytest.mark.anyio
 async def test_records_that_were_not_sent_are_dropped_by_an_abort(bootstrap: str, topic: str) -> None:
     async with transactional(bootstrap, topic, linger_ms=10_000) as producer:
         await producer.begin()
@@ -84,6 +92,7 @@ async def test_records_that_were_not_sent_are_dropped_by_an_abort(bootstrap: str
     assert await values(bootstrap, topic, 1) == [b"sent"]
 
 
+@pytest.mark.anyio
 async def test_a_second_producer_fences_the_first(bootstrap: str, topic: str) -> None:
     async with transactional(bootstrap, topic) as first:
         await first.begin()
@@ -99,6 +108,7 @@ async def test_a_second_producer_fences_the_first(bootstrap: str, topic: str) ->
     assert await values(bootstrap, topic, 1) == [b"second"]
 
 
+@pytest.mark.anyio
 async def test_offsets_are_committed_with_the_transaction(bootstrap: str, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     async with Producer(bootstrap) as plain:
@@ -125,6 +135,7 @@ async def test_offsets_are_committed_with_the_transaction(bootstrap: str, topic:
     assert await values(bootstrap, topic + "-out", len(records)) == [record.value for record in records]
 
 
+@pytest.mark.anyio
 async def test_offsets_of_a_consumer_that_has_left_are_refused(bootstrap: str, topic: str) -> None:
     async with Producer(bootstrap) as plain:
         await plain.send_and_wait(topic, b"")
@@ -143,3 +154,24 @@ async def test_offsets_of_a_consumer_that_has_left_are_refused(bootstrap: str, t
         async with producer.transaction():
             await producer.send(topic, b"next")
     assert await values(bootstrap, topic, 2) == [b"", b"next"]
+
+
+def test_blocking_code_has_transactions_too(bootstrap: str, topic: str) -> None:
+    with blocking.Producer(bootstrap, transactional_id=topic) as producer:
+        with pytest.raises(RuntimeError, match="begin"):
+            producer.send(topic, b"outside")
+        with producer.transaction():
+            producer.send(topic, b"one")
+        with pytest.raises(LookupError):
+            abandoned_at_once(producer, topic)
+        with blocking.Consumer(
+            topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False
+        ) as consumer:
+            while not consumer.poll(1000, 1):
+                pass
+            producer.begin()
+            producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+            producer.send(topic, b"two")
+            producer.commit()
+            assert [one.offset for one in consumer.committed().values()] == [1]
+    assert anyio.run(values, bootstrap, topic, 2) == [b"one", b"two"]

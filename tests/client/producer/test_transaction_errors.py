@@ -1,0 +1,389 @@
+"""A transactional producer with a scripted coordinator: each error at each request, in both versions."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+import trio
+from support.fake_network import FakeNetwork
+from trio.testing import MockClock
+
+from minikafka.client import Producer, TopicPartition
+from minikafka.client.options import InvalidOption
+from minikafka.client.producer.transaction_state import (
+    AbortableTransactionError,
+    FatalTransactionError,
+    ProducerFenced,
+    TransactionAborted,
+)
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import RequestTimedOutError
+from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from minikafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest, FinalizedFeatureKey
+from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+NONE = ErrorCode.NONE
+NAMES = {
+    InitProducerIdRequest: "init",
+    AddPartitionsToTxnRequest: "add",
+    ProduceRequest: "produce",
+    AddOffsetsToTxnRequest: "offsets",
+    TxnOffsetCommitRequest: "commit",
+    EndTxnRequest: "end",
+    FindCoordinatorRequest: "find",
+}
+OFFSETS = {TopicPartition("in", 0): 7}
+
+
+class Coordinators:
+    """A broker that leads every partition and coordinates everything.
+
+    Attributes:
+        errors: The next errors of each request, by name; none once they are used up.
+        asked: The names of the requests, in order, without `find`.
+        ends: (epoch, committed) of each EndTxn.
+        versions: The version of each request.
+    """
+
+    def __init__(self, version: int, **errors: list[ErrorCode]) -> None:
+        self.version = version
+        self.errors = {name: deque(codes) for name, codes in errors.items()}
+        self.asked: list[str] = []
+        self.finds = 0
+        self.epoch = -1
+        self.ends: list[tuple[int, bool]] = []
+        self.versions: dict[str, int] = {}
+        self.network = FakeNetwork({"t": [1, 1]})
+        handlers = {
+            InitProducerIdRequest: self._init,
+            AddPartitionsToTxnRequest: self._add,
+            ProduceRequest: self._produce,
+            AddOffsetsToTxnRequest: self._offsets,
+            TxnOffsetCommitRequest: self._commit,
+            EndTxnRequest: self._end,
+            FindCoordinatorRequest: self._find,
+            ApiVersionsRequest: self._api_versions,
+        }
+        self.network.broker("a", 1, handlers)
+
+    def producer(self, **options: Any) -> Producer:
+        return Producer("a:1", seams=self.network.seams(), transactional_id="x", linger_ms=0, **options)
+
+    def _next(self, request: Any, version: int) -> ErrorCode:
+        name = NAMES[type(request)]
+        self.versions[name] = version
+        self.asked.append(name)
+        errors = self.errors.get(name)
+        return errors.popleft() if errors else NONE
+
+    def _api_versions(self, request: Any, version: int) -> Any:
+        answer = self.network.api_versions(request, version)
+        level = FinalizedFeatureKey(name="transaction.version", max_version_level=self.version, min_version_level=0)
+        answer.finalized_features = [level]
+        answer.finalized_features_epoch = 1
+        return answer
+
+    def _find(self, request: Any, version: int) -> Any:
+        self.finds += 1
+        coordinators = [
+            Coordinator(key=key, node_id=1, host="a", port=1, error_code=0, error_message=None)
+            for key in request.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=coordinators)
+
+    def _init(self, request: Any, version: int) -> Any:
+        error = self._next(request, version)
+        self.epoch += error is NONE
+        return InitProducerIdResponse(error_code=error, producer_id=9, producer_epoch=self.epoch)
+
+    def _add(self, request: Any, version: int) -> Any:
+        error = self._next(request, version)
+        results = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+    def _produce(self, request: Any, version: int) -> Any:
+        error = self._next(request, version)
+        assert request.transactional_id == "x"
+        responses = [
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=one.index, error_code=error, base_offset=0)
+                    for one in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+        return ProduceResponse(responses=responses)
+
+    def _offsets(self, request: Any, version: int) -> Any:
+        return AddOffsetsToTxnResponse(error_code=self._next(request, version))
+
+    def _commit(self, request: Any, version: int) -> Any:
+        partition = TxnOffsetCommitResponsePartition(partition_index=0, error_code=self._next(request, version))
+        return TxnOffsetCommitResponse(topics=[TxnOffsetCommitResponseTopic(name="in", partitions=[partition])])
+
+    def _end(self, request: Any, version: int) -> Any:
+        error = self._next(request, version)
+        if error is not NONE:
+            return EndTxnResponse(error_code=error)
+        self.ends.append((request.producer_epoch, request.committed))
+        if version < 5:
+            return EndTxnResponse()
+        self.epoch += 1
+        return EndTxnResponse(producer_id=9, producer_epoch=self.epoch)
+
+
+def on_virtual_time(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an async test with a clock that jumps to the next deadline."""
+
+    @wraps(test)
+    def run(**arguments: Any) -> None:
+        trio.run(partial(test, **arguments), clock=MockClock(autojump_threshold=0))
+
+    return run
+
+
+async def whole(producer: Producer) -> None:
+    """A transaction with a record and an offset."""
+    async with producer.transaction():
+        await producer.send("t", b"", partition=0)
+        await producer.send_offsets_to_transaction(OFFSETS, "g")
+
+
+@on_virtual_time
+async def test_version_1_adds_partitions_and_groups_and_keeps_its_epoch() -> None:
+    it = Coordinators(1)
+    async with it.producer() as producer:
+        await whole(producer)
+        await whole(producer)
+    assert sorted(it.asked[1:5]) == ["add", "commit", "offsets", "produce"]
+    assert it.asked.index("add") < it.asked.index("produce")
+    assert it.asked.index("offsets") < it.asked.index("commit")
+    assert it.ends == [(0, True), (0, True)]
+    assert (it.versions["produce"], it.versions["end"], it.versions["commit"], it.versions["add"]) == (11, 4, 4, 3)
+
+
+@on_virtual_time
+async def test_version_2_adds_nothing_and_gets_an_epoch_with_each_end() -> None:
+    it = Coordinators(2)
+    async with it.producer() as producer:
+        await whole(producer)
+        await whole(producer)
+    assert "add" not in it.asked
+    assert "offsets" not in it.asked
+    assert it.ends == [(0, True), (1, True)]
+    assert it.versions["produce"] > 11
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@on_virtual_time
+async def test_an_empty_transaction_sends_nothing(version: int) -> None:
+    it = Coordinators(version)
+    async with it.producer() as producer, producer.transaction():
+        pass
+    assert it.asked == ["init"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+@pytest.mark.parametrize("name", ["init", "add", "offsets", "commit", "end"])
+@on_virtual_time
+async def test_a_busy_coordinator_is_asked_again(name: str, code: ErrorCode) -> None:
+    it = Coordinators(1, **{name: [code, code]})
+    async with it.producer() as producer:
+        await whole(producer)
+    assert it.ends == [(0, True)]
+    assert it.asked.count(name) == 3
+    assert it.finds == 2, "the coordinators were looked up once each"
+
+
+@pytest.mark.parametrize("name", ["init", "add", "offsets", "commit", "end"])
+@on_virtual_time
+async def test_a_coordinator_that_has_moved_is_looked_up_again(name: str) -> None:
+    it = Coordinators(1, **{name: [ErrorCode.NOT_COORDINATOR]})
+    async with it.producer() as producer:
+        await whole(producer)
+    assert it.ends == [(0, True)]
+    assert it.finds == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize("name", ["add", "offsets", "commit", "end"])
+@on_virtual_time
+async def test_a_fenced_producer_says_so_and_stays_so(name: str, code: ErrorCode) -> None:
+    it = Coordinators(1, **{name: [code]})
+    async with it.producer() as producer:
+        with pytest.raises(ProducerFenced, match="another producer"):
+            await whole(producer)
+        with pytest.raises(ProducerFenced):
+            await producer.begin()
+        with pytest.raises(ProducerFenced):
+            await producer.send("t", b"")
+    assert it.ends == []
+
+
+@on_virtual_time
+async def test_a_fenced_producer_does_not_start() -> None:
+    with pytest.raises(ProducerFenced):
+        async with Coordinators(1, init=[ErrorCode.PRODUCER_FENCED]).producer():
+            pass
+
+
+@on_virtual_time
+async def test_an_error_that_cannot_be_repaired_is_fatal() -> None:
+    it = Coordinators(1, end=[ErrorCode.INVALID_TXN_STATE])
+    async with it.producer() as producer:
+        with pytest.raises(FatalTransactionError, match="create another one"):
+            await whole(producer)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("add", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("add", ErrorCode.TRANSACTION_ABORTABLE),
+        ("produce", ErrorCode.TRANSACTION_ABORTABLE),
+        ("produce", ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        ("produce", ErrorCode.UNKNOWN_PRODUCER_ID),
+        ("offsets", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("commit", ErrorCode.ILLEGAL_GENERATION),
+        ("commit", ErrorCode.FENCED_INSTANCE_ID),
+    ],
+)
+@on_virtual_time
+async def test_a_failed_transaction_must_be_aborted_and_the_next_one_has_another_epoch(
+    name: str, code: ErrorCode, version: int
+) -> None:
+    if version == 2 and name in ("add", "offsets"):
+        pytest.skip("these are requests of version 1")
+    it = Coordinators(version, **{name: [code]})
+    async with it.producer() as producer:
+        await producer.begin()
+        await producer.send("t", b"", partition=0)
+        with suppress(AbortableTransactionError):
+            await producer.send_offsets_to_transaction(OFFSETS, "g")
+        with pytest.raises(AbortableTransactionError, match="call abort"):
+            await producer.commit()
+        with pytest.raises(AbortableTransactionError):
+            await producer.send("t", b"")
+        with pytest.raises(RuntimeError, match="call abort"):
+            await producer.begin()
+        await producer.abort()
+        await whole(producer)
+    assert it.ends == [(0, False), (1, True)]
+
+
+@on_virtual_time
+async def test_the_block_aborts_when_its_commit_fails() -> None:
+    it = Coordinators(2, produce=[ErrorCode.TRANSACTION_ABORTABLE])
+    async with it.producer() as producer:
+        with pytest.raises(AbortableTransactionError):
+            await whole(producer)
+        await whole(producer)
+    assert it.ends == [(0, False), (1, True)]
+
+
+@on_virtual_time
+async def test_the_block_aborts_when_it_is_cancelled() -> None:
+    it = Coordinators(1)
+    async with it.producer() as producer:
+        with trio.move_on_after(1):
+            async with producer.transaction():
+                await (await producer.send("t", b""))
+                await trio.sleep_forever()
+        await whole(producer)
+    assert it.ends == [(0, False), (0, True)]
+
+
+@on_virtual_time
+async def test_a_commit_without_an_answer_can_be_repeated() -> None:
+    it = Coordinators(1, end=[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2)
+    async with it.producer(max_block_ms=200) as producer:
+        await producer.begin()
+        await producer.send("t", b"")
+        with pytest.raises(RequestTimedOutError):
+            await producer.commit()
+        with pytest.raises(RuntimeError, match=r"call commit\(\) again"):
+            await producer.abort()
+        with pytest.raises(RuntimeError, match=r"call commit\(\) again"):
+            await producer.begin()
+        await producer.commit()
+    assert it.ends == [(0, True)]
+
+
+@on_virtual_time
+async def test_records_that_were_not_sent_are_dropped() -> None:
+    it = Coordinators(1, add=[ErrorCode.CONCURRENT_TRANSACTIONS] * 1000)
+    async with it.producer() as producer:
+        await producer.begin()
+        delivery = await producer.send("t", b"")
+        await trio.sleep(1)
+        it.errors.clear()
+        await producer.abort()
+        with pytest.raises(TransactionAborted):
+            await delivery
+    assert "produce" not in it.asked
+
+
+@on_virtual_time
+async def test_closing_aborts_what_is_open() -> None:
+    it = Coordinators(2)
+    async with it.producer() as producer:
+        await producer.begin()
+        await (await producer.send("t", b""))
+    assert it.ends == [(0, False)]
+
+
+@on_virtual_time
+async def test_a_record_needs_a_transaction() -> None:
+    async with Coordinators(2).producer() as producer:
+        with pytest.raises(RuntimeError, match="begin"):
+            await producer.send("t", b"")
+        with pytest.raises(RuntimeError, match="begin"):
+            await producer.commit()
+    async with Producer("a:1", seams=Coordinators(2).network.seams()) as plain:
+        with pytest.raises(RuntimeError, match="transactional_id"):
+            await plain.begin()
+
+
+def test_transactions_need_idempotence() -> None:
+    with pytest.raises(InvalidOption, match="transactional_id"):
+        Producer("a:1", transactional_id="x", enable_idempotence=False)
+    with pytest.raises(InvalidOption, match="transactional_id"):
+        Producer("a:1", transactional_id="x", acks=1)
