@@ -92,7 +92,7 @@ class Producer(BlockingClient):
         Raises TypeError if value or key are not bytes; of a transactional producer also what `begin` prevents.
         """
         delivery = BlockingDelivery(self)
-        self._producer.check_transaction()
+        self._producer._check_transaction()
         if type(value) is not bytes:
             value = self._producer.value_bytes(value)
         if type(key) is not bytes:
@@ -239,7 +239,7 @@ class Producer(BlockingClient):
 
     async def _abort_after(self, error: BaseException) -> None:
         await self._emptied()
-        await self._producer.abort_after(error)
+        await self._producer._abort_after(error)
 
     async def _flush(self) -> None:
         await self._emptied()

@@ -178,7 +178,7 @@ class Producer(ClusterClient):
             await checkpoint()
         return deliveries
 
-    def check_transaction(self) -> None:
+    def _check_transaction(self) -> None:
         """Raise RuntimeError if no transaction is open, or the KafkaError of one that failed; nothing if plain."""
         if self._accumulator.transaction is not None:
             self._accumulator.transaction.check_open()
@@ -217,7 +217,7 @@ class Producer(ClusterClient):
             yield
             await self._transactions().commit()
         except BaseException as error:
-            await self.abort_after(error)
+            await self._abort_after(error)
             raise
 
     async def begin(self) -> None:
@@ -275,7 +275,7 @@ class Producer(ClusterClient):
             raise RuntimeError("this Producer is closed")
         return transactions
 
-    async def abort_after(self, error: BaseException) -> None:
+    async def _abort_after(self, error: BaseException) -> None:
         """Abort what is open, after an exception, for a few seconds; what fails thereby is noted in the exception."""
         transactions = self._running().transactions
         assert transactions is not None
@@ -317,10 +317,7 @@ class Producer(ClusterClient):
         if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
             raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
         if size > options.max_request_size:
-            raise MessageTooLargeError(
-                f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is"
-                f" {options.max_request_size}"
-            )
+            raise _too_large(target, size, options.max_request_size)
         if partition is None and key is None and options.partitioner is None:
             sticky = target.sticky
             if sticky.left <= 0:
@@ -449,6 +446,12 @@ def _checked(headers: Headers) -> Headers:
         if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
             raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")
     return tuple(headers)
+
+
+def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeError:
+    return MessageTooLargeError(
+        f"a record of {size} bytes for topic {target.topic.name!r}: max_request_size is {size_max}"
+    )
 
 
 def _no_partition(target: _Target, partition: object) -> ValueError:
