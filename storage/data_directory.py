@@ -5,6 +5,7 @@
     recovery-point-offset-checkpoint      the offsets up to which logs have been flushed
     replication-offset-checkpoint         high watermarks
     log-start-offset-checkpoint           log start offsets advanced by DeleteRecords
+    cleaner-offset-checkpoint             the offsets up to which compacted logs are clean
     topic-partition/                      a log
     topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
 """
@@ -68,6 +69,7 @@ class DataDirectory:
         self.recovery_points: Offsets = {}
         self.start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
+        self.cleaner_offsets: Offsets = {}
         self._disk = disk
         self._written: dict[str, Offsets] = {}
 
@@ -119,6 +121,7 @@ class DataDirectory:
             (checkpoint_files.RECOVERY_POINTS, self.recovery_points),
             (checkpoint_files.LOG_START_OFFSETS, self.start_offsets),
             (checkpoint_files.HIGH_WATERMARKS, self.high_watermarks),
+            (checkpoint_files.CLEANER_OFFSETS, self.cleaner_offsets),
         ):
             try:
                 offsets.update(checkpoint_files.read_offsets(self._disk, self._at(name)))
@@ -129,12 +132,33 @@ class DataDirectory:
 
     def forget(self, key: TopicPartition) -> None:
         """Removes the checkpointed offsets of an earlier log with the same name."""
-        for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks):
+        for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(key, None)
+        if key in self._written.get(checkpoint_files.CLEANER_OFFSETS, {}):
+            self.write_cleaner_offsets()
         if key in self._written.get(checkpoint_files.RECOVERY_POINTS, {}):
             self.write_recovery_points()
         if key in self._written.get(checkpoint_files.LOG_START_OFFSETS, {}):
             self.write_start_offsets()
+
+    def truncated(self, log: Log) -> None:
+        """Called before a log is truncated to its recovery point: what is appended behind it has not been cleaned."""
+        self.write_recovery_points()
+        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)
+
+    def lower_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
+        """Writes the cleaner offset of a log if it is beyond `offset`."""
+        if self.cleaner_offsets.get(key, 0) > offset:
+            self.set_cleaner_offset(key, offset)
+
+    def set_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
+        """Writes the offset up to which a log is clean."""
+        self.cleaner_offsets[key] = offset
+        self.write_cleaner_offsets()
+
+    def write_cleaner_offsets(self) -> None:
+        known = {key: self.cleaner_offsets[key] for key in self.logs if key in self.cleaner_offsets}
+        self._write(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
 
     def write_recovery_points(self) -> None:
         found = {key: log.recovery_point for key, log in self.logs.items()}

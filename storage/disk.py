@@ -23,6 +23,8 @@ import trio
 
 from minikafka.storage.disk_errors import NO_DESCRIPTORS, FailedSync
 from minikafka.storage.memory_disk import MemoryDisk, Outcomes, outcome
+from minikafka.storage.worker import Lane, ThreadLane
+from minikafka.storage.worker_process import ProcessLane
 
 __all__ = ["Disk", "File", "FileSlice", "MemoryDisk", "RealDisk", "RealFile"]
 
@@ -30,6 +32,8 @@ _READ_SIZE = 1 << 16
 _THREADS = 8
 _OPEN_FILES_MAX = 4096
 _RESERVE = 8
+_THREAD_BYTES_MAX = 8 << 20
+"""Cleaning so much takes about as much processor time as starting a process."""
 Buffer = bytes | bytearray | memoryview
 Result = TypeVar("Result")
 
@@ -135,6 +139,10 @@ class Disk(Protocol):
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         """Calls all functions concurrently and waits; returns the OSError of each, or None. For shutdown."""
+        ...
+
+    def lane(self, size_bytes: int) -> Lane:
+        """Returns a worker for functions that need much processor time, for work on so many bytes."""
         ...
 
 
@@ -461,3 +469,7 @@ class RealDisk:
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         with ThreadPoolExecutor(_THREADS) as pool:
             return [*pool.map(outcome, functions)]
+
+    def lane(self, size_bytes: int) -> Lane:
+        """A process for much work: in a thread it would keep the interpreter from all others."""
+        return ThreadLane(self) if size_bytes <= _THREAD_BYTES_MAX else ProcessLane(self.run)

@@ -50,9 +50,19 @@ class LogConfig:
     @property
     def only_compacts(self) -> bool:
         """Whether the log is compacted and never deletes segments by time or size."""
-        return "compact" in self.cleanup_policy and not self.deletes
+        return self.compacts and not self.deletes
 
     @property
     def deletes(self) -> bool:
         """Whether old segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the log keeps the last record of each key only."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def segment_ms_max(self) -> int:
+        """`segment.ms`; in a compacted log also `max.compaction.lag.ms`, since the active segment is not cleaned."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms

@@ -153,9 +153,10 @@ class LogManager:
             producer_expiration_ms=self.producer_expiration_ms,
             on_failure=lambda log, error: self._offline(directory, error),
             on_damage=self._log_damage,
-            on_truncation=lambda log: directory.write_recovery_points(),
+            on_truncation=directory.truncated,
         )
         directory.logs[key] = self.logs[key] = log
+        directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
         if log.report.damage:
             self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
         elif not log.report.clean:

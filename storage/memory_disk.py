@@ -14,6 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from minikafka.storage.memory_content import Content, Directory
+from minikafka.storage.worker import Lane, ThreadLane
 
 __all__ = ["MemoryDisk", "MemoryFile", "PowerLoss"]
 
@@ -319,6 +320,9 @@ class MemoryDisk:
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         return [outcome(one) for one in functions]
+
+    def lane(self, size_bytes: int) -> Lane:
+        return ThreadLane(self)
 
     def _find(self, path: str) -> Content | Directory | None:
         directory, _, name = path.rpartition("/")

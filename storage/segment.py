@@ -13,10 +13,11 @@ from struct import Struct
 from minikafka.protocol.records.batch import Batch, parse_header
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.batch_scan import Header, headers
+from minikafka.storage.deleted_files import rename_deleted
 from minikafka.storage.disk import Buffer, Disk, File
 from minikafka.storage.index import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset, last_entry
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.segment_names import DELETED, SUFFIXES, BatchPosition, CorruptIndex, CorruptSegment, offset_name
+from minikafka.storage.segment_names import SUFFIXES, BatchPosition, CorruptIndex, CorruptSegment, offset_name
 from minikafka.storage.transaction_index import TransactionIndex
 
 OFFSET_DELTA_MAX = (1 << 31) - 1
@@ -473,15 +474,14 @@ class Segment:
     def mark_deleted(self) -> list[str]:
         """Marks the segment as deleted by renaming its files; returns the new paths."""
         self.close()
-        marked: list[str] = []
+        marked: dict[str, str] = {}
         for suffix in SUFFIXES:
             path = self.prefix + suffix
             if self._disk.exists(path):
-                self._disk.rename(path, path + DELETED)
-                marked.append(path + DELETED)
+                marked[path] = rename_deleted(self._disk, path)
         for file in self.files if self._log is not None else []:
-            file.path += DELETED
-        return marked
+            file.path = marked.get(file.path, file.path)
+        return list(marked.values())
 
     def move(self, directory: str) -> None:
         """Called after the directory was renamed."""

@@ -74,6 +74,12 @@ class Segments:
             self[-1].next_base = -1
         return taken
 
+    def insert(self, index: int, segment: Segment) -> None:
+        """Adds a segment in the place of those that `take` has removed, before others."""
+        self.bases.insert(index, segment.base_offset)
+        self._known[segment.base_offset] = segment
+        self._latest.clear()
+
     def opened(self) -> list[Segment]:
         """Returns the segments accessed so far."""
         return list(self._known.values())
@@ -95,6 +101,8 @@ def should_roll(
 ) -> bool:
     """Whether batches of `size_bytes` up to `last_offset` begin a new segment (Kafka's `LogSegment.shouldRoll`)."""
     used, first_ms = active.size_bytes, active.first_timestamp
+    segment_ms = config.segment_ms if config.max_compaction_lag_ms >= config.segment_ms else config.segment_ms_max
+    segment_ms -= active.jitter_ms
     if last_offset - active.base_offset > OFFSET_DELTA_MAX:
         return True
     if not used:
@@ -102,5 +110,5 @@ def should_roll(
     if used > config.segment_bytes - size_bytes or active.is_full:
         return True
     if first_ms is not None and first_ms >= 0:
-        return max_timestamp - first_ms > config.segment_ms - active.jitter_ms
-    return active.age_ms(max_timestamp, now_ms) > config.segment_ms - active.jitter_ms
+        return max_timestamp - first_ms > segment_ms
+    return active.age_ms(max_timestamp, now_ms) > segment_ms

@@ -7,7 +7,8 @@ from minikafka.storage.batch_scan import headers
 from minikafka.storage.disk import Disk
 from minikafka.storage.segment_names import DELETED, SUFFIXES
 
-_CLEANED, _SWAP, _TEMPORARY = ".cleaned", ".swap", ".tmp"
+SWAP = ".swap"
+_CLEANED, _TEMPORARY = ".cleaned", ".tmp"
 
 
 def clean_up(disk: Disk, directory: str) -> dict[str, list[str]]:
@@ -21,7 +22,7 @@ def clean_up(disk: Disk, directory: str) -> dict[str, list[str]]:
     """
     names = disk.list(directory)
     found = _by_suffix(names)
-    if any(suffix.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)) for suffix in found):
+    if any(suffix.endswith((DELETED, _CLEANED, _TEMPORARY, SWAP)) for suffix in found):
         _complete_or_undo(disk, directory, names)
         found = _by_suffix(disk.list(directory))
     logs = set(found.get(".log", ()))
@@ -42,27 +43,29 @@ def _complete_or_undo(disk: Disk, directory: str, names: list[str]) -> None:
     cleaned = min((_offset_of(name) for name in names if name.endswith(_CLEANED)), default=1 << 63)
     swaps: list[str] = []
     for name in names:
-        if name.endswith(_SWAP) and _offset_of(name) < cleaned:
+        if name.endswith(SWAP) and _offset_of(name) < cleaned:
             swaps.append(name)
-        elif name.endswith((DELETED, _CLEANED, _TEMPORARY, _SWAP)):
+        elif name.endswith((DELETED, _CLEANED, _TEMPORARY, SWAP)):
             disk.remove(f"{directory}/{name}")
     if swaps:
         _complete_swap(disk, directory, names, swaps)
 
 
 def _complete_swap(disk: Disk, directory: str, names: list[str], swaps: list[str]) -> None:
-    logs = sorted(name for name in swaps if name.endswith(".log" + _SWAP))
+    logs = sorted(name for name in swaps if name.endswith(".log" + SWAP))
     if logs:
         last = disk.open(f"{directory}/{logs[-1]}")
         end = _offset_of(logs[-1])
         for header in headers(last, 0, last.size_bytes):
             end = header.last_offset + 1
         last.close()
+        replaced = {_offset_of(name) for name in logs}  # Even if nothing is left of them.
         for name in names:
-            if name.endswith(SUFFIXES) and _offset_of(logs[0]) <= _offset_of(name) < end:
+            offset = _offset_of(name)
+            if name.endswith(SUFFIXES) and (offset in replaced or _offset_of(logs[0]) <= offset < end):
                 disk.remove(f"{directory}/{name}")
-    for name in swaps:
-        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(_SWAP)}")
+    for name in (*logs, *(one for one in swaps if one not in logs)):
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
 
 
 def _offset_of(name: str) -> int:

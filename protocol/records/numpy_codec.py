@@ -7,7 +7,7 @@ are only positions, so a corrupt length allocates nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -212,3 +212,47 @@ def _write(out: Array, position: Array, number: Array, size: Array) -> None:
         longer = np.flatnonzero(size > index)
         byte = ((number[longer] >> np.uint64(7 * index)) & np.uint64(0x7F)).astype(np.uint8)
         out[position[longer] + index] = byte | (size[longer] > index + 1).astype(np.uint8) << 7
+
+
+class KeyColumns(NamedTuple):
+    """The columns of records that the log cleaner uses; see `storage.keyed_records`."""
+
+    firsts: list[int]
+    offsets: list[int]
+    timestamps: list[int]
+    digests: list[bytes]
+    tombstones: list[int]
+    data: Buffer
+    starts: list[int]
+    ends: list[int]
+
+
+def locate_keys(batches: Sequence[Batch], max_size_bytes: int, digest_of: Callable[[bytes], bytes]) -> KeyColumns:
+    """Read everything of records except their values and headers; `digest_of` is applied to each key.
+
+    A null key has an empty digest. Raises CorruptRecords.
+    """
+    table = table_of(batches)
+    found = locate_records(table, max_size_bytes)
+    buffer, data = found.buffer, bytes(found.sections.data)
+    starts = np.empty_like(found.ends)
+    counts = found.sections.counts
+    starts[1:] = found.ends[:-1]
+    filled = np.flatnonzero(counts)
+    starts[(np.cumsum(counts) - counts)[filled]] = found.sections.starts[filled]
+    key_starts, key_ends, position = read_blobs(buffer, found.position, "key")
+    value_starts, value_ends, position = read_blobs(buffer, position, "value")
+    if (position >= found.ends).any():
+        raise CorruptRecords("record extends past its end")
+    pairs = zip(key_starts.tolist(), key_ends.tolist(), strict=True)
+    digests = [digest_of(data[start:end]) if start <= end else b"" for start, end in pairs]
+    return KeyColumns(
+        [0, *np.cumsum(counts).tolist()],
+        found.offsets.tolist(),
+        found.timestamps.tolist(),
+        digests,
+        np.flatnonzero(value_starts > value_ends).tolist(),
+        data,
+        starts.tolist(),
+        found.ends.tolist(),
+    )

@@ -1,0 +1,187 @@
+"""`BatchFilter`: what the cleaner keeps of each batch. Pure.
+
+A record stays if no later record has its key, and a tombstone until its delete horizon has passed (KIP-534): the first
+cleaning that finds a tombstone, or a marker of a transaction without other batches, sets the horizon of its batch to
+`delete.retention.ms` from now, so that each consumer has this time to see it.
+
+A batch keeps its base offset and its last offset, hence also the sequence numbers of its producer. A batch of which
+nothing is left stays as an empty one if it is the last batch of its producer, or of the cleaned range.
+
+Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from minikafka.protocol.records.batch import Batch, assemble, encode_batch
+from minikafka.protocol.records.compression import Buffer, Codec
+from minikafka.protocol.records.record import Record
+from minikafka.storage.cleaned_transactions import CleanedTransactions
+from minikafka.storage.keyed_records import KeyedRecords, read_keyed_records
+from minikafka.storage.offset_map import OffsetMap
+
+_TIMESTAMP_MAX = (1 << 63) - 1
+_LOG_APPEND_TIME = 0x08
+
+
+class LastRecord(NamedTuple):
+    """The last batch of a producer: the offset of its last record, -1 without one, and its epoch."""
+
+    last_offset: int
+    epoch: int
+
+
+class Kept(NamedTuple):
+    """A batch of the cleaned segment."""
+
+    data: Buffer
+    last_offset: int
+    max_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRules:
+    """The rules of one cleaning.
+
+    Attributes:
+        upper_bound: the offset at which the cleaned range ends.
+        producers: the last record of each producer of the log, by producer id.
+        now_ms: the time of the cleaning.
+        delete_retention_ms: `delete.retention.ms`.
+    """
+
+    upper_bound: int
+    producers: Mapping[int, LastRecord]
+    now_ms: int
+    delete_retention_ms: int
+
+
+class BatchFilter:
+    """Filters the batches of a log, in order. All methods raise CorruptRecords."""
+
+    def __init__(self, rules: FilterRules, offsets: OffsetMap, transactions: CleanedTransactions) -> None:
+        self._rules = rules
+        self._offsets = offsets
+        self._transactions = transactions
+
+    def filter(self, batches: Sequence[Batch]) -> Iterator[Kept]:
+        """Yields what is kept. The checksums must have been checked: batches that are written anew get new ones."""
+        discarded = [self._transactions.may_discard(batch) for batch in batches]
+        examined = [
+            batch
+            for batch, discard in zip(batches, discarded, strict=True)
+            if not (batch.is_control or discard) and batch.record_count
+        ]
+        records = read_keyed_records(examined) if examined else None
+        latest = self._offsets.latest(records.digests) if records is not None else []
+        number = 0
+        for batch, discard in zip(batches, discarded, strict=True):
+            kept: Kept | None = None
+            if batch.is_control:
+                kept = self._control(batch, can_discard=discard)
+            elif not discard and batch.record_count and records is not None:
+                kept = self._data(batch, records, latest, records.firsts[number], records.firsts[number + 1])
+                number += 1
+            if kept is None and self._stays_empty(batch):
+                kept = _kept(batch, _empty(batch))
+            if kept is not None:
+                yield kept
+
+    def _control(self, batch: Batch, *, can_discard: bool) -> Kept | None:
+        """A marker stays until the horizon that it gets when nothing else of its transaction is left."""
+        if not batch.record_count or (can_discard and self._horizon_has_passed(batch)):
+            return None
+        if can_discard and not batch.has_delete_horizon and self._new_horizon_ms is not None:
+            return self._with_horizon(batch, batch.records())
+        return _kept(batch, batch.data)
+
+    def _data(self, batch: Batch, records: KeyedRecords, latest: list[int], first: int, last: int) -> Kept | None:
+        """What is kept of the records first..last-1, those of a batch of data."""
+        offsets, digests = records.offsets, records.digests
+        known_offset, count = self._offsets.latest_offset, last - first
+        keep = [
+            index
+            for index in range(first, last)
+            if offsets[index] > known_offset or (digests[index] and offsets[index] >= latest[index])
+        ]
+        null = records.tombstones_between(first, last)
+        if null and self._horizon_has_passed(batch):
+            keep = [index for index in keep if index not in null or offsets[index] > known_offset]
+        tombstones = bool(null) and not null.isdisjoint(keep)
+        if not keep:
+            return None
+        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:
+            left = {offsets[index] for index in keep}
+            return self._with_horizon(batch, [record for record in batch.records() if record.offset in left])
+        return _kept(batch, batch.data) if len(keep) == count else _with_records(batch, records, keep)
+
+    def _stays_empty(self, batch: Batch) -> bool:
+        if batch.next_offset == self._rules.upper_bound:
+            return True
+        last = self._rules.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.last_offset >= 0:
+            return batch.last_offset == last.last_offset
+        return batch.is_control and batch.producer_epoch == last.epoch
+
+    def _horizon_has_passed(self, batch: Batch) -> bool:
+        return batch.has_delete_horizon and batch.base_timestamp <= self._rules.now_ms
+
+    @property
+    def _new_horizon_ms(self) -> int | None:
+        """None if it lies beyond what a timestamp can be."""
+        horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
+        return horizon_ms if horizon_ms <= _TIMESTAMP_MAX else None
+
+    def _with_horizon(self, batch: Batch, records: Sequence[Record]) -> Kept:
+        data = encode_batch(
+            records,
+            codec=batch.codec, base_offset=batch.base_offset, timestamp_type=batch.timestamp_type,
+            producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
+            transactional=batch.is_transactional, control=batch.is_control, leader_epoch=batch.leader_epoch,
+            deltas=[record.offset - batch.base_offset for record in records],
+            last_offset_delta=batch.last_offset_delta, base_timestamp=self._new_horizon_ms, delete_horizon=True,
+        )  # fmt: skip
+        return Kept(data, batch.last_offset, max([record.timestamp for record in records]))
+
+
+def _kept(batch: Batch, data: Buffer) -> Kept:
+    return Kept(data, batch.last_offset, batch.max_timestamp)
+
+
+def _with_records(batch: Batch, records: KeyedRecords, keep: Sequence[int]) -> Kept:
+    """The batch with some of its records, which are copied as they are: base offset and base timestamp stay."""
+    data, starts, ends = memoryview(records.data), records.starts, records.ends
+    runs: list[memoryview] = []
+    start = starts[keep[0]]
+    for before, after in pairwise(keep):
+        if after != before + 1:
+            runs.append(data[start : ends[before]])
+            start = starts[after]
+    runs.append(data[start : ends[keep[-1]]])
+    max_timestamp = batch.max_timestamp
+    if not batch.attributes & _LOG_APPEND_TIME:
+        max_timestamp = max([records.timestamps[index] for index in keep])
+    payload = b"".join(runs)
+    return Kept(_rebuilt(batch, payload, len(keep), max_timestamp), batch.last_offset, max_timestamp)
+
+
+def _rebuilt(batch: Batch, payload: bytes, count: int, max_timestamp: int) -> bytes:
+    return assemble(
+        payload, codec=batch.codec, level=None, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch,
+        attributes=batch.attributes, last_offset_delta=batch.last_offset_delta, base_timestamp=batch.base_timestamp,
+        max_timestamp=max_timestamp, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence, count=count,
+    )  # fmt: skip
+
+
+def _empty(batch: Batch) -> bytes:
+    return encode_batch(
+        (), codec=Codec.NONE, deltas=(), base_offset=batch.base_offset, timestamp_type=batch.timestamp_type,
+        producer_id=batch.producer_id, producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional, control=batch.is_control, leader_epoch=batch.leader_epoch,
+        last_offset_delta=batch.last_offset_delta, base_timestamp=-1, max_timestamp=batch.max_timestamp,
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Which part of a compacted log may be cleaned, and whether it is due.
+
+    0 ── clean ── first dirty offset ── cleanable ── first uncleanable offset ── … active segment
+
+A log is cleaned whole segments at a time, never its active segment, never beyond the last stable offset, never records
+younger than `min.compaction.lag.ms`, and only what has been flushed: recovery then never reads a segment that the
+cleaner has written. It is due if the cleanable part exceeds `min.cleanable.dirty.ratio` of the whole, or has a record
+older than `max.compaction.lag.ms`.
+
+Source: Kafka's `LogCleanerManager.cleanableOffsets`, `LogToClean`.
+"""
+
+from dataclasses import dataclass
+
+from minikafka.storage.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableRange:
+    """The cleanable part of a log.
+
+    Attributes:
+        first_dirty_offset: everything before it is clean.
+        first_uncleanable_offset: the base offset of a segment.
+        clean_bytes, cleanable_bytes: the sizes of both parts.
+        overdue: a record exceeds `max.compaction.lag.ms`.
+    """
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_due(self, log: Log) -> bool:
+        """Whether the log should be cleaned now."""
+        if not self.cleanable_bytes:
+            return False
+        return self.overdue or self.dirty_ratio > log.config.min_cleanable_dirty_ratio
+
+
+def cleanable_range(log: Log, clean_offset: int, stable_offset: int, now_ms: int) -> CleanableRange:
+    """Returns what of a log may be cleaned.
+
+    Args:
+        clean_offset: from the checkpoint; -1 without an entry.
+        stable_offset: the last stable offset.
+
+    Raises:
+        OSError, CorruptSegment: an index cannot be read.
+    """
+    valid = log.start_offset <= clean_offset <= log.end_offset
+    first_dirty = clean_offset if valid else log.start_offset
+    bases = log.segments.bases
+    last = max(0, log.segments.floor(min(stable_offset, log.recovery_point)))
+    dirty = max(0, log.segments.floor(first_dirty))
+    if log.config.min_compaction_lag_ms > 0:
+        too_young_ms = now_ms - log.config.min_compaction_lag_ms
+        last = next((at for at in range(dirty, last) if log.segments[at].latest.timestamp > too_young_ms), last)
+    last = max(dirty, last)
+    sizes = [log.segments[at].size for at in range(last)]
+    return CleanableRange(
+        first_dirty,
+        bases[last],
+        sum(sizes[:dirty]),
+        sum(sizes[dirty:]),
+        any(_is_overdue(log, at, now_ms) for at in range(dirty, last)),
+    )
+
+
+def _is_overdue(log: Log, index: int, now_ms: int) -> bool:
+    """Whether a segment starts with a batch older than `max.compaction.lag.ms`."""
+    latest_ms = now_ms - log.config.max_compaction_lag_ms
+    if latest_ms <= 0:
+        return False
+    first = next(log.segments[index].scan(log.segments.bases[index]), None)
+    return first is not None and 0 < first.max_timestamp < latest_ms

@@ -1,0 +1,247 @@
+"""`Cleaning`: one cleaning of one log, in steps: reads the dirty part for its keys, then writes new segments.
+
+The steps do not touch the log's own files: they read segments that no longer change and write `.cleaned` files, so that
+they can run in another thread or process. `segment_replacement.py` puts the result in place.
+
+Source: Kafka's `Cleaner`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from minikafka.protocol.records.batch import Batch, batches
+from minikafka.storage.batch_filter import BatchFilter, FilterRules
+from minikafka.storage.cleaned_segment import CleanedSegment
+from minikafka.storage.cleaned_transactions import CleanedTransactions
+from minikafka.storage.disk import Disk, File
+from minikafka.storage.keyed_records import read_keyed_records
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.offset_map import OffsetMap
+from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, offset_name
+from minikafka.storage.transaction_index import AbortedTransaction
+from minikafka.storage.worker import Worker
+
+_CHUNK_SIZE_MIN = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class OldSegment:
+    """A segment to clean.
+
+    Attributes:
+        next_base: the base offset of the next segment.
+        indexes_bytes: the sizes of the offset index and of the time index.
+        aborted: the aborted transactions that overlap it.
+    """
+
+    base_offset: int
+    next_base: int
+    size_bytes: int
+    indexes_bytes: tuple[int, int]
+    aborted: Sequence[AbortedTransaction]
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningPlan:
+    """What to clean, and how.
+
+    Attributes:
+        directory: of the log.
+        segments: all segments before `rules.upper_bound`, in order.
+        first_dirty_offset: everything before it was cleaned before.
+        map_size_bytes, load_factor: see `OffsetMap`.
+        chunk_size_bytes: the bytes to read at once; larger batches are read alone.
+    """
+
+    directory: str
+    segments: Sequence[OldSegment]
+    first_dirty_offset: int
+    config: LogConfig
+    rules: FilterRules
+    map_size_bytes: int
+    load_factor: float
+    chunk_size_bytes: int
+
+
+class Step(NamedTuple):
+    """The progress of a cleaning.
+
+    Attributes:
+        io_bytes: bytes read and written in this step.
+        finished: the base offsets of the segments that the new one may replace now; empty if none is finished.
+        written_bytes: the size of the finished segment.
+        end_offset: after the last step, the offset up to which the log is clean; -1 before.
+    """
+
+    io_bytes: int
+    finished: tuple[int, ...] = ()
+    written_bytes: int = 0
+    end_offset: int = -1
+
+
+class Cleaning:
+    """One cleaning. `steps` raises OSError, CorruptRecords and CorruptSegment."""
+
+    def __init__(self, disk: Disk, plan: CleaningPlan) -> None:
+        self._disk = disk
+        self._plan = plan
+        self._offsets = OffsetMap(plan.map_size_bytes, plan.load_factor)
+        self._writing: CleanedSegment | None = None
+        self._steps = self._run()
+
+    def advance(self, io_bytes_max: int) -> Step:
+        """Reads and writes about this many bytes, up to the end of a segment."""
+        io_bytes = 0
+        for step in self._steps:
+            io_bytes += step.io_bytes
+            if step.finished or step.end_offset >= 0 or io_bytes >= io_bytes_max:
+                return step._replace(io_bytes=io_bytes)
+        raise RuntimeError("the cleaning has ended")
+
+    def abandon(self) -> None:
+        """Removes what is not finished. Raises OSError."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.abandon()
+
+    def _run(self) -> Iterator[Step]:
+        yield from self._read_keys()
+        end_offset = self._offsets.latest_offset + 1
+        transactions = CleanedTransactions()
+        keep = BatchFilter(self._plan.rules, self._offsets, transactions)
+        segments = [one for one in self._plan.segments if one.base_offset < end_offset]
+        for group in groups_of(segments, self._plan.config, self._plan.rules.upper_bound):
+            yield from self._clean(group, keep, transactions)
+        yield Step(0, end_offset=end_offset)
+
+    def _read_keys(self) -> Iterator[Step]:
+        transactions = CleanedTransactions()
+        for segment in self._plan.segments:
+            if segment.next_base <= self._plan.first_dirty_offset:
+                continue
+            transactions.expect(segment.aborted)
+            for chunk, size_bytes in self._chunks(segment):
+                if not self._add_keys(chunk, transactions):
+                    return
+                yield Step(size_bytes)
+            self._offsets.latest_offset = max(self._offsets.latest_offset, segment.next_base - 1)
+
+    def _add_keys(self, chunk: Sequence[Batch], transactions: CleanedTransactions) -> bool:
+        """Adds the keys of a chunk; returns False if there is no more room."""
+        offsets, first_dirty = self._offsets, self._plan.first_dirty_offset
+        discarded = [transactions.may_discard(batch) for batch in chunk]
+        data = [
+            batch
+            for batch, discard in zip(chunk, discarded, strict=True)
+            if batch.record_count and batch.last_offset >= first_dirty and not (batch.is_control or discard)
+        ]
+        records = read_keyed_records(data) if data else None
+        if records is not None:
+            keyed = [
+                index
+                for index, offset in enumerate(records.offsets)
+                if offset >= first_dirty and records.digests[index]
+            ]
+            digests, numbers = [records.digests[one] for one in keyed], [records.offsets[one] for one in keyed]
+            added = offsets.put(digests, numbers)
+            if added < len(numbers):
+                offsets.latest_offset = max(offsets.latest_offset, numbers[added] - 1)
+                return False
+        offsets.latest_offset = max(offsets.latest_offset, chunk[-1].last_offset)
+        return True
+
+    def _clean(
+        self, group: Sequence[OldSegment], keep: BatchFilter, transactions: CleanedTransactions
+    ) -> Iterator[Step]:
+        plan = self._plan
+        cleaned = CleanedSegment(self._disk, plan.directory, group[0].base_offset, plan.config)
+        self._writing = cleaned
+        transactions.retained = cleaned.add_aborted
+        for segment in group:
+            transactions.expect(segment.aborted)
+            for chunk, size_bytes in self._chunks(segment):
+                before = cleaned.size_bytes
+                cleaned.append(keep.filter(chunk))
+                yield Step(size_bytes + cleaned.size_bytes - before)
+        cleaned.finish()
+        self._writing = None
+        yield Step(0, finished=tuple(segment.base_offset for segment in group), written_bytes=cleaned.size_bytes)
+
+    def _chunks(self, segment: OldSegment) -> Iterator[tuple[list[Batch], int]]:
+        """Yields the batches of a segment, checked, some at a time, and their size."""
+        path = f"{self._plan.directory}/{offset_name(segment.base_offset)}.log"
+        file = self._disk.open(path)
+        try:
+            position = 0
+            while position < segment.size_bytes:
+                found = _read_chunk(file, position, segment.size_bytes, self._plan.chunk_size_bytes)
+                for batch in found:
+                    batch.check_crc()
+                size_bytes = sum([len(batch.data) for batch in found])
+                position += size_bytes
+                yield found, size_bytes
+        finally:
+            file.close()
+
+
+def _read_chunk(file: File, position: int, end: int, size_bytes: int) -> list[Batch]:
+    size_bytes = max(size_bytes, _CHUNK_SIZE_MIN)
+    data = file.pread(position, min(size_bytes, end - position))
+    found = list(batches(data))
+    if not found and len(data) >= 12:
+        length = int.from_bytes(data[8:12], "big", signed=True) + 12
+        if size_bytes < length <= end - position:
+            found = list(batches(file.pread(position, length)))
+    if not found:
+        raise CorruptSegment(f"{file.path} has no valid batch at byte {position}")
+    return found
+
+
+def groups_of(segments: Sequence[OldSegment], config: LogConfig, upper_bound: int) -> list[list[OldSegment]]:
+    """Divides segments into groups that are to become one segment each.
+
+    A group is limited by `segment.bytes`, by `segment.index.bytes`, and by the offsets that an index can hold.
+    """
+    groups: list[list[OldSegment]] = []
+    size_bytes, indexes = 0, (0, 0)
+    ends = [*(after.base_offset for _, after in pairwise(segments)), upper_bound]
+    for segment, end in zip(segments, ends, strict=True):
+        larger = (indexes[0] + segment.indexes_bytes[0], indexes[1] + segment.indexes_bytes[1])
+        fits = size_bytes + segment.size_bytes <= config.segment_bytes and max(larger) <= config.segment_index_bytes
+        near = not segment.size_bytes or (groups and end - 1 - groups[-1][0].base_offset <= OFFSET_DELTA_MAX)
+        if groups and fits and near:
+            groups[-1].append(segment)
+            size_bytes, indexes = size_bytes + segment.size_bytes, larger
+        else:
+            groups.append([segment])
+            size_bytes, indexes = segment.size_bytes, segment.indexes_bytes
+    return groups
+
+
+# -- in a worker -------------------------------------------------------------------------------------------------
+
+
+def begin_cleaning(worker: Worker, directory: str, plan: CleaningPlan) -> None:
+    """Begins a cleaning; a worker has one at a time."""
+    worker.kept[directory] = Cleaning(worker.disk, plan)
+
+
+def advance_cleaning(worker: Worker, directory: str, io_bytes_max: int) -> Step:
+    """See `Cleaning.advance`."""
+    return _cleaning(worker, directory).advance(io_bytes_max)
+
+
+def end_cleaning(worker: Worker, directory: str) -> None:
+    """Forgets a cleaning, finished or not. Raises OSError."""
+    if directory in worker.kept:
+        found = _cleaning(worker, directory)
+        del worker.kept[directory]
+        found.abandon()
+
+
+def _cleaning(worker: Worker, directory: str) -> Cleaning:
+    found = worker.kept[directory]
+    assert isinstance(found, Cleaning)
+    return found

@@ -1,0 +1,295 @@
+"""`Compaction`: keeps the last record of each key in logs with `cleanup.policy=compact` (Kafka's `LogCleaner`).
+
+    cleaning = compaction.choose()         the dirtiest log that is due
+    if cleaning is not None:
+        await compaction.clean(cleaning)
+
+A cleaning reads the keys of the dirty part into a map, then writes the segments anew, without the records that the map
+shows to be replaced. The work is done by a worker (`worker.py`) in steps of a few MiB. Between two steps the log may
+change: it may be truncated, deleted, or go offline, or lose its first segments; the cleaning then ends without effect.
+"""
+
+import errno
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.batch_filter import FilterRules, LastRecord
+from minikafka.storage.cleanable_range import CleanableRange, cleanable_range
+from minikafka.storage.cleaning import (
+    CleaningPlan,
+    OldSegment,
+    Step,
+    advance_cleaning,
+    begin_cleaning,
+    end_cleaning,
+)
+from minikafka.storage.log import Log
+from minikafka.storage.log_lookup import find_aborted
+from minikafka.storage.log_manager import LogManager
+from minikafka.storage.segment import CorruptSegment, Segment
+from minikafka.storage.segment_replacement import replace_segments
+from minikafka.storage.worker import Lane, WorkerLost
+
+STEP_BYTES_MAX = 4 << 20
+"""Bytes read and written in one step: a stopping node waits for the end of a step."""
+_THROTTLED_STEP_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSettings:
+    """The settings `log.cleaner.*` of a node.
+
+    Attributes:
+        threads: the number of logs that are cleaned at the same time.
+        map_size_bytes: the memory of all offset maps.
+        load_factor: the part of it that is used.
+        buffer_size_bytes: the memory of all I/O buffers.
+        io_bytes_per_second: the maximum rate of reads and writes together.
+        backoff_ms: the pause if no log is due.
+    """
+
+    threads: int
+    map_size_bytes: int
+    load_factor: float
+    buffer_size_bytes: int
+    io_bytes_per_second: float
+    backoff_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A log that is due, as it was when it was chosen.
+
+    Attributes:
+        segments: those to clean, in order.
+        directory, truncations: if they change, the cleaning ends.
+    """
+
+    log: Log
+    range: CleanableRange
+    segments: list[Segment]
+    directory: str
+    truncations: int
+
+
+class Compaction:
+    """The cleaner of a node's logs.
+
+    Args:
+        stable_offset_of: returns the last stable offset of a partition; None for partitions to skip.
+        settings: returns the settings in effect.
+        clock: returns seconds of a clock that does not jump.
+        sleep: waits for seconds.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        *,
+        stable_offset_of: Callable[[TopicPartition], int | None],
+        settings: Callable[[], CompactionSettings],
+        now_ms: Callable[[], int],
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self.settings = settings
+        self._logs = logs
+        self._stable_offset_of = stable_offset_of
+        self._now_ms = now_ms
+        self._clock = clock
+        self._sleep = sleep
+        self._in_progress: set[TopicPartition] = set()
+        self._uncleanable: dict[TopicPartition, Log] = {}
+        self._idle_at_s = 0.0
+        self._logger = structlog.get_logger("minikafka.compaction")
+
+    def choose(self) -> Due | None:
+        """Returns the log with the largest dirty ratio among those that are due; it is in progress until `clean`."""
+        known = self._logs.logs
+        self._uncleanable = {key: log for key, log in self._uncleanable.items() if known.get(key) is log}
+        best: Due | None = None
+        for key, log in list(known.items()):
+            found = self._due(key, log)
+            if found is not None and (best is None or found.range.dirty_ratio > best.range.dirty_ratio):
+                best = found
+        if best is not None:
+            self._in_progress.add(best.log.topic_partition)
+        return best
+
+    def _due(self, key: TopicPartition, log: Log) -> Due | None:
+        if len(log.segments) < 2 or not log.config.compacts or log.failure is not None:
+            return None
+        stable_offset = self._stable_offset_of(key)
+        if stable_offset is None or key in self._in_progress or key in self._uncleanable:
+            return None
+        try:
+            found = cleanable_range(log, self._clean_offset(key), stable_offset, self._now_ms())
+        except CorruptSegment as error:
+            self._give_up(log, error)
+            return None
+        except OSError as error:
+            log.fail(error)
+            return None
+        if not found.is_due(log):
+            return None
+        count = log.segments.floor(found.first_uncleanable_offset)
+        segments = [log.segments[index] for index in range(count)]
+        return Due(log, found, segments, log.directory, log.truncations)
+
+    def _clean_offset(self, key: TopicPartition) -> int:
+        for directory in self._logs.directories:
+            if key in directory.logs:
+                return directory.cleaner_offsets.get(key, -1)
+        return -1
+
+    async def clean(self, due: Due) -> bool:
+        """Cleans a chosen log; returns whether it was cleaned. Errors are logged.
+
+        If it is cancelled, or the log changes meanwhile, segments that were replaced stay so, and the next cleaning
+        begins at the same offset.
+        """
+        log, lane = due.log, due.log.disk.lane(due.range.clean_bytes + due.range.cleanable_bytes)
+        try:
+            end_offset = await self._clean(due, lane)
+            if end_offset is not None:
+                self._record(log, end_offset)
+            return end_offset is not None
+        except KafkaError:
+            return False  # The log and its directory are offline now, which the log manager has logged.
+        except (CorruptRecords, CorruptSegment) as error:
+            self._give_up(log, error)
+            return False
+        except WorkerLost as error:
+            self._logger.warning("log cleaning interrupted", partition=str(log.topic_partition), error=str(error))
+            return False
+        except OSError as error:
+            self._failed(due, error)
+            return False
+        finally:
+            lane.close()
+            self._in_progress.discard(log.topic_partition)
+
+    async def _clean(self, due: Due, lane: Lane) -> int | None:
+        """Returns the offset up to which the log is clean now; None if the cleaning had to end before."""
+        directory, began_s = due.directory, self._clock()
+        old = {segment.base_offset: segment for segment in due.segments}
+        before_bytes = after_bytes = 0
+        try:
+            await lane.run(begin_cleaning, directory, self._plan(due))
+            while True:
+                step = await lane.run(advance_cleaning, directory, self._step_bytes())
+                await self._throttle(step.io_bytes)
+                if not self._is_current(due):
+                    return None
+                if step.finished:
+                    replaced = [old[base] for base in step.finished]
+                    before_bytes += sum([segment.size for segment in replaced])
+                    after_bytes += step.written_bytes
+                    if not await self._replace(due, replaced):
+                        return None
+                if step.end_offset >= 0:
+                    self._report(due, step, before_bytes, after_bytes, self._clock() - began_s)
+                    return step.end_offset
+        finally:
+            await lane.run(end_cleaning, directory)
+
+    async def _replace(self, due: Due, replaced: list[Segment]) -> bool:
+        log = due.log
+        if not replace_segments(log, replaced, due.truncations):
+            return False
+        try:
+            await log.disk.run(log.disk.sync_directory, due.directory)
+        except OSError as error:
+            if self._is_current(due):
+                raise log.fail(error) from error
+        return self._is_current(due)
+
+    def _plan(self, due: Due) -> CleaningPlan:
+        log, settings = due.log, self.settings()
+        first, upper_bound = due.range.first_dirty_offset, due.range.first_uncleanable_offset
+        rules = FilterRules(
+            upper_bound,
+            {one.producer_id: LastRecord(one.last_offset, one.epoch) for one in log.producers},
+            self._now_ms(),
+            log.config.delete_retention_ms,
+        )
+        threads = max(1, settings.threads)
+        return CleaningPlan(
+            due.directory,
+            [_old_segment(log, segment) for segment in due.segments],
+            first,
+            log.config,
+            rules,
+            settings.map_size_bytes // threads,
+            settings.load_factor,
+            settings.buffer_size_bytes // threads // 2,
+        )
+
+    def _is_current(self, due: Due) -> bool:
+        log = due.log
+        known = self._logs.logs.get(log.topic_partition) is log and log.failure is None
+        unchanged = log.directory == due.directory and log.truncations == due.truncations
+        return known and unchanged and log.config.compacts
+
+    def _step_bytes(self) -> int:
+        return int(max(1, min(STEP_BYTES_MAX, self.settings().io_bytes_per_second * _THROTTLED_STEP_S)))
+
+    async def _throttle(self, io_bytes: int) -> None:
+        now_s = self._clock()
+        self._idle_at_s = max(self._idle_at_s, now_s) + io_bytes / max(1.0, self.settings().io_bytes_per_second)
+        if self._idle_at_s - now_s > 0.001:
+            await self._sleep(self._idle_at_s - now_s)
+
+    def _record(self, log: Log, end_offset: int) -> None:
+        for directory in self._logs.directories:
+            if log.topic_partition in directory.logs:
+                try:
+                    directory.set_cleaner_offset(log.topic_partition, end_offset)
+                except OSError as error:
+                    log.fail(error)
+
+    def _failed(self, due: Due, error: OSError) -> None:
+        """A step failed. Files may be missing because the log has changed; a full disk does not concern the log."""
+        name = str(due.log.topic_partition)
+        if error.errno == errno.ENOSPC:
+            self._logger.warning("log not cleaned: disk full", partition=name, error=str(error))
+        elif isinstance(error, FileNotFoundError) and not (self._is_current(due) and _all_current(due)):
+            self._logger.info("log cleaning abandoned", partition=name, error=str(error))
+        else:
+            due.log.fail(error)
+
+    def _give_up(self, log: Log, error: Exception) -> None:
+        self._uncleanable[log.topic_partition] = log
+        self._logger.error("log cannot be cleaned", partition=str(log.topic_partition), error=str(error))
+
+    def _report(self, due: Due, step: Step, before_bytes: int, after_bytes: int, seconds: float) -> None:
+        self._logger.info(
+            "log cleaned",
+            partition=str(due.log.topic_partition),
+            first_dirty_offset=due.range.first_dirty_offset,
+            end_offset=step.end_offset,
+            before_bytes=before_bytes,
+            after_bytes=after_bytes,
+            seconds=round(seconds, 3),
+        )
+
+
+def _all_current(due: Due) -> bool:
+    """Whether the log still has all segments that are being cleaned."""
+    log = due.log
+    return log.directory == due.directory and due.segments[0].base_offset in log.segments.bases
+
+
+def _old_segment(log: Log, segment: Segment) -> OldSegment:
+    aborted = find_aborted(log.segments, segment.base_offset, segment.next_base)
+    indexes = (_size(log, segment.prefix + ".index"), _size(log, segment.prefix + ".timeindex"))
+    return OldSegment(segment.base_offset, segment.next_base, segment.size, indexes, aborted)
+
+
+def _size(log: Log, path: str) -> int:
+    return log.disk.file_size(path) if log.disk.exists(path) else 0

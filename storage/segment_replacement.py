@@ -1,0 +1,74 @@
+"""Replaces segments of a log by the one that the cleaner made of them, while readers hold the old ones.
+
+    a.cleaned              written and flushed by the cleaner
+    a.swap                 from here on the replacement is completed, also after a crash
+    a.deleted, b.deleted   the old files; readers that hold them keep reading, until `file.delete.delay.ms` has passed
+    a                      the new segment
+
+A crash between any two of these renames leaves a log that `temporary_files.clean_up` makes whole: without a `.swap`
+file, or with a `.cleaned` one beside it, the old segments stay; otherwise the new one takes their place.
+
+Source: Kafka's `LocalLog.replaceSegments`.
+"""
+
+from collections.abc import Sequence
+
+from minikafka.storage.cleaned_segment import CLEANED, remove_cleaned
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+from minikafka.storage.segment import SUFFIXES, Segment
+from minikafka.storage.temporary_files import SWAP
+
+
+def replace_segments(log: Log, old: Sequence[Segment], truncations: int) -> bool:
+    """Replaces segments by the finished `.cleaned` one with the base offset of the first.
+
+    The names change at once for readers; they are durable after the directory has been synced.
+
+    Args:
+        old: adjacent segments, as they were when the cleaning began.
+        truncations: the log's number of truncations at that time.
+
+    Returns:
+        False if these segments have changed: the `.cleaned` files are removed then.
+
+    Raises:
+        KafkaError: KAFKA_STORAGE_ERROR: a rename failed, and the log is offline.
+    """
+    if log.failure is not None:
+        raise log.offline()
+    prefix = old[0].prefix
+    try:
+        if log.truncations != truncations or not _are_current(log, old):
+            remove_cleaned(log.disk, prefix)
+            return False
+        _rename_all(log.disk, prefix, CLEANED, SWAP)
+        first = log.segments.bases.index(old[0].base_offset)
+        new = Segment(log.disk, log.directory, old[0].base_offset, log.config, next_base=old[-1].next_base)
+        taken = log.segments.take(first, first + len(old))
+        log.drop(taken)
+        _rename_all(log.disk, prefix, SWAP, "")
+        log.segments.insert(first, new)
+        log.snapshots.remove_strays(log.segments.bases)
+    except OSError as error:
+        raise log.fail(error) from error
+    return True
+
+
+def _are_current(log: Log, old: Sequence[Segment]) -> bool:
+    known = log.segments
+    if old[0].base_offset not in known.bases:
+        return False
+    first = known.bases.index(old[0].base_offset)
+    # The last segment is active, and never cleaned.
+    if first + len(old) >= len(known.bases):
+        return False
+    return all(known[first + index] is segment for index, segment in enumerate(old))
+
+
+def _rename_all(disk: Disk, prefix: str, old_suffix: str, new_suffix: str) -> None:
+    """Renames the files of a segment, the log first: `clean_up` relies on it."""
+    for suffix in SUFFIXES:
+        path = f"{prefix}{suffix}{old_suffix}"
+        if disk.exists(path):
+            disk.rename(path, f"{prefix}{suffix}{new_suffix}")

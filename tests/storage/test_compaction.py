@@ -1,0 +1,223 @@
+"""The log cleaner keeps the last record of each key, offsets, sequences and transactions, as Kafka's does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.compaction import COMPACTED, KEY, Cleaned
+from support.logs import Clock, append_marker, check_indexes, memory_disk, read_batches
+
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.control import ControlType
+from minikafka.storage.checkpoint_files import read_offsets
+
+
+@pytest.fixture
+def cleaned() -> Cleaned:
+    return Cleaned(memory_disk(), clock=Clock())
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_the_last_record_of_each_key_is_left_at_its_offset(cleaned: Cleaned, codec: Codec) -> None:
+    for number in range(40):
+        cleaned.put(*((b"k%d" % (one % 7), b"v%d" % (number * 3 + one)) for one in range(3)), codec=codec)
+    expected = {row.key: row for row in cleaned.rows()}
+    end = cleaned.log.end_offset
+    assert cleaned.roll_and_clean() == 1
+    assert cleaned.rows() == sorted(expected.values())
+    assert cleaned.log.end_offset == end
+    check_indexes(cleaned.log)
+    cleaned.restart(clean=False)
+    assert cleaned.rows() == sorted(expected.values())
+    assert cleaned.log.end_offset == end
+    assert cleaned.log.report.damage == ""
+
+
+def test_the_checkpoint_is_in_kafkas_format(cleaned: Cleaned) -> None:
+    cleaned.put((b"a", b"1"))
+    cleaned.roll_and_clean()
+    assert cleaned.disk.read_bytes("/data/cleaner-offset-checkpoint") == b"0\n1\nsettings 0 1\n"
+    assert read_offsets(cleaned.disk, "/data/cleaner-offset-checkpoint") == {KEY: 1}
+    cleaned.restart()
+    assert cleaned.clean_offset == 1
+    assert cleaned.clean() == 0
+
+
+def test_a_tombstone_goes_after_its_retention(cleaned: Cleaned) -> None:
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    cleaned.put((b"a", b"1"))
+    cleaned.put((b"a", None), (b"b", b"2"))
+    cleaned.roll_and_clean()
+    (batch,) = read_batches(cleaned.log)
+    assert batch.has_delete_horizon
+    assert batch.base_timestamp == clock.ms + 10_000
+    assert [(row.offset, row.value, row.timestamp) for row in cleaned.rows()] == [
+        (1, None, clock.ms), (2, b"2", clock.ms),
+    ]  # fmt: skip
+    clock.ms += 9_999
+    cleaned.put((b"c", b"3"))
+    cleaned.roll_and_clean()
+    assert [row.key for row in cleaned.rows()] == [b"a", b"b", b"c"]
+    clock.ms += 1
+    cleaned.put((b"d", b"3"))
+    cleaned.roll_and_clean()
+    assert [row.key for row in cleaned.rows()] == [b"b", b"c", b"d"]
+    assert read_batches(cleaned.log)[0].base_offset == 1
+
+
+def test_a_horizon_beyond_the_end_of_time_is_never_set(cleaned: Cleaned) -> None:
+    cleaned.config = replace(COMPACTED, delete_retention_ms=(1 << 63) - 1)
+    cleaned.log.update_config(cleaned.config)
+    cleaned.put((b"a", None))
+    cleaned.roll_and_clean()
+    (batch,) = read_batches(cleaned.log)
+    assert not batch.has_delete_horizon
+
+
+def test_the_last_batch_of_a_producer_stays_when_it_is_empty(cleaned: Cleaned) -> None:
+    cleaned.put((b"a", b"1"), producer_id=7, producer_epoch=3, base_sequence=0)
+    cleaned.put((b"a", b"2"), (b"b", b"2"), producer_id=7, producer_epoch=3, base_sequence=1)
+    cleaned.put((b"a", b"3"), (b"b", b"3"))
+    cleaned.roll_and_clean()
+    shown = [(one.base_offset, one.last_offset, one.record_count, one.last_sequence) for one in read_batches(cleaned.log)]
+    assert shown == [(1, 2, 0, 2), (3, 4, 2, -1)]
+    for clean in (True, False):
+        log = cleaned.restart(clean=clean)
+        producer = log.producers.get(7)
+        assert producer is not None
+        assert (producer.last_sequence, producer.epoch) == (2, 3)
+    assert [batch.base_offset for batch in read_batches(cleaned.log, 2)] == [1, 3]
+
+
+def test_the_end_of_the_cleaned_range_stays(cleaned: Cleaned) -> None:
+    """Otherwise a reader behind it would wait, and a follower would not know where it is."""
+    cleaned.put((b"a", None))
+    cleaned.put((b"a", None))
+    cleaned.roll_and_clean()
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    clock.ms += 20_000
+    cleaned.put((b"b", None))
+    cleaned.roll_and_clean()
+    clock.ms += 20_000
+    cleaned.put((b"b", b"1"))
+    cleaned.roll_and_clean()
+    assert [(one.base_offset, one.record_count) for one in read_batches(cleaned.log)] == [(3, 1)]
+
+
+def test_aborted_data_goes_at_once_and_its_marker_later(cleaned: Cleaned) -> None:
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    options = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
+    cleaned.put((b"a", b"1"), base_sequence=0, **options)
+    append_marker(cleaned.log, ControlType.COMMIT, producer_id=5)
+    cleaned.put((b"a", b"2"), base_sequence=1, **options)
+    append_marker(cleaned.log, ControlType.ABORT, producer_id=5)
+    cleaned.put((b"x", b"2"), base_sequence=2, **options)
+    append_marker(cleaned.log, ControlType.COMMIT, producer_id=5)
+    cleaned.log.high_watermark_advanced(cleaned.log.end_offset)
+    cleaned.roll_and_clean()
+    assert shown(cleaned) == ["0", "1 marker", "3 marker", "4", "5 marker"]
+    assert cleaned.log.aborted_transactions(0, 10) == [(5, 2)]
+    clock.ms += 20_000
+    cleaned.put((b"a", b"4"))
+    cleaned.roll_and_clean()
+    assert shown(cleaned) == ["1 marker", "3 marker, horizon", "4", "5 marker", "6"]
+    assert cleaned.log.aborted_transactions(0, 10) == []
+    clock.ms += 20_000
+    cleaned.put((b"a", b"5"))
+    cleaned.roll_and_clean()
+    assert shown(cleaned) == ["1 marker, horizon", "4", "5 marker", "7"]
+    clock.ms += 20_000
+    cleaned.put((b"a", b"6"))
+    cleaned.roll_and_clean()
+    assert shown(cleaned) == ["4", "5 marker", "8"]
+
+
+def shown(cleaned: Cleaned) -> list[str]:
+    """Every batch in words."""
+    return [
+        f"{one.base_offset}{' marker' if one.is_control else ''}{', horizon' if one.has_delete_horizon else ''}"
+        for one in read_batches(cleaned.log)
+    ]
+
+
+def test_an_empty_aborted_batch_keeps_its_marker_and_index(cleaned: Cleaned) -> None:
+    """The last batch of its producer: consumers must not wait for, or believe, what follows."""
+    cleaned.put((b"a", b"2"), producer_id=5, producer_epoch=0, transactional=True, base_sequence=0)
+    append_marker(cleaned.log, ControlType.ABORT, producer_id=5)
+    cleaned.put((b"b", b"2"))
+    cleaned.log.high_watermark_advanced(cleaned.log.end_offset)
+    cleaned.roll_and_clean()
+    assert [(one.base_offset, one.record_count) for one in read_batches(cleaned.log)] == [(0, 0), (1, 1), (2, 1)]
+    assert cleaned.log.aborted_transactions(0, 10) == [(5, 0)]
+    cleaned.restart(clean=False)
+    assert cleaned.log.aborted_transactions(0, 10) == [(5, 0)]
+
+
+def test_nothing_beyond_the_stable_offset_is_cleaned(cleaned: Cleaned) -> None:
+    cleaned.put((b"a", b"1"))
+    cleaned.log.roll()
+    cleaned.put((b"a", b"2"))
+    cleaned.log.roll()
+    cleaned.stable = 1
+    assert cleaned.clean() == 1
+    assert cleaned.clean_offset == 1
+    assert len(cleaned.rows()) == 2
+    cleaned.stable = 2
+    assert cleaned.clean() == 1
+    assert [row.value for row in cleaned.rows()] == [b"2"]
+
+
+def test_segments_are_joined_up_to_segment_bytes(cleaned: Cleaned) -> None:
+    for number in range(200):
+        cleaned.put((b"key %d" % (number % 10), bytes(100)))
+    assert len(cleaned.log.segments) > 10
+    for _ in range(3):
+        cleaned.put((b"key 1", bytes(100)))
+        cleaned.roll_and_clean()
+    assert len(cleaned.log.segments) == 2
+    check_indexes(cleaned.log)
+
+
+def test_a_small_map_takes_several_cleanings(cleaned: Cleaned) -> None:
+    cleaned.settings = replace(cleaned.settings, map_size_bytes=184 * 10, load_factor=1.0)
+    for number in range(120):
+        cleaned.put((b"k%d" % (number % 35), b"%d" % number), (b"other", b"%d" % number))
+    expected = {row.key: row for row in cleaned.rows()}
+    assert cleaned.roll_and_clean() > 3
+    assert cleaned.rows() == sorted(expected.values())
+
+
+def test_truncation_makes_dirty_what_is_appended_anew(cleaned: Cleaned) -> None:
+    cleaned.put(*((b"k%d" % number, b"") for number in range(5)))
+    for number in range(10):
+        cleaned.put((b"a", b"%d" % number), (b"b", b"%d" % number))
+    cleaned.roll_and_clean()
+    cleaned.put((b"a", b"x"))
+    cleaned.log.truncate_to(5)
+    assert cleaned.clean_offset == cleaned.log.end_offset == 5
+    cleaned.restart(clean=False)
+    assert cleaned.clean_offset == 5
+    for number in range(10):
+        cleaned.put((b"c", b"%d" % number), (b"d", b"%d" % number))
+    cleaned.roll_and_clean()
+    assert [row.key for row in cleaned.rows()][5:] == [b"c", b"d"]
+
+
+def test_a_truncation_during_a_cleaning_ends_it(cleaned: Cleaned) -> None:
+    for number in range(100):
+        cleaned.put((b"a", b"%d" % number))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    due = cleaned.compaction.choose()
+    assert due is not None
+    cleaned.log.truncate_to(50)
+    work = cleaned.compaction.clean(due)
+    with pytest.raises(StopIteration) as end:
+        work.send(None)
+    assert end.value.value is False
+    assert [row.offset for row in cleaned.rows()] == list(range(50))
+    assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".cleaned")]
