@@ -22,7 +22,8 @@ The files on disk::
         ├── 00000000000000000000.txnindex         aborted transactions, if any
         ├── 00000000000000002120.snapshot         producer state before offset 2120
         ├── 00000000000000002120.log              the next segment
-        └── …                                     *.deleted: to be removed; *.damaged: saved by recovery
+        └── …                                     *.deleted: to be removed; *.damaged: saved by recovery;
+                                              *.cleaned, *.swap: written by the cleaner, to replace others
 
 The path of an append: `Log.append` assigns offsets, rolls to a new segment if the active one is full, writes once, adds
 an index entry every `index.interval.bytes`, and updates the producer state. Nothing is flushed: replication makes
@@ -37,6 +38,10 @@ never truncated silently. After one failed write or fsync a log is offline until
 by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done is
 undone, and the log serves on.
 
+Compaction: `Compaction` chooses the log with the largest dirty part. A worker reads its keys into a map of their last
+offsets, then writes the segments anew without the records that were replaced, and the new segments take the place of
+the old ones, which readers may still hold. Offsets, sequences and the ends of batches stay.
+
     log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
     data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
     log.py                 the log of one partition: append, read, roll, flush, close
@@ -49,6 +54,18 @@ undone, and the log serves on.
     retention.py           deletion by retention.ms, retention.bytes and log start offset
     truncation.py          truncation to an offset, full truncation
     recovery.py            opening a log: clean, or with a scan after a crash; corruption
+    compaction.py          chooses a log to clean, has a worker clean it, replaces its segments
+    cleanable_range.py     which part of a log may be cleaned, and whether it is due (pure)
+    cleaning.py            one cleaning in steps: reads the keys, writes the new segments
+    offset_map.py          the last offset of each key, with a bound on its memory (pure)
+    keyed_records.py       the records of many batches, column by column (pure)
+    batch_filter.py        what is kept of each batch (pure)
+    cleaned_transactions.py  which transactional data and markers may be removed (pure)
+    cleaned_segment.py     the files of a segment that the cleaner writes
+    segment_replacement.py puts a cleaned segment in the place of others
+    worker.py              functions that need much processor time, in a thread or process
+    worker_process.py      a worker in a process of its own
+    deleted_files.py       names of files that are removed later
     temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
     segments.py            the ordered list of a log's segments
     segment.py             one segment: append, search, index maintenance, truncation
@@ -67,7 +84,8 @@ undone, and the log serves on.
 
 *Caveats*
 
-- No log cleaner yet: compaction is a later issue. Compacted logs can be read and recovered.
+- The map of the cleaner takes 184 bytes of memory a key (24 in Kafka): with the default of
+  `log.cleaner.dedupe.buffer.size` a cleaning covers 650,000 keys; logs with more are cleaned in several passes.
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.

@@ -155,6 +155,7 @@ class Compaction:
         """
         log, lane = due.log, due.log.disk.lane(due.range.clean_bytes + due.range.cleanable_bytes)
         try:
+            self._flushed(log)
             end_offset = await self._clean(due, lane)
             if end_offset is not None:
                 self._record(log, end_offset)
@@ -244,6 +245,12 @@ class Compaction:
         self._idle_at_s = max(self._idle_at_s, now_s) + io_bytes / max(1.0, self.settings().io_bytes_per_second)
         if self._idle_at_s - now_s > 0.001:
             await self._sleep(self._idle_at_s - now_s)
+
+    def _flushed(self, log: Log) -> None:
+        """Writes the recovery points: recovery must not take gaps between cleaned segments for lost ones."""
+        for directory in self._logs.directories:
+            if log.topic_partition in directory.logs:
+                directory.write_recovery_points()
 
     def _record(self, log: Log, end_offset: int) -> None:
         for directory in self._logs.directories:

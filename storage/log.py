@@ -34,7 +34,11 @@ from minikafka.storage.log_results import Appended, OffsetOutOfRange, Unexpected
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
+<<<<<<< HEAD
 from minikafka.storage.segment import Segment
+=======
+from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
+>>>>>>> e0f76eb (Compaction: keeps the last record of each key; runs in every node)
 from minikafka.storage.segments import should_roll
 from minikafka.storage.truncation import truncate_fully, truncate_to
 
@@ -196,7 +200,8 @@ class Log(GuardedLog):
                 if batch.leader_epoch != self.epochs.latest and batch.leader_epoch >= 0:
                     self.epochs.assign(batch.leader_epoch, batch.base_offset)
             if should_roll(self.active, self.config, size, max_timestamp, end_offset - 1, self.now_ms):
-                self.roll(first_offset)
+                # Not at the first offset, though the leader's log may have a gap before it: segments have no gaps.
+                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)
             self.active.append(data, batches)
         except FAILURES as error:
             raise self.fail(self._undone(error)) from error

@@ -99,6 +99,7 @@ class Loader:
     epochs: LeaderEpochs = field(init=False)
     snapshots: ProducerSnapshots = field(init=False)
     _epoch: int = field(init=False, default=-1)
+    _is_compacted: bool = field(init=False, default=False)
 
     def load(self, *, clean: bool) -> None:
         """Raises CorruptLog and OSError, and leaves no file open then."""
@@ -257,10 +258,10 @@ class Loader:
             self.report.damage = self.report.damage or lost
 
     def _is_out_of_order(self, base_offset: int) -> bool:
-        """Whether a segment cannot follow the log end offset so far. Only the cleaner leaves gaps."""
-        return base_offset < self.end_offset or (
-            base_offset > self.end_offset and "compact" not in self.config.cleanup_policy
-        )
+        """Whether a segment cannot follow the log end offset so far. Only the cleaner leaves gaps, also elsewhere; the
+        configs may be older than the log."""
+        may_have_gaps = self._is_compacted or self.config.compacts
+        return base_offset < self.end_offset or (base_offset > self.end_offset and not may_have_gaps)
 
     def _resume(self, segment: Segment) -> int:
         """Prepares the segment of the recovery point: returns the position to scan from, and restores the producer
@@ -317,6 +318,8 @@ class Loader:
             raise CorruptRecords(f"offset {batch.last_offset} does not belong to this segment")
 
     def _apply(self, segment: Segment, position: int, batch: Batch) -> None:
+        if batch.base_offset != self.end_offset or batch.record_count <= batch.last_offset_delta:
+            self._is_compacted = True
         self.end_offset = batch.next_offset
         segment.index_batches([_header_of(batch, position)])
         self._epoch = max(self._epoch, batch.leader_epoch)

@@ -27,6 +27,7 @@ from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
+from minikafka.broker.partitions.log_cleaner import LogCleaner
 from minikafka.broker.partitions.log_housekeeping import Housekeeping
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
@@ -134,6 +135,10 @@ class BrokerParts:
     def housekeeping(self) -> Housekeeping:
         """Retention, flushes and checkpoints of the logs."""
         return Housekeeping(self.config, self.logs, self.partitions)
+
+    def log_cleaner(self) -> LogCleaner:
+        """Compacts logs."""
+        return LogCleaner(self.logs, self.partitions, self.effective_settings.node_value, self.now_ms)
 
     def metadata_follower(self, partitions_deleted: Callable[[list[TopicPartition]], None]) -> MetadataFollower:
         """Creates, removes and changes partitions as the metadata says; it loads and unloads coordinators, too."""

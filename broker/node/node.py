@@ -72,6 +72,7 @@ class Node:
                     await self._join_for_the_first_time()
                 for task in parts.housekeeping().tasks():
                     nursery.start_soon(repeat, *task)
+                nursery.start_soon(parts.log_cleaner().run)
                 await nursery.start(parts.groups.run)
                 await nursery.start(parts.replication.run)
                 nursery.start_soon(parts.isr_changes.run)

@@ -20,6 +20,7 @@ nobody waits for, within a second.
     partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
     stray_logs.py                deletes logs that belong to no partition when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
+    log_cleaner.py               the loops that compact logs
     replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
     partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
     batch_validation.py          checks of a produced batch (pure)

@@ -182,6 +182,7 @@ class MetadataFollower:
         except (KafkaError, CorruptLog) as error:
             log.error("partition not served: log cannot be opened", partition=str(key), error=str(error))
             return None
+        opened.update_config(self._log_config(key.topic))  # It was opened with metadata that may have been older.
         return Partition(
             self._node_id,
             topic_id,

@@ -148,8 +148,6 @@ class NodeConfig:
             yield f"unknown setting {name}" + (f" (did you mean {meant}?)" if meant else "")
         if self.ignored:
             yield f"settings that minikafka does not support: {', '.join(self.ignored)}"
-        if "compact" in self.items("log.cleanup.policy"):
-            yield "log.cleanup.policy=compact: logs are not compacted; only delete has an effect on old segments"
 
 
 def load_config(

@@ -100,6 +100,11 @@ class EffectiveSettings:
             for name, setting in NODE_SETTINGS.items()
         }
 
+    def node_value(self, name: str) -> SettingValue:
+        """The value of one broker config, which has no synonyms."""
+        text = next((layer[name] for _, layer in self.layers if name in layer), None)
+        return self.static.default(name) if text is None else NODE_SETTINGS[name].parse(text)
+
     def _cached(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The cached result unless a dynamic broker config has changed. The caller must not change it."""
         dynamic = [list(layer.items()) for _, layer in self.layers[:2]]

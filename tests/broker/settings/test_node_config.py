@@ -161,12 +161,6 @@ def test_unknown_settings_are_warnings_with_the_closest_name() -> None:
     ]
 
 
-@pytest.mark.parametrize(("policy", "warned"), [("delete", False), ("compact", True), ("compact,delete", True)])
-def test_a_cleanup_policy_that_compacts_is_a_warning(policy: str, warned: bool) -> None:
-    node = load_config(settings={"log.cleanup.policy": policy})
-    assert any("not compacted" in warning for warning in node.warnings()) is warned
-
-
 def test_settings_of_a_listener_are_known_and_ignored() -> None:
     names = ["listener.name.inside.ssl.key.password", "listener.name.inside.plain.sasl.jaas.config"]
     node = load_config(settings=dict.fromkeys(names, "secret"))
