@@ -6,7 +6,7 @@ from minikafka.storage.batch_filter import Kept
 from minikafka.storage.disk import Disk, File
 from minikafka.storage.index import OffsetIndex, TimeIndex, TimestampOffset
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.segment import SUFFIXES, offset_name
+from minikafka.storage.segment_names import SUFFIXES, offset_name
 from minikafka.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 CLEANED = ".cleaned"

@@ -19,7 +19,8 @@ from minikafka.storage.disk import Disk, File
 from minikafka.storage.keyed_records import read_keyed_records
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.offset_map import OffsetMap
-from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, offset_name
+from minikafka.storage.segment import OFFSET_DELTA_MAX
+from minikafka.storage.segment_names import CorruptSegment, offset_name
 from minikafka.storage.transaction_index import AbortedTransaction
 from minikafka.storage.worker import Worker
 

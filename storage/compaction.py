@@ -9,7 +9,6 @@ shows to be replaced. The work is done by a worker (`worker.py`) in steps of a f
 change: it may be truncated, deleted, or go offline, or lose its first segments; the cleaning then ends without effect.
 """
 
-import errno
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -28,10 +27,12 @@ from minikafka.storage.cleaning import (
     begin_cleaning,
     end_cleaning,
 )
+from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_lookup import find_aborted
 from minikafka.storage.log_manager import LogManager
-from minikafka.storage.segment import CorruptSegment, Segment
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_names import CorruptSegment
 from minikafka.storage.segment_replacement import replace_segments
 from minikafka.storage.worker import Lane, WorkerLost
 
@@ -261,10 +262,10 @@ class Compaction:
                     log.fail(error)
 
     def _failed(self, due: Due, error: OSError) -> None:
-        """A step failed. Files may be missing because the log has changed; a full disk does not concern the log."""
+        """A step failed. Files may be missing because the log has changed."""
         name = str(due.log.topic_partition)
-        if error.errno == errno.ENOSPC:
-            self._logger.warning("log not cleaned: disk full", partition=name, error=str(error))
+        if is_passing(error):
+            self._logger.warning("log not cleaned yet", partition=name, error=str(error))
         elif isinstance(error, FileNotFoundError) and not (self._is_current(due) and _all_current(due)):
             self._logger.info("log cleaning abandoned", partition=name, error=str(error))
         else:

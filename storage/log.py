@@ -34,11 +34,7 @@ from minikafka.storage.log_results import Appended, OffsetOutOfRange, Unexpected
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
-<<<<<<< HEAD
-from minikafka.storage.segment import Segment
-=======
-from minikafka.storage.segment import OFFSET_DELTA_MAX, CorruptSegment, Segment
->>>>>>> e0f76eb (Compaction: keeps the last record of each key; runs in every node)
+from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
 from minikafka.storage.segments import should_roll
 from minikafka.storage.truncation import truncate_fully, truncate_to
 

@@ -15,8 +15,10 @@ from collections.abc import Sequence
 
 from minikafka.storage.cleaned_segment import CLEANED, remove_cleaned
 from minikafka.storage.disk import Disk
+from minikafka.storage.disk_errors import as_failure
 from minikafka.storage.log import Log
-from minikafka.storage.segment import SUFFIXES, Segment
+from minikafka.storage.segment import Segment
+from minikafka.storage.segment_names import SUFFIXES
 from minikafka.storage.temporary_files import SWAP
 
 
@@ -51,7 +53,7 @@ def replace_segments(log: Log, old: Sequence[Segment], truncations: int) -> bool
         log.segments.insert(first, new)
         log.snapshots.remove_strays(log.segments.bases)
     except OSError as error:
-        raise log.fail(error) from error
+        raise log.fail(as_failure(error)) from error
     return True
 
 
