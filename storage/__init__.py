@@ -64,7 +64,8 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     cleaned_segment.py     the files of a segment that the cleaner writes
     segment_replacement.py puts a cleaned segment in the place of others
     worker.py              functions that need much processor time, in a thread or process
-    worker_process.py      a worker in a process of its own
+    worker_process.py      the way to a worker in a process of its own
+    worker_main.py         what that process runs
     deleted_files.py       names of files that are removed later
     temporary_files.py     completes or undoes interrupted deletions and swaps (.deleted, .swap, .cleaned, .tmp)
     segments.py            the ordered list of a log's segments

@@ -1,4 +1,4 @@
-"""A worker in a process of its own: `ProcessLane` talks to it, `main` is what the process runs.
+"""`ProcessLane`: the way to a worker in a process of its own, which runs `worker_main.py`.
 
 A request is a pickled (function, arguments), an answer a pickled (result, exception), each after its length in 8 bytes.
 The process ends when its standard input is closed, also in the middle of a function: after a `kill -9` of its parent
@@ -7,19 +7,16 @@ nothing of it is left.
 
 import os
 import pickle
-import signal
 import struct
 import subprocess
 import sys
 from collections.abc import Callable
-from queue import SimpleQueue
-from threading import Thread
 from typing import IO, Any, TypeVar
 
-from minikafka.storage.worker import Worker, WorkerLost
+from minikafka.storage.worker import WorkerLost
 
 _LENGTH = struct.Struct(">Q")
-_COMMAND = "from minikafka.storage.worker_process import main; main()"
+_COMMAND = "from minikafka.storage.worker_main import main; main()"
 Result = TypeVar("Result")
 
 
@@ -46,8 +43,8 @@ class ProcessLane:
         assert stdin is not None, "it is a pipe"
         assert stdout is not None, "it is a pipe"
         try:
-            _send(stdin, (function, args))
-            found = _receive(stdout)
+            send(stdin, (function, args))
+            found = receive(stdout)
         except BrokenPipeError:
             found = None
         if found is None:
@@ -76,13 +73,14 @@ def _start() -> "subprocess.Popen[bytes]":
     )  # fmt: skip
 
 
-def _send(pipe: IO[bytes], message: object) -> None:
+def send(pipe: IO[bytes], message: object) -> None:
+    """Writes a message."""
     data = pickle.dumps(message)
     pipe.write(_LENGTH.pack(len(data)) + data)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes]) -> Any:
+def receive(pipe: IO[bytes]) -> Any:
     """Returns the next message; None at the end."""
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -90,33 +88,3 @@ def _receive(pipe: IO[bytes]) -> Any:
     (length,) = _LENGTH.unpack(head)
     data = pipe.read(length)
     return pickle.loads(data) if len(data) == length else None
-
-
-# -- in the process ----------------------------------------------------------------------------------------------
-
-
-def main() -> None:
-    """Answers requests until the standard input is closed."""
-    from minikafka.storage.disk import RealDisk
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # What is printed does not end up among the answers.
-    requests: SimpleQueue[Any] = SimpleQueue()
-    Thread(target=_read_requests, args=(requests,), daemon=True).start()
-    worker = Worker(RealDisk())
-    while True:
-        _send(answers, _answer(worker, *requests.get()))
-
-
-def _read_requests(requests: "SimpleQueue[Any]") -> None:
-    while (request := _receive(sys.stdin.buffer)) is not None:
-        requests.put(request)
-    os._exit(0)
-
-
-def _answer(worker: Worker, function: Callable[..., object], args: tuple[object, ...]) -> tuple[object, Any]:
-    try:
-        return function(worker, *args), None
-    except Exception as error:  # noqa: BLE001 (it is raised again in the parent)
-        return None, error
