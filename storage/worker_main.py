@@ -36,3 +36,7 @@ def _answer(worker: Worker, function: Callable[..., object], args: tuple[object,
         return function(worker, *args), None
     except Exception as error:  # noqa: BLE001 (it is raised again in the parent)
         return None, error
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ from typing import IO, Any, TypeVar
 from minikafka.storage.worker import WorkerLost
 
 _LENGTH = struct.Struct(">Q")
-_COMMAND = "from minikafka.storage.worker_main import main; main()"
+_MODULE = "minikafka.storage.worker_main"
 Result = TypeVar("Result")
 
 
@@ -68,7 +68,7 @@ class ProcessLane:
 def _start() -> "subprocess.Popen[bytes]":
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.Popen(
-        [sys.executable, "-c", _COMMAND],
+        [sys.executable, "-m", _MODULE],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True,
     )  # fmt: skip
 

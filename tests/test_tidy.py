@@ -23,6 +23,7 @@ IMPORTS_TRIO = {
     "broker/coordinator/runtime.py",
     "broker/replication/isr_changes.py",
     "broker/partitions/log_housekeeping.py",
+    "broker/partitions/log_cleaner.py",
     "broker/node/main.py",
     "broker/node/node.py",
     "broker/replication/replica_fetcher.py",
@@ -63,6 +64,8 @@ SEAMS = {
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
     "storage/disk.py": {"os", "open", "shutil"},
     "storage/memory_disk.py": {"os"},
+    "storage/worker_process.py": {"subprocess", "os"},
+    "storage/worker_main.py": {"threading", "os"},
 }
 """The files that may use clocks, sockets, files and randomness directly; all others receive them as arguments."""
 
