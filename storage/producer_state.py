@@ -192,6 +192,13 @@ class ProducerStates:
             raise error_for(ErrorCode.INVALID_TXN_STATE, f"{text} in partition {self._name}")
         return None
 
+    def find_duplicate(self, batch: Batch) -> Duplicate | None:
+        """Returns the earlier batch if this is a retry of one of the last five; the rest of `check` is not done."""
+        producer = self._producers.get(batch.producer_id)
+        if producer is None or producer.epoch != batch.producer_epoch:
+            return None
+        return producer.find(batch.base_sequence, batch.last_sequence)
+
     def _duplicate(self, producer: Producer, batch: Batch, offset: int) -> Duplicate | None:
         first, last = batch.base_sequence, batch.last_sequence
         found = producer.find(first, last)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from minikafka.broker.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     consumer_group_heartbeat,
     delete_groups,
@@ -14,6 +16,8 @@ from minikafka.broker.apis import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     forwarded,
@@ -23,6 +27,7 @@ from minikafka.broker.apis import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -31,12 +36,16 @@ from minikafka.broker.apis import (
     produce,
     push_telemetry,
     sync_group,
+    txn_offset_commit,
     without_security,
+    write_txn_markers,
 )
 from minikafka.broker.apis.services import Services
 from minikafka.broker.connections.routes import ApiModule
 
 HANDLERS: Sequence[ApiModule[Services]] = [
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     consumer_group_heartbeat,
     delete_groups,
@@ -48,6 +57,8 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -56,6 +67,7 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -64,6 +76,8 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     produce,
     push_telemetry,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
     *forwarded.HANDLERS,
     *without_security.HANDLERS,
 ]

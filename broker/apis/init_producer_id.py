@@ -1,8 +1,12 @@
-"""InitProducerId: a producer id for an idempotent producer (KIP-98, KIP-360). Versions 0 to 5; 6 is not stable in 4.3.
+"""InitProducerId: a producer id and epoch (KIP-98, KIP-360). Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588); 6 is
+not stable in 4.3.
 """
 
-from minikafka.broker.apis.services import ProducerIdService
+from typing import Protocol
+
+from minikafka.broker.apis.services import ProducerIdService, TransactionService
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -10,16 +14,33 @@ REQUEST = InitProducerIdRequest
 VERSIONS = "0-5"
 
 NONE = -1
+VERSION_WITH_FENCED = 4
 
 
-async def handle(request: InitProducerIdRequest, context: RequestContext[ProducerIdService]) -> InitProducerIdResponse:
-    """A new id with epoch 0 for a producer without transactional id, whichever id it had before.
+class InitProducerServices(ProducerIdService, TransactionService, Protocol):
+    """The parts of the node that the handler uses."""
 
-    INVALID_REQUEST for an empty transactional id or for only one of producer id and epoch; UNSUPPORTED_VERSION for a
-    transactional id: transactions are not supported.
+
+Context = RequestContext[InitProducerServices]
+
+
+async def handle(request: InitProducerIdRequest, context: Context) -> InitProducerIdResponse:
+    """For a transactional id the next epoch, which fences its other producers; else a new id with epoch 0, whichever id
+    the producer had before.
+
+    INVALID_REQUEST for an empty transactional id or for only one of producer id and epoch.
     """
     if request.transactional_id == "" or (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=NONE)
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, producer_epoch=NONE)
-    return InitProducerIdResponse(producer_id=await context.services.producer_ids.next(), producer_epoch=0)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=await context.services.producer_ids.next(), producer_epoch=0)
+    expected = None
+    if request.producer_id != NONE:
+        expected = ProducerIdentity(request.producer_id, request.producer_epoch)
+    found = await context.services.transactions.init_producer_id(
+        request.transactional_id, request.transaction_timeout_ms, expected
+    )
+    error = found.error
+    if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=error, producer_id=found.producer_id, producer_epoch=found.epoch)

@@ -2,11 +2,13 @@
 supported: librdkafka does not compress where they are missing (KAFKA-18659).
 """
 
-from collections.abc import Awaitable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
-from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore
+from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
+from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import LargeBatch, RejectedRecords, produced_batch
@@ -23,7 +25,6 @@ from minikafka.protocol.errors import (
     NotLeaderOrFollowerError,
     TransactionalIdAuthorizationFailedError,
     UnknownTopicOrPartitionError,
-    UnsupportedVersionError,
 )
 from minikafka.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -56,11 +57,27 @@ Pending = list[tuple[Partition, AppendResult, PartitionProduceResponse]]
 Large = list[tuple[Partition, Batch, PartitionProduceResponse]]
 
 
-class ProduceServices(Clock, ClusterView, PartitionStore, Protocol):
+class ProduceServices(Clock, ClusterView, PartitionStore, TransactionService, Protocol):
     """The parts of the node that the handler uses."""
 
 
 Context = RequestContext[ProduceServices]
+
+
+class Appends(NamedTuple):
+    """The appends of one request.
+
+    Attributes:
+        verified: Which transactional batches may open a transaction.
+        pending: What is appended and may have to wait.
+        large: What takes long to validate, and is appended last.
+    """
+
+    request: ProduceRequest
+    context: Context
+    verified: Verified
+    pending: Pending
+    large: Large
 
 
 async def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
@@ -70,29 +87,32 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
         Disconnect: A partition failed with acks=0: closing the connection is the only way to let the client know.
     """
     response = ProduceResponse()
-    pending: Pending = []
-    large: Large = []
     pause = Pauses()
     topics = _merged(request.topic_data)
-    refused = request.transactional_id is None and any(_is_transactional(topic) for topic in topics)
+    transactional = any(_is_transactional(topic) for topic in topics)
+    refused = transactional and request.transactional_id is None
+    verified = NOT_VERIFIED
+    if transactional and request.transactional_id is not None:
+        verified = await verify(request.transactional_id, _admitted(topics, request, context), context)
+    appends = Appends(request, context, verified, [], [])
     for topic in topics:
         if refused:
             response.responses.append(_refuse(topic))
             continue
         response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
         for data in topic.partition_data:
-            of_topic.partition_responses.append(_produce_to(topic, data, request, context, pending, large))
+            of_topic.partition_responses.append(_produce_to(topic, data, appends))
             await pause()
-    for partition, batch, answered in large:
-        await _append_large(partition, batch, answered, request.acks, context, pending)
-    for partition, written, answer in pending:
+    for partition, batch, answered in appends.large:
+        await _append_large(partition, batch, answered, appends)
+    for partition, written, answer in appends.pending:
         if written.flush_due:
             await _settle(partition.flushed(), answer)
     if request.acks == 0:
         _disconnect_on_failure(response)
         return None
     if request.acks == ALL:
-        await _until_committed(pending, request.timeout_ms)
+        await _until_committed(appends.pending, request.timeout_ms)
     return _add_leaders(response, context)
 
 
@@ -126,24 +146,33 @@ def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
     return answer
 
 
+def _admitted(
+    topics: Iterable[TopicProduceData], request: ProduceRequest, context: Context
+) -> Iterator[tuple[Partition, Batch]]:
+    """The transactional batches that pass the checks; the others fail them again when they are to be appended."""
+    for topic in topics:
+        for data in topic.partition_data:
+            with suppress(KafkaError):
+                partition, batch = _admit(topic, data, request, context)
+                if batch.is_transactional:
+                    yield partition, batch
+
+
 def _produce_to(
-    topic: TopicProduceData,
-    data: PartitionProduceData,
-    request: ProduceRequest,
-    context: Context,
-    pending: Pending,
-    large: Large,
+    topic: TopicProduceData, data: PartitionProduceData, appends: Appends
 ) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index=data.index)
     try:
-        partition, batch = _admit(topic, data, request, context)
+        partition, batch = _admit(topic, data, appends.request, appends.context)
+        if batch.is_transactional:
+            appends.verified.check(partition)
     except KafkaError as error:
         _fail(answer, error)
         return answer
     try:
-        _append(partition, batch, answer, request.acks, context, pending)
+        _append(partition, batch, answer, appends)
     except LargeBatch:
-        large.append((partition, batch, answer))
+        appends.large.append((partition, batch, answer))
     return answer
 
 
@@ -166,8 +195,6 @@ def _admit(
     if context.version >= VERSION_BY_ID and partition.topic_id != topic.topic_id:
         # The replica of a deleted topic of this name is still to be removed.
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
-    if batch.is_transactional:
-        raise UnsupportedVersionError("transactions are not supported")
     return partition, batch
 
 
@@ -175,40 +202,40 @@ def _append(
     partition: Partition,
     batch: Batch,
     answer: PartitionProduceResponse,
-    acks: int,
-    context: Context,
-    pending: Pending,
+    appends: Appends,
     *,
     validated: bool = False,
 ) -> None:
     """Append a batch, or put the error into the answer. Raises LargeBatch."""
     try:
-        written = partition.append(batch, now_ms=context.services.now_ms(), acks=acks, validated=validated)
+        written = partition.append(
+            batch,
+            now_ms=appends.context.services.now_ms(),
+            acks=appends.request.acks,
+            verification=appends.verified.token(partition) if batch.is_transactional else None,
+            validated=validated,
+        )
     except (RejectedRecords, KafkaError) as error:
         _refuse_batch(error, partition, answer)
     else:
         answer.base_offset = written.first_offset
         answer.log_append_time_ms = written.append_time_ms
         answer.log_start_offset = partition.log.start_offset
-        pending.append((partition, written, answer))
+        appends.pending.append((partition, written, answer))
 
 
 async def _append_large(
-    partition: Partition,
-    batch: Batch,
-    answer: PartitionProduceResponse,
-    acks: int,
-    context: Context,
-    pending: Pending,
+    partition: Partition, batch: Batch, answer: PartitionProduceResponse, appends: Appends
 ) -> None:
     """Other tasks run while the batch is validated; the append checks again whether this node leads the partition."""
-    large_batches, now_ms = context.services.partitions.large_batches, context.services.now_ms()
+    services = appends.context.services
+    large_batches, now_ms = services.partitions.large_batches, services.now_ms()
     try:
         batch = await large_batches.validated(batch, partition.rules, now_ms, partition.log.disk)
     except (RejectedRecords, KafkaError) as error:
         _refuse_batch(error, partition, answer)
     else:
-        _append(partition, batch, answer, acks, context, pending, validated=True)
+        _append(partition, batch, answer, appends, validated=True)
 
 
 def _refuse_batch(error: RejectedRecords | KafkaError, partition: Partition, answer: PartitionProduceResponse) -> None:

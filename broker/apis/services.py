@@ -11,6 +11,9 @@ from typing import Any, Protocol
 from minikafka.broker.apis.quorum_state import Quorum
 from minikafka.broker.connections.routes import Route
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
+from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
+from minikafka.broker.coordinator.transactions.partition_verifier import PartitionVerifier
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.replication.replication_throttle import Throttle
@@ -104,20 +107,39 @@ class GroupService(Protocol):
         ...
 
 
+class TransactionService(Protocol):
+    """Transactions."""
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transactional ids that this node coordinates."""
+        ...
+
+    @property
+    def partition_verifier(self) -> PartitionVerifier:
+        """Asks the coordinators of transactions before records are appended."""
+        ...
+
+    @property
+    def marker_log(self) -> MarkerLog:
+        """Writes transaction markers to the partitions of this node."""
+        ...
+
+
 class Coordinators(Protocol):
     """Finds coordinators."""
 
     async def coordinator_of(self, key_type: int, key: str) -> int:
-        """The id of the node that coordinates a group. Raises CoordinatorNotAvailableError."""
+        """The id of the node that coordinates a group or a transactional id. Raises CoordinatorNotAvailableError."""
         ...
 
 
 class CoordinatorService(Protocol):
-    """Where groups are coordinated."""
+    """Where groups and transactions are coordinated."""
 
     @property
     def coordinators(self) -> Coordinators:
-        """For every group of the cluster."""
+        """For every group and transactional id of the cluster."""
         ...
 
 
@@ -221,6 +243,7 @@ class Services(
     PartitionStore,
     FetchService,
     GroupService,
+    TransactionService,
     CoordinatorService,
     ProducerIdService,
     ReplicationService,

@@ -1,4 +1,5 @@
-"""Finds the coordinator of a group: the leader of the group's partition of `__consumer_offsets`.
+"""Finds coordinators: the leader of a group's partition of `__consumer_offsets`, or of a transactional id's partition
+of `__transaction_state`.
 
 The topic is created by the first lookup, as in Kafka.
 """
@@ -6,14 +7,17 @@ The topic is created by the first lookup, as in Kafka.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from minikafka.broker.coordinator.groups.group_coordinator import TOPIC
+from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.runtime import partition_for
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import CoordinatorNotAvailableError
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 CREATE_TOPICS_VERSION = 7
+TRANSACTION = 1
+"""The key type of transactional ids."""
 
 
 class CoordinatorLookup:
@@ -22,7 +26,7 @@ class CoordinatorLookup:
     Args:
         image: The committed metadata.
         ask_controller: Sends a request to the active controller.
-        config: The node's settings, `offsets.topic.*` among them.
+        config: The node's settings, `offsets.topic.*` and `transaction.state.log.*` among them.
     """
 
     def __init__(self, image: Image, ask_controller: Callable[[Any, int], Awaitable[Any]], config: NodeConfig) -> None:
@@ -31,30 +35,53 @@ class CoordinatorLookup:
         self._config = config
 
     async def coordinator_of(self, key_type: int, key: str) -> int:
-        """The id of the node that coordinates a group.
+        """The id of the node that coordinates a group or a transactional id.
 
         Raises:
             CoordinatorNotAvailableError: The topic could not be created, or its partition has no leader.
         """
-        if TOPIC not in self._image.topics:
-            await self._create_topic()
-        topic = self._image.topics.get(TOPIC)
+        name = TRANSACTIONS_TOPIC if key_type == TRANSACTION else OFFSETS_TOPIC
+        if name not in self._image.topics:
+            await self._create_topic(name)
+        topic = self._image.topics.get(name)
         leader = -1 if topic is None else topic.partitions[partition_for(key, len(topic.partitions))].leader
         if leader < 0:
             raise CoordinatorNotAvailableError("The coordinator is not available.")
         return leader
 
-    async def _create_topic(self) -> None:
-        live = max(1, len(self._image.live_brokers()))
-        configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(self._config.number("offsets.topic.segment.bytes")),
-        }
-        topic = CreatableTopic(
-            name=TOPIC,
-            num_partitions=self._config.number("offsets.topic.num.partitions"),
-            replication_factor=self._config.for_internal_topic("offsets.topic.replication.factor", live_brokers=live),
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
-        )
+    async def _create_topic(self, name: str) -> None:
+        topic = self._transactions_topic() if name == TRANSACTIONS_TOPIC else self._offsets_topic()
         await self._ask_controller(CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)
+
+    def _offsets_topic(self) -> CreatableTopic:
+        return self._topic(
+            OFFSETS_TOPIC,
+            "offsets.topic",
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(self._config.number("offsets.topic.segment.bytes")),
+            },
+        )
+
+    def _transactions_topic(self) -> CreatableTopic:
+        return self._topic(
+            TRANSACTIONS_TOPIC,
+            "transaction.state.log",
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(self._config.number("transaction.state.log.min.isr")),
+                "segment.bytes": str(self._config.number("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    def _topic(self, name: str, settings: str, configs: dict[str, str]) -> CreatableTopic:
+        live = max(1, len(self._image.live_brokers()))
+        return CreatableTopic(
+            name=name,
+            num_partitions=self._config.number(f"{settings}.num.partitions"),
+            replication_factor=self._config.for_internal_topic(f"{settings}.replication.factor", live_brokers=live),
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )

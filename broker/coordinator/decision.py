@@ -29,10 +29,14 @@ class Now(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """The transactional producer of the records."""
+    """The transactional producer of the records.
+
+    `verification` shows that the partition belongs to the producer's transaction (`broker/partitions/verification.py`).
+    """
 
     producer_id: int
     epoch: int
+    verification: object | None = None
 
 
 @dataclass(slots=True)

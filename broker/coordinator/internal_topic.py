@@ -1,4 +1,4 @@
-"""GroupEnvironment: the group coordinator's access to the partitions of `__consumer_offsets`, and to the clock."""
+"""InternalTopic: a coordinator's access to the partitions of its internal topic, and to the clock."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.protocol.names import TopicPartition
 
 
-class GroupEnvironment:
+class InternalTopic:
     """See `minikafka.broker.coordinator.runtime.Environment`."""
 
     def __init__(self, image: Image, partitions: Partitions, now_ms: Callable[[], int]) -> None:
@@ -33,9 +33,14 @@ class GroupEnvironment:
         found = self._partitions.find(*partition).log.read(offset, max_bytes=max_bytes)
         return b"" if found is None else found.read()
 
-    def append(self, partition: TopicPartition, batch: bytearray) -> int:
+    def append(self, partition: TopicPartition, batch: bytearray, verification: object | None = None) -> int:
         """Append one batch as leader; returns the offset of its last record."""
-        return self._partitions.find(*partition).append_internal(batch).last_offset
+        return self._partitions.find(*partition).append_internal(batch, verification=verification).last_offset
+
+    def append_marker(self, partition: TopicPartition, batch: bytearray, transaction_version: int) -> int:
+        """Append a transaction marker as leader; returns its offset."""
+        found = self._partitions.find(*partition)
+        return found.append_internal(batch, transaction_version=transaction_version).last_offset
 
     async def committed(self, partition: TopicPartition, offset: int) -> None:
         """Wait until the record at `offset` is committed."""

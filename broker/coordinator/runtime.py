@@ -10,7 +10,7 @@ committed. One task per shard fires its deadlines. Source: Kafka's `CoordinatorR
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -62,8 +62,11 @@ class Environment(Protocol):
         """
         ...
 
-    def append(self, partition: TopicPartition, batch: bytearray) -> int:
+    def append(self, partition: TopicPartition, batch: bytearray, verification: object | None = None) -> int:
         """Append one batch as leader, as with acks=all; its offsets and leader epoch are set in place.
+
+        Args:
+            verification: See `decision.Producer`.
 
         Returns:
             The offset of its last record.
@@ -71,6 +74,15 @@ class Environment(Protocol):
         Raises:
             KafkaError: Nothing was written, for example NotLeaderOrFollowerError, NotEnoughReplicasError,
                 MessageTooLargeError or KafkaStorageError.
+        """
+        ...
+
+    def append_marker(self, partition: TopicPartition, batch: bytearray, transaction_version: int) -> int:
+        """Append a transaction marker; as `append`.
+
+        Raises:
+            InvalidProducerEpochError: The marker is of an earlier transaction than the open one.
+            TransactionCoordinatorFencedError: It is of an earlier coordinator.
         """
         ...
 
@@ -171,6 +183,7 @@ class Shard(Generic[S]):
     Attributes:
         last_offset: Offset of the last applied record; -1 if there is none.
         committed_offset: The last offset known to be committed.
+        tasks: Runs what `CoordinatorRuntime.start_soon` starts; None while loading.
     """
 
     def __init__(self, partition: TopicPartition, leader_epoch: int, state: S) -> None:
@@ -181,6 +194,7 @@ class Shard(Generic[S]):
         self.last_offset = -1
         self.committed_offset = -1
         self.scope = trio.CancelScope()
+        self.tasks: trio.Nursery | None = None
         self.waiting: dict[PendingReply, None] = {}
         self.next_wakeup_ms: float = math.inf
         self.wakeup = trio.Event()
@@ -198,7 +212,7 @@ class CoordinatorRuntime(Generic[S]):
     Args:
         environment: The node.
         topic: The internal topic.
-        new_state: Creates the empty state of a shard.
+        new_state: Creates the empty state of a shard, given its partition and leader epoch.
         commit_timeout_ms: How long a reply waits for its records to be committed.
         load_buffer_size: Bytes per read during loading.
         codec: Compression of batches.
@@ -208,7 +222,7 @@ class CoordinatorRuntime(Generic[S]):
         self,
         environment: Environment,
         topic: str,
-        new_state: Callable[[], S],
+        new_state: Callable[[int, int], S],
         *,
         commit_timeout_ms: int,
         load_buffer_size: int,
@@ -245,7 +259,7 @@ class CoordinatorRuntime(Generic[S]):
         if known is not None:
             known.close()
         assert self._nursery is not None, "elected before run"
-        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, self._new_state())
+        shard = Shard(TopicPartition(self.topic, partition), leader_epoch, self._new_state(partition, leader_epoch))
         self._shards[partition] = shard
         self._nursery.start_soon(self._serve, shard)
 
@@ -269,10 +283,17 @@ class CoordinatorRuntime(Generic[S]):
                 log.exception("coordinator load failed", partition=str(shard.partition))
                 shard.status = Status.FAILED
                 return
-            shard.status = Status.ACTIVE
-            for decision in shard.state.loaded(self._now()):
-                self._execute(shard, decision)
-            await self._fire_deadlines(shard)
+            async with trio.open_nursery() as shard.tasks:
+                shard.status = Status.ACTIVE
+                for decision in shard.state.loaded(self._now()):
+                    self._execute(shard, decision)
+                await self._fire_deadlines(shard)
+
+    def start_soon(self, partition: int, function: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Run a task of an active shard; it is cancelled when leadership ends. Called by the shard's state machine."""
+        tasks = self._shards[partition].tasks
+        assert tasks is not None, "a shard that is loading starts nothing"
+        tasks.start_soon(function, *args)
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -298,18 +319,38 @@ class CoordinatorRuntime(Generic[S]):
         await self._wait_committed(shard, offset)
         return reply
 
-    async def end_transaction(self, partition: int, marker: bytes, producer_id: int, *, committed: bool) -> None:
+    async def end_transaction(
+        self, partition: int, marker: bytes, producer_id: int, *, committed: bool, transaction_version: int = 0
+    ) -> None:
         """Append a transaction marker (a control batch) and commit or drop the pending records.
 
         Raises: As `submit`.
         """
         shard = self._active(partition)
         try:
-            shard.last_offset = self._environment.append(shard.partition, bytearray(marker))
+            marker_bytes = bytearray(marker)
+            shard.last_offset = self._environment.append_marker(shard.partition, marker_bytes, transaction_version)
         except KafkaError as error:
             raise error_for(coordinator_error(error), error.message) from error
         shard.state.end_transaction(producer_id, committed=committed)
         await self._wait_committed(shard, shard.last_offset)
+
+    async def until_committed(self, partition: int, leader_epoch: int, offset: int) -> None:
+        """Wait until the record at `offset` is committed, however long that takes.
+
+        Raises:
+            NotCoordinatorError: This node does not lead the partition in `leader_epoch` any more.
+            KafkaError: Mapped for clients; the record may be committed later.
+        """
+        shard = self._active(partition)
+        if shard.leader_epoch != leader_epoch:
+            raise NotCoordinatorError(f"{shard.partition} is now coordinated in another epoch")
+        if offset > shard.committed_offset:
+            try:
+                await self._environment.committed(shard.partition, offset)
+            except KafkaError as error:
+                raise error_for(coordinator_error(error), error.message) from error
+            shard.committed_offset = max(shard.committed_offset, offset)
 
     def _active(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)
@@ -368,7 +409,7 @@ class CoordinatorRuntime(Generic[S]):
         state, producer = shard.state, decision.producer or NO_PRODUCER
         batch = self._encode(state, decision, producer)
         try:
-            shard.last_offset = self._environment.append(shard.partition, bytearray(batch))
+            shard.last_offset = self._environment.append(shard.partition, bytearray(batch), producer.verification)
         except KafkaError as error:
             log.warning("coordinator append failed", partition=str(shard.partition), error=str(error))
             return error

@@ -20,11 +20,13 @@ from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.coordinator.groups.group_settings import GroupSettings
-from minikafka.broker.coordinator.internal_topic import GroupEnvironment
+from minikafka.broker.coordinator.internal_topic import InternalTopic
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.node.system import System
+from minikafka.broker.node.transaction_parts import TransactionParts
 from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.log_cleaner import LogCleaner
@@ -56,6 +58,7 @@ class BrokerParts:
         logs: The logs on disk; the cluster id is missing until `name_cluster` on a first start in a cluster.
         partitions: The replicas on this node.
         groups: The coordinator of consumer groups.
+        transactions: The coordinator of transactions.
         replication: Fetches from other leaders.
         isr_changes: Has the controller change the ISR of partitions that this node leads.
     """
@@ -77,13 +80,19 @@ class BrokerParts:
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         self.coordinators = CoordinatorLookup(self.image, self.controller.handle, config)
         self.groups = GroupCoordinator(
-            GroupEnvironment(self.image, self.partitions, system.now_ms),
+            InternalTopic(self.image, self.partitions, system.now_ms),
             GroupSettings.of(config.values),
             system.random,
             lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
         )
         self.leader_throttle = self._throttle(LEADER)
         seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
+        self.transaction_parts = TransactionParts(
+            config, self.image, self.partitions, self.groups, self.producer_ids, seams
+        )
+        self.transactions = self.transaction_parts.coordinator
+        self.partition_verifier = self.transaction_parts.verifier
+        self.marker_log = self.transaction_parts.marker_log
         self.replication = ReplicaFetcherManager(config, self.image, self.broker_epoch, seams, self._throttle(FOLLOWER))
         lag_ms_max = config.number("replica.lag.time.max.ms")
         self.isr_changes = AlterPartitionManager(
@@ -161,11 +170,15 @@ class BrokerParts:
         topic, index = partition.topic_partition
         if topic == OFFSETS_TOPIC:
             self.groups.elected(index, partition.leader_epoch)
+        elif topic == TRANSACTIONS_TOPIC:
+            self.transactions.runtime.elected(index, partition.leader_epoch)
 
     def _lost_leadership(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
         if topic == OFFSETS_TOPIC:
             self.groups.resigned(index)
+        elif topic == TRANSACTIONS_TOPIC:
+            self.transactions.runtime.resigned(index)
 
     def server(self) -> Server:
         """The server of the client listeners, with the steps of a request that this node is configured for."""

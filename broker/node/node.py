@@ -1,6 +1,6 @@
 """A node that serves clients, alone or as a broker of a cluster: starts its parts in order, and stops them in order.
 
-    controller → logs on disk → group coordinator, replication, ISR changes → listeners bound → registered
+    controller → logs on disk → coordinators, replication, ISR changes → listeners bound → registered
         → partitions take their roles → unfenced → connections accepted → ready
 
     stop: controlled shutdown → resign from the quorum → everything is cancelled → logs closed → controller closed
@@ -74,6 +74,7 @@ class Node:
                     nursery.start_soon(repeat, *task)
                 nursery.start_soon(parts.log_cleaner().run)
                 await nursery.start(parts.groups.run)
+                await nursery.start(parts.transaction_parts.run)
                 await nursery.start(parts.replication.run)
                 nursery.start_soon(parts.isr_changes.run)
                 await self._serve_clients(nursery, task_status)

@@ -19,6 +19,7 @@ from minikafka.broker.partitions.follower_log import append_fetched, truncation_
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
 from minikafka.broker.partitions.request_waiters import CommitWaiters, SharedFlush
+from minikafka.broker.partitions.verification import Verification, Verifications
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     NotEnoughReplicasAfterAppendError,
@@ -82,6 +83,7 @@ class Partition(Replica):
         self.isr_change_wanted = isr_change_wanted
         self._environment = environment
         self._deletions = CommitWaiters()
+        self._verifications = Verifications()
         self._leadership_term = 0
         self._flush = SharedFlush(log)
         log.on_flushed = self._log_flushed
@@ -112,6 +114,7 @@ class Partition(Replica):
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
         self.leader_state = None
+        self._verifications.clear()
         if self.is_leader:
             end = self.log.end_offset
             self.log.epochs.assign(state.leader_epoch, end)
@@ -139,13 +142,22 @@ class Partition(Replica):
 
     # -- append -------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch, *, now_ms: int, acks: int = 1, validated: bool = False) -> AppendResult:
+    def append(
+        self,
+        batch: Batch,
+        *,
+        now_ms: int,
+        acks: int = 1,
+        verification: Verification | None = None,
+        validated: bool = False,
+    ) -> AppendResult:
         """Validate and append a produced batch.
 
         Args:
             batch: From `produced_batch`, in a writable buffer.
             now_ms: The node's wall clock.
             acks: From the request; -1 requires `min.insync.replicas`.
+            verification: From `begin_verification`, for the first batch of a transaction.
             validated: Whether the batch comes from `LargeBatches`.
 
         Raises:
@@ -159,11 +171,41 @@ class Partition(Replica):
         if not validated:
             batch = validate(batch, self.rules, now_ms)
         stamped = now_ms if self.rules.log_append_time else -1
+        if batch.is_transactional:
+            return self._append_in_transaction(batch, stamped, verification)
         if batch.producer_id >= 0:
             known = self.log.producers.check(batch, Origin.CLIENT)
             if known is not None:
                 return self._appended_before(known)
         return self._write(batch, stamped)
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
+    ) -> Verification | None:
+        """Before a transactional batch is appended: None if its transaction is open here, else the token for `append`,
+        which is valid once the transaction coordinator has confirmed that the partition belongs to the transaction.
+
+        Raises:
+            NotLeaderOrFollowerError: This node does not lead.
+        """
+        self.check_leader()
+        return self._verifications.begin(self.log.producers, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)
+
+    def _append_in_transaction(
+        self, batch: Batch, stamped: int, verification: Verification | None
+    ) -> AppendResult:
+        producers = self.log.producers
+        known = producers.find_duplicate(batch)
+        if known is not None:
+            return self._appended_before(known)
+        self._verifications.check(producers, batch, verification)
+        self._verifications.check_sequence(producers, batch)
+        known = producers.check(batch, Origin.CLIENT)
+        if known is not None:
+            return self._appended_before(known)
+        written = self._write(batch, stamped)
+        self._verifications.end(batch.producer_id)
+        return written
 
     def _appended_before(self, known: Duplicate) -> AppendResult:
         """A batch that a producer sends again: it may not be flushed yet, or be lost with the disk."""
@@ -173,15 +215,28 @@ class Partition(Replica):
         term = self._leadership_term
         return AppendResult(known.first_offset, known.last_offset, known.timestamp, term, log.flush_due)
 
-    def append_internal(self, data: bytearray, origin: Origin = Origin.COORDINATOR) -> AppendResult:
-        """Append a batch of the node itself (coordinator records, a transaction marker), with acks=all."""
+    def append_internal(
+        self, data: bytearray, *, verification: object | None = None, transaction_version: int = 0
+    ) -> AppendResult:
+        """Append a batch of the node itself (coordinator records, a transaction marker), with acks=all.
+
+        Args:
+            verification: As in `append`, for records of a coordinator that belong to a producer's transaction.
+            transaction_version: The version of the transaction that a marker ends.
+        """
         self.check_leader()
         if self.is_under_min_isr:
             raise NotEnoughReplicasError(self._not_enough_replicas())
         (batch,) = batches(memoryview(data))
-        if batch.producer_id >= 0:
-            self.log.producers.check(batch, origin)
-        return self._write(batch, -1)
+        if batch.producer_id < 0:
+            return self._write(batch, -1)
+        producers = self.log.producers
+        if batch.is_transactional and not batch.is_control:
+            self._verifications.check(producers, batch, verification)
+        producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)
+        written = self._write(batch, -1)
+        self._verifications.end(batch.producer_id)
+        return written
 
     def _write(self, batch: Batch, stamped: int) -> AppendResult:
         leader_state = self.leader_state

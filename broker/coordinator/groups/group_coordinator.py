@@ -77,7 +77,7 @@ class GroupCoordinator:
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             environment,
             TOPIC,
-            lambda: GroupShard(settings, random, topic_id),
+            lambda partition, leader_epoch: GroupShard(settings, random, topic_id),
             commit_timeout_ms=settings.commit_timeout_ms,
             load_buffer_size=settings.load_buffer_size,
             codec=settings.codec,
@@ -144,12 +144,18 @@ class GroupCoordinator:
             lambda error: _commit_error(request, error),
         )
 
-    async def commit_in_transaction(self, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-        """TxnOffsetCommit: the caller has verified that the transaction is open and contains the group."""
+    async def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, verification: object | None
+    ) -> TxnOffsetCommitResponse:
+        """TxnOffsetCommit.
+
+        Args:
+            verification: Shows that the group's partition belongs to the transaction; None if it is open there.
+        """
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: commit_offsets_in_transaction(builder, request, ticket),
-            lambda error: _transactional_commit_error(request, error),
+            lambda builder, ticket: commit_offsets_in_transaction(builder, request, verification, ticket),
+            lambda error: transactional_commit_error(request, error),
         )
 
     async def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
@@ -215,7 +221,7 @@ class GroupCoordinator:
         """DeleteGroups: one result per distinct group; deletions in one partition are one batch."""
         by_partition: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
-            by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
+            by_partition.setdefault(self.partition_of(group_id), []).append(group_id)
         results: list[DeletableGroupResult] = []
         for partition, names in by_partition.items():
             results += await self._submit_to_partition(partition, _delete_step(names), partial(_delete_error, names))
@@ -223,15 +229,15 @@ class GroupCoordinator:
 
     # -- submit --------------------------------------------------------------------------------------------------
 
-    def _partition_of(self, group_id: str) -> int:
-        """-1 while the topic does not exist, which leads to NOT_COORDINATOR."""
+    def partition_of(self, group_id: str) -> int:
+        """The group's partition of `__consumer_offsets`; -1 while the topic does not exist: NOT_COORDINATOR."""
         count = self._environment.partition_count(TOPIC)
         return -1 if count is None else partition_for(group_id, count)
 
     async def _submit(
         self, group_id: str, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
     ) -> Any:
-        return await self._submit_to_partition(self._partition_of(group_id), step, failed)
+        return await self._submit_to_partition(self.partition_of(group_id), step, failed)
 
     async def _submit_to_partition(
         self, partition: int, step: Callable[[DecisionBuilder, Ticket], None], failed: Callable[[ErrorCode], R]
@@ -266,7 +272,8 @@ def _commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommi
     return reply
 
 
-def _transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+def transactional_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
+    """The response with one error for all partitions."""
     reply = TxnOffsetCommitResponse()
     for topic in request.topics:
         answered = TxnOffsetCommitResponseTopic(name=topic.name)

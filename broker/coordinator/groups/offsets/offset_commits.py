@@ -86,7 +86,9 @@ def _check_commit(builder: DecisionBuilder, request: OffsetCommitRequest, versio
     return fault
 
 
-def commit_offsets_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest, ticket: Ticket) -> None:
+def commit_offsets_in_transaction(
+    builder: DecisionBuilder, request: TxnOffsetCommitRequest, verification: object | None, ticket: Ticket
+) -> None:
     """TxnOffsetCommit: the offsets take effect when the producer's transaction is committed (KIP-447)."""
     fault = _check_commit_in_transaction(builder, request)
     reply = TxnOffsetCommitResponse()
@@ -102,7 +104,7 @@ def commit_offsets_in_transaction(builder: DecisionBuilder, request: TxnOffsetCo
             if not error:
                 value = _value(builder, partition, topic_id, NEVER)
                 builder.write(_key(request.group_id, topic.name, partition.partition_index), value)
-    builder.decision.producer = Producer(request.producer_id, request.producer_epoch)
+    builder.decision.producer = Producer(request.producer_id, request.producer_epoch, verification)
     builder.answer(ticket, reply)
 
 

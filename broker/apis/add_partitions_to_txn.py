@@ -1,0 +1,100 @@
+"""AddPartitionsToTxn: adds partitions to a transaction (KIP-98). Versions 0 to 3 come from clients, with one
+transaction: PRODUCER_FENCED from 2 (KIP-588). Versions 4 and 5 come from brokers, with many, which may only
+be verified (KIP-890).
+"""
+
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, TransactionService
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.protocol.errors import ErrorCode
+from minikafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from minikafka.protocol.names import TopicPartition
+
+REQUEST = AddPartitionsToTxnRequest
+VERSIONS = "0-5"
+
+VERSION_OF_BROKERS = 4
+VERSION_WITH_FENCED = 2
+CLIENT_VERSION_1, CLIENT_VERSION_2 = 0, 2
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class AddPartitionsServices(ClusterView, TransactionService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[AddPartitionsServices]
+
+
+async def handle(request: AddPartitionsToTxnRequest, context: Context) -> AddPartitionsToTxnResponse:
+    """The partitions of a transaction are added all or none, each with an error code."""
+    if context.version >= VERSION_OF_BROKERS:
+        results = [
+            AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=await _add(one, context))
+            for one in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _add(transaction, context))
+
+
+async def _add(
+    transaction: AddPartitionsToTxnTransaction, context: Context
+) -> list[AddPartitionsToTxnTopicResult]:
+    names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    unknown = {name for name in names if not _exists(name, context)}
+    if unknown:
+        errors: Errors = {
+            name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for name in names
+        }
+        return _results(transaction.topics, errors)
+    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
+    coordinator = context.services.transactions
+    if transaction.verify_only:
+        errors = await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
+        return _results(transaction.topics, errors)
+    error = await coordinator.add_partitions(
+        transaction.transactional_id,
+        producer,
+        frozenset(names),
+        client_version=CLIENT_VERSION_2 if context.version >= VERSION_OF_BROKERS else CLIENT_VERSION_1,
+    )
+    if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return _results(transaction.topics, dict.fromkeys(names, error))
+
+
+def _exists(name: TopicPartition, context: Context) -> bool:
+    topic = context.services.image.topics.get(name.topic)
+    return topic is not None and 0 <= name.partition < len(topic.partitions)
+
+
+def _results(topics: list[AddPartitionsToTxnTopic], errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,123 @@
+"""TxnOffsetCommit: stores the offsets of a group in a transaction (KIP-98). Versions 0 to 5: leader epochs from 2
+(KIP-320), members from 3 (KIP-447), TRANSACTION_ABORTABLE from 4, without AddOffsetsToTxn from 5 (KIP-890).
+"""
+
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, GroupService, PartitionStore, TransactionService
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.coordinator.error_mapping import coordinator_error
+from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transactional_commit_error
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport
+from minikafka.broker.partitions.verification import Verification
+from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError, error_for
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from minikafka.protocol.names import TopicPartition
+
+REQUEST = TxnOffsetCommitRequest
+VERSIONS = "0-5"
+
+VERSION_WITH_LOADING = 2
+VERSION_WITH_ABORTABLE, VERSION_THAT_ADDS = 4, 5
+WITHOUT_SEQUENCE = -1
+
+
+class TxnOffsetServices(ClusterView, GroupService, PartitionStore, TransactionService, Protocol):
+    """The parts of the node that the handler uses."""
+
+
+Context = RequestContext[TxnOffsetServices]
+
+
+async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
+    """The offsets take effect when the transaction is committed. Unknown partitions have their own errors."""
+    response = TxnOffsetCommitResponse()
+    known: list[TxnOffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        partitions = _known_partitions(topic, context, response)
+        if partitions:
+            known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
+    if known:
+        request.topics = known
+        _merge(response, await _commit(request, context))
+    if context.version < VERSION_WITH_LOADING:
+        _without_loading(response)
+    return response
+
+
+async def _commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
+    try:
+        verification = await _verify(request, context)
+    except KafkaError as error:
+        return transactional_commit_error(request, coordinator_error(error))
+    return await context.services.groups.commit_in_transaction(request, verification)
+
+
+async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verification | None:
+    """The token with which the offsets are appended. Raises KafkaError."""
+    index = context.services.groups.partition_of(request.group_id)
+    if index < 0:
+        raise NotCoordinatorError(f"group {request.group_id} has no coordinator yet")
+    name = TopicPartition(TOPIC, index)
+    verification = context.services.partitions.find(*name).begin_verification(
+        request.producer_id, request.producer_epoch, WITHOUT_SEQUENCE
+    )
+    if verification is None:
+        return None
+    support = ClientSupport.INVALID_TXN_STATE
+    if context.version >= VERSION_WITH_ABORTABLE:
+        support = ClientSupport.TRANSACTION_ABORTABLE
+    if context.version >= VERSION_THAT_ADDS:
+        support = ClientSupport.ADDS_PARTITIONS
+    results = await context.services.partition_verifier.verify(
+        request.transactional_id,
+        ProducerIdentity(request.producer_id, request.producer_epoch),
+        frozenset({name}),
+        support,
+    )
+    error = results.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if error:
+        raise error_for(error)
+    return verification
+
+
+def _known_partitions(
+    topic: TxnOffsetCommitRequestTopic, context: Context, response: TxnOffsetCommitResponse
+) -> list[TxnOffsetCommitRequestPartition]:
+    """Those that exist; the others are added to `response`."""
+    known = context.services.image.topics.get(topic.name)
+    count = 0 if known is None else len(known.partitions)
+    missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+    if missing:
+        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        answered.partitions = [
+            TxnOffsetCommitResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            for index in missing
+        ]
+        response.topics.append(answered)
+    return [p for p in topic.partitions if 0 <= p.partition_index < count]
+
+
+def _merge(response: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> None:
+    by_name = {topic.name: topic for topic in response.topics}
+    for topic in more.topics:
+        if topic.name in by_name:
+            by_name[topic.name].partitions += topic.partitions
+        else:
+            response.topics.append(topic)
+
+
+def _without_loading(response: TxnOffsetCommitResponse) -> None:
+    """Older clients do not handle COORDINATOR_LOAD_IN_PROGRESS."""
+    for topic in response.topics:
+        for partition in topic.partitions:
+            if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE

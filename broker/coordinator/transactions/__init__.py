@@ -1,0 +1,34 @@
+"""Transactions: producers with a transactional id, their partitions, and how they end; stored in `__transaction_state`.
+
+The transaction coordinator keeps the transactional ids whose partition of `__transaction_state` this node leads, as the
+group coordinator keeps groups: a request from an API handler becomes a decision of a shard, whose record is appended,
+applied, and answered once it is committed.
+
+One transaction: InitProducerId gives the producer its id and an epoch, which fences every earlier producer of the same
+transactional id (`init_producer.py`). Each partition is added before records are appended to it: by the producer
+(AddPartitionsToTxn, AddOffsetsToTxn), or, in version 2, by the first Produce or TxnOffsetCommit; the partition's leader
+asks the coordinator either way (`partition_verifier.py`, `broker/partitions/verification.py`). EndTxn decides the
+outcome (`end_transaction.py`): once that record is committed, the producer has its answer, and the coordinator writes a
+marker to each partition (`marker_channel.py`) and then the final state. A coordinator that loads a decided transaction
+resumes there. A transaction that is open for too long, or whose producer is replaced, is aborted.
+
+    transaction.py              Transaction: the state of one transactional id, and its changes
+    transaction_records.py      keys and values of `__transaction_state`
+    transaction_shard.py        TransactionShard: one partition's state machine; timeouts and expiry
+    transaction_settings.py     the settings that the coordinator uses
+    init_producer.py            InitProducerId
+    add_partitions.py           adding and verifying partitions
+    end_transaction.py          EndTxn, and the completion
+    transaction_admin.py        DescribeTransactions, ListTransactions
+    transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers; completes transactions
+    partition_verifier.py       asks the coordinator, here or on another node, before an append
+    marker_channel.py           sends markers to the leaders until all have written them
+    marker_log.py               writes markers to partitions that this node leads
+    broker_requests.py          connections to other brokers, and requests in batches
+
+Records: transactional id → producer id and epoch, timeout, state, partitions, times. The last one of a key counts.
+
+*Caveats:* two-phase commit (KIP-939) is not offered, as in Kafka 4.3, whose InitProducerId version 6 is not stable.
+`transaction.partition.verification.enable` has no effect: partitions are always verified. Patterns of ListTransactions
+are Python's regular expressions, which nearly agree with RE2's.
+"""

@@ -1,0 +1,158 @@
+"""Requests from one broker to others: a connection for each, and requests that share it in batches.
+
+`Batcher` collects what waits for a node while a request to it is under way, and sends all of it in the next request.
+Trio: starts a task per node while something waits. Source: Kafka's `InterBrokerSendThread`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.client.connections.connection import Connection, open_connection
+from minikafka.client.connections.seams import Seams
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.errors import KafkaError, NetworkError
+
+CONNECTION_TIMEOUT_MS = 3_000
+BATCH_MAX = 500
+"""Items in one request."""
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class BrokerConnections:
+    """One connection to each other broker, opened when it is needed.
+
+    Args:
+        config: For the inter-broker listener and `request.timeout.ms`.
+        image: The endpoints of the brokers.
+        seams: Clock, randomness and network of the connections.
+        purpose: Part of the client id.
+    """
+
+    def __init__(self, config: NodeConfig, image: Image, seams: Seams, purpose: str) -> None:
+        self._client_id = f"broker-{config.node_id}-{purpose}"
+        self._listener = config.listeners.inter_broker
+        self._timeout_ms = config.number("request.timeout.ms")
+        self._image = image
+        self._seams = seams
+        self._connections: dict[int, Connection] = {}
+        self.nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; the connections are then closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self.nursery = nursery
+                task_status.started()
+                await trio.sleep_forever()
+        finally:
+            self.nursery = None
+            for connection in self._connections.values():
+                connection.close()
+
+    async def request(self, node_id: int, message: Any) -> Any:
+        """The response of a broker. The caller sends one request at a time to each.
+
+        Raises:
+            NetworkError: The broker cannot be reached, or does not answer in time; it may have carried out the request.
+        """
+        host, port = self._endpoint(node_id)
+        connection = self._connections.get(node_id)
+        if connection is None or connection.closed or connection.address != f"{host}:{port}":
+            if connection is not None:
+                connection.close()
+            connection = await open_connection(
+                host,
+                port,
+                client_id=self._client_id,
+                seams=self._seams,
+                task_group=self.nursery,
+                timeout_ms=min(CONNECTION_TIMEOUT_MS, self._timeout_ms),
+            )
+            self._connections[node_id] = connection
+        return await connection.request(message, timeout_ms=self._timeout_ms)
+
+    def _endpoint(self, node_id: int) -> tuple[str, int]:
+        broker = self._image.brokers.get(node_id)
+        for name, host, port, _ in broker.endpoints if broker is not None else ():
+            if name == self._listener:
+                return host, port
+        raise NetworkError(f"broker {node_id} has no listener {self._listener}")
+
+
+class _Waiting(Generic[Item, Answer]):
+    """An item that waits for its answer."""
+
+    __slots__ = ("answer", "error", "event", "item")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.event = trio.Event()
+        self.answer: Answer | None = None
+        self.error: KafkaError | None = None
+
+
+class Batcher(Generic[Item, Answer]):
+    """Sends items to nodes, one request at a time to each, with all items that wait.
+
+    Args:
+        connections: Runs the tasks.
+        send: Sends items to a node, and returns an answer for each. Raises KafkaError.
+    """
+
+    def __init__(
+        self,
+        connections: BrokerConnections,
+        send: Callable[[int, Sequence[Item]], Awaitable[Sequence[Answer]]],
+    ) -> None:
+        self._connections = connections
+        self._send = send
+        self._waiting: dict[int, deque[_Waiting[Item, Answer]]] = {}
+
+    async def ask(self, node_id: int, item: Item) -> Answer:
+        """The answer to an item. After cancellation it may still be sent.
+
+        Raises:
+            NetworkError: This node is stopping, or see `BrokerConnections.request`.
+            KafkaError: From `send`.
+        """
+        nursery = self._connections.nursery
+        if nursery is None:
+            raise NetworkError("this broker is stopping")
+        waiting = _Waiting[Item, Answer](item)
+        queue = self._waiting.get(node_id)
+        if queue is None:
+            self._waiting[node_id] = deque([waiting])
+            nursery.start_soon(self._drain, node_id)
+        else:
+            queue.append(waiting)
+        await waiting.event.wait()
+        if waiting.error is not None:
+            raise waiting.error
+        assert waiting.answer is not None
+        return waiting.answer
+
+    async def _drain(self, node_id: int) -> None:
+        queue = self._waiting[node_id]
+        try:
+            while queue:
+                batch = [queue.popleft() for _ in range(min(len(queue), BATCH_MAX))]
+                try:
+                    answers = await self._send(node_id, [one.item for one in batch])
+                except KafkaError as error:
+                    for one in batch:
+                        one.error = error
+                else:
+                    for one, answer in zip(batch, answers, strict=True):
+                        one.answer = answer
+                for one in batch:
+                    one.event.set()
+        finally:
+            del self._waiting[node_id]

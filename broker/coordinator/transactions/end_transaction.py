@@ -1,0 +1,117 @@
+"""EndTxn, and the completion of a transaction whose markers are written: decisions about one shard (KIP-98, KIP-890).
+
+A producer of version 1 has one epoch for all its transactions: a repeated EndTxn is recognized by the state that it
+asks for. In version 2 it is recognized by its epoch, which is one less than the current one, so that it can never end
+the next transaction (KAFKA-17754). Source: Kafka's `TransactionCoordinator.endTransaction`.
+"""
+
+from __future__ import annotations
+
+from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity, ProducerIdNeeded
+from minikafka.broker.coordinator.transactions.transaction import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    EPOCH_MAX,
+    EPOCH_PER_TRANSACTION,
+    IDLE,
+    NONE,
+    ONGOING,
+    PREPARE_COMMIT,
+    Transaction,
+    is_exhausted,
+)
+from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.protocol.errors import ErrorCode
+
+
+def end_transaction(
+    shard: TransactionShard,
+    now: Now,
+    ticket: Ticket,
+    *,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    commit: bool,
+    client_version: int,
+    new_producer_id: int | None,
+) -> Decision:
+    """Decide the outcome. The reply has producer id and epoch of the next transaction; the markers follow later."""
+    current = shard.transactions.get(transactional_id)
+    bumps = client_version >= EPOCH_PER_TRANSACTION
+    if current is None:
+        return _refuse(ticket, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    error = (_error_of_version_2 if bumps else _error_of_version_1)(current, producer, commit=commit)
+    if error:
+        return _refuse(ticket, error)
+    if current.state is not ONGOING and not (bumps and current.producer_epoch == producer.epoch):
+        return Decision(replies=[(ticket, ProducerIdentity(current.producer_id, current.producer_epoch))])
+    next_producer_id = NONE
+    if bumps and is_exhausted(current.producer_epoch):
+        if new_producer_id is None:
+            return Decision(replies=[(ticket, ProducerIdNeeded())])
+        next_producer_id = new_producer_id
+    prepared = current.prepared(now.clock_ms, client_version, commit=commit, next_producer_id=next_producer_id)
+    following = prepared.completed(now.clock_ms)
+    return Decision(
+        [(transactional_id, prepared)],
+        [(ticket, ProducerIdentity(following.producer_id, following.producer_epoch))],
+    )
+
+
+def complete_transaction(
+    shard: TransactionShard, now: Now, ticket: Ticket, *, transactional_id: str, prepared: Transaction
+) -> Decision:
+    """All markers are written. Nothing happens if the transaction has been completed before."""
+    if shard.transactions.get(transactional_id) is not prepared:
+        return Decision(replies=[(ticket, None)])
+    return Decision([(transactional_id, prepared.completed(now.clock_ms))], [(ticket, None)])
+
+
+def _refuse(ticket: Ticket, error: ErrorCode) -> Decision:
+    return Decision(replies=[(ticket, ProducerIdentity(error=error))])
+
+
+def _error_of_version_1(current: Transaction, producer: ProducerIdentity, *, commit: bool) -> ErrorCode:
+    if current.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if current.producer_epoch != producer.epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if current.state is ONGOING:
+        return ErrorCode.NONE
+    if current.is_prepared and (current.state is PREPARE_COMMIT) == commit:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    same = current.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT)
+    return ErrorCode.NONE if same else ErrorCode.INVALID_TXN_STATE
+
+
+def _error_of_version_2(current: Transaction, producer: ProducerIdentity, *, commit: bool) -> ErrorCode:
+    repeated_with_new_id = (
+        current.previous_producer_id == producer.producer_id
+        and producer.epoch == EPOCH_MAX - 1
+        and current.producer_epoch == 0
+    )
+    repeated = current.producer_epoch == producer.epoch + 1 or repeated_with_new_id
+    if current.producer_id != producer.producer_id and not repeated_with_new_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if not _is_valid_epoch(current, producer.epoch, repeated=repeated):
+        return ErrorCode.PRODUCER_FENCED
+    if current.state is ONGOING:
+        return ErrorCode.NONE
+    if current.is_prepared:
+        same = (current.state is PREPARE_COMMIT) == commit
+        return ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE
+    if repeated:
+        same = current.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT)
+        return ErrorCode.NONE if same else ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.INVALID_TXN_STATE if commit else ErrorCode.NONE
+
+
+def _is_valid_epoch(current: Transaction, epoch: int, *, repeated: bool) -> bool:
+    """The current epoch belongs to the next EndTxn; the one before, to one that is repeated after its markers began."""
+    if current.is_prepared:
+        return repeated
+    if current.state in (COMPLETE_COMMIT, COMPLETE_ABORT) and repeated:
+        return True
+    assert current.state in (*IDLE, ONGOING), current.state
+    return epoch == current.producer_epoch

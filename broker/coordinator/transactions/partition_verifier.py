@@ -1,0 +1,162 @@
+"""PartitionVerifier: asks the coordinator of a transaction about partitions before records are appended (KIP-890).
+
+A producer of version 1 has added its partitions, which is verified; for one of version 2 they are added. Requests for
+one coordinator share a request (AddPartitionsToTxn version 4); the coordinator on this node is asked directly. Source:
+Kafka's `AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from itertools import groupby
+from typing import NamedTuple
+
+import trio
+
+from minikafka.broker.coordinator.runtime import partition_for
+from minikafka.broker.coordinator.transactions.broker_requests import Batcher, BrokerConnections
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.broker.coordinator.transactions.transaction import EPOCH_PER_TRANSACTION
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC, TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.errors import ErrorCode, KafkaError, NetworkError
+from minikafka.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from minikafka.protocol.names import TopicPartition
+
+Results = dict[TopicPartition, ErrorCode]
+
+
+class ClientSupport(Enum):
+    """What the client's request version supports."""
+
+    INVALID_TXN_STATE = 0
+    TRANSACTION_ABORTABLE = 1
+    ADDS_PARTITIONS = 2
+    """The partitions are added by the first request that needs them."""
+
+
+class Question(NamedTuple):
+    """What a coordinator is asked about one transaction."""
+
+    transactional_id: str
+    producer: ProducerIdentity
+    partitions: frozenset[TopicPartition]
+    adds: bool
+
+
+class PartitionVerifier:
+    """Verifies or adds partitions, whichever node coordinates the transaction.
+
+    Args:
+        node_id: This node.
+        image: The leaders of `__transaction_state`.
+        coordinator: The coordinator on this node.
+        connections: To the other brokers.
+        settings: For the retries.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Image,
+        coordinator: TransactionCoordinator,
+        connections: BrokerConnections,
+        settings: TransactionSettings,
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._coordinator = coordinator
+        self._connections = connections
+        self._settings = settings
+        self._batcher = Batcher[Question, Results](connections, self._send)
+
+    async def verify(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: frozenset[TopicPartition],
+        support: ClientSupport,
+    ) -> Results:
+        """An error code for each partition, NONE where records may be appended.
+
+        While the markers of the last transaction are being written, adding is tried again for a moment: a client has
+        its answer to EndTxn before that.
+        """
+        question = Question(transactional_id, producer, partitions, support is ClientSupport.ADDS_PARTITIONS)
+        deadline = trio.current_time() + self._settings.retry_max_ms / 1000
+        while True:
+            results = await self._ask(question)
+            busy = ErrorCode.CONCURRENT_TRANSACTIONS in results.values()
+            if not (busy and question.adds and trio.current_time() < deadline):
+                return {name: _for_client(error, support) for name, error in results.items()}
+            await trio.sleep(self._settings.retry_ms / 1000)
+
+    async def _ask(self, question: Question) -> Results:
+        topic = self._image.topics.get(TOPIC)
+        leader = -1
+        if topic is not None:
+            leader = topic.partitions[partition_for(question.transactional_id, len(topic.partitions))].leader
+        if leader < 0:
+            return dict.fromkeys(question.partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if leader == self._node_id:
+            return await self._ask_here(question)
+        try:
+            return await self._batcher.ask(leader, question)
+        except KafkaError as error:
+            return dict.fromkeys(question.partitions, ErrorCode(error.code))
+
+    async def _ask_here(self, question: Question) -> Results:
+        transactional_id, producer, partitions, adds = question
+        if not adds:
+            return await self._coordinator.verify_partitions(transactional_id, producer, partitions)
+        error = await self._coordinator.add_partitions(
+            transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION
+        )
+        return dict.fromkeys(partitions, error)
+
+    async def _send(self, node_id: int, batch: Sequence[Question]) -> list[Results]:
+        request = AddPartitionsToTxnRequest(transactions=[_message(question) for question in batch])
+        response: AddPartitionsToTxnResponse = await self._connections.request(node_id, request)
+        failed = ErrorCode(response.error_code)
+        if failed:
+            return [dict.fromkeys(question.partitions, failed) for question in batch]
+        answered = [
+            {
+                TopicPartition(topic.name, one.partition_index): ErrorCode(one.partition_error_code)
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+            }
+            for result in response.results_by_transaction
+        ]
+        if len(answered) != len(batch):
+            raise NetworkError(f"broker {node_id} answered {len(answered)} of {len(batch)} transactions")
+        return answered
+
+
+def _message(question: Question) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=question.transactional_id,
+        producer_id=question.producer.producer_id,
+        producer_epoch=question.producer.epoch,
+        verify_only=not question.adds,
+        topics=[
+            AddPartitionsToTxnTopic(name=topic, partitions=[one.partition for one in some])
+            for topic, some in groupby(sorted(question.partitions), lambda name: name.topic)
+        ],
+    )
+
+
+def _for_client(error: ErrorCode, support: ClientSupport) -> ErrorCode:
+    """Producers expect INVALID_PRODUCER_EPOCH; only later ones know TRANSACTION_ABORTABLE."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and support is ClientSupport.INVALID_TXN_STATE:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

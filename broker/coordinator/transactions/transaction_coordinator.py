@@ -1,0 +1,274 @@
+"""TransactionCoordinator: the entry point of the API handlers: producers and partitions in, errors and states out.
+
+It also completes transactions: once an outcome is committed, it has the markers written, and then writes the final
+state. Source: Kafka's `TransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+import trio
+
+from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
+from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, verify_partitions
+from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction, end_transaction
+from minikafka.broker.coordinator.transactions.init_producer import (
+    ProducerIdentity,
+    ProducerIdNeeded,
+    init_producer_id,
+)
+from minikafka.broker.coordinator.transactions.marker_log import Marker
+from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, Transaction
+from minikafka.broker.coordinator.transactions.transaction_admin import (
+    describe_transaction,
+    list_transactions,
+    unknown_states,
+)
+from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
+from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.protocol.errors import (
+    ErrorCode,
+    KafkaError,
+    NotCoordinatorError,
+    TransactionCoordinatorFencedError,
+)
+from minikafka.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.compression import Codec
+
+log = structlog.get_logger("minikafka.coordinator")
+
+TOPIC = "__transaction_state"
+RETRY_S = 0.1
+
+
+class Markers(Protocol):
+    """Writes transaction markers."""
+
+    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
+        """Return when every partition has the marker. Raises TransactionCoordinatorFencedError."""
+        ...
+
+
+class TransactionCoordinator:
+    """Coordinates the transactional ids whose partitions of `__transaction_state` this node leads.
+
+    Args:
+        environment: The node.
+        settings: The node's settings.
+        next_producer_id: Returns a producer id that was never used. Raises KafkaError.
+        transaction_version: Returns the finalized level of `transaction.version`.
+        markers: Writes markers wherever the partitions are led.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        settings: TransactionSettings,
+        next_producer_id: Callable[[], Awaitable[int]],
+        transaction_version: Callable[[], int],
+        markers: Markers,
+    ) -> None:
+        self._environment = environment
+        self._settings = settings
+        self._next_producer_id = next_producer_id
+        self._markers = markers
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            environment,
+            TOPIC,
+            lambda partition, epoch: TransactionShard(settings, partition, epoch, transaction_version, self._prepared),
+            commit_timeout_ms=settings.request_timeout_ms,
+            load_buffer_size=settings.load_buffer_size,
+            codec=Codec.NONE,
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. Call `elected` only after this has started."""
+        await self.runtime.run(task_status=task_status)
+
+    # -- producers -----------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
+    ) -> ProducerIdentity:
+        """InitProducerId: CONCURRENT_TRANSACTIONS while the transaction of an earlier producer is being ended."""
+        if not transactional_id:
+            return ProducerIdentity(error=ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._settings.timeout_max_ms:
+            return ProducerIdentity(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        return await self._with_producer_id(
+            transactional_id,
+            partial(init_producer_id, transactional_id=transactional_id, timeout_ms=timeout_ms, expected=expected),
+        )
+
+    async def end(
+        self, transactional_id: str, producer: ProducerIdentity, *, commit: bool, client_version: int
+    ) -> ProducerIdentity:
+        """EndTxn: answered when the outcome is committed; the markers follow."""
+        if not transactional_id:
+            return ProducerIdentity(error=ErrorCode.INVALID_REQUEST)
+        return await self._with_producer_id(
+            transactional_id,
+            partial(
+                end_transaction,
+                transactional_id=transactional_id,
+                producer=producer,
+                commit=commit,
+                client_version=client_version,
+            ),
+        )
+
+    async def _with_producer_id(self, transactional_id: str, decide: Callable[..., Decision]) -> ProducerIdentity:
+        """Decide; once more with a new producer id where that is needed."""
+        new_producer_id: int | None = None
+        try:
+            while True:
+                step = partial(decide, new_producer_id=new_producer_id)
+                reply: ProducerIdentity | ProducerIdNeeded = await self._submit(transactional_id, step)
+                if isinstance(reply, ProducerIdentity):
+                    return reply
+                new_producer_id = await self._next_producer_id()
+        except KafkaError as error:
+            return ProducerIdentity(error=ErrorCode(error.code))
+
+    # -- partitions ----------------------------------------------------------------------------------------------
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdentity,
+        partitions: frozenset[TopicPartition],
+        *,
+        client_version: int,
+    ) -> ErrorCode:
+        """AddPartitionsToTxn and AddOffsetsToTxn: one error for all partitions."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        step = partial(
+            add_partitions,
+            transactional_id=transactional_id,
+            producer=producer,
+            partitions=partitions,
+            client_version=client_version,
+        )
+        try:
+            code: ErrorCode = await self._submit(transactional_id, step)
+        except KafkaError as error:
+            return ErrorCode(error.code)
+        return code
+
+    async def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the partitions belong to the open transaction."""
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+
+        def verify(shard: TransactionShard, now: Now, ticket: Ticket) -> Decision:
+            return verify_partitions(
+                shard, ticket, transactional_id=transactional_id, producer=producer, partitions=partitions
+            )
+
+        try:
+            results: dict[TopicPartition, ErrorCode] = await self._submit(transactional_id, verify)
+        except KafkaError as error:
+            return dict.fromkeys(partitions, ErrorCode(error.code))
+        return results
+
+    # -- administration ------------------------------------------------------------------------------------------
+
+    async def describe(self, transactional_id: str) -> DescribedTransaction:
+        """DescribeTransactions for one transactional id."""
+        error = ErrorCode.INVALID_REQUEST
+        if transactional_id:
+            try:
+                described: DescribedTransaction = await self._submit(
+                    transactional_id,
+                    lambda shard, now, ticket: describe_transaction(shard, ticket, transactional_id),
+                )
+                return described
+            except KafkaError as failure:
+                error = ErrorCode(failure.code)
+        return DescribedTransaction(error_code=error, transactional_id=transactional_id)
+
+    async def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
+        """ListTransactions over all partitions of this node; an error while one of them is loading."""
+        response = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
+        pattern = request.transactional_id_pattern
+        try:
+            matches = re.compile(pattern).fullmatch if pattern else None
+        except re.error:
+            return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        for index, _ in list(self.runtime.partitions()):
+            try:
+                response.transaction_states += await self.runtime.submit(
+                    index, lambda shard, now, ticket: list_transactions(shard, now, ticket, request, matches)
+                )
+            except NotCoordinatorError:
+                continue
+            except KafkaError as error:
+                return ListTransactionsResponse(error_code=error.code)
+        return response
+
+    # -- completion ----------------------------------------------------------------------------------------------
+
+    def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
+        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id)
+
+    async def _complete(self, shard: TransactionShard, transactional_id: str) -> None:
+        """Write the markers of a transaction whose outcome is decided, then its final state.
+
+        Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
+        """
+        prepared = shard.transactions[transactional_id]
+        offset = shard.prepared_offsets[transactional_id]
+        marker = Marker(
+            prepared.producer_id,
+            prepared.producer_epoch,
+            prepared.state is PREPARE_COMMIT,
+            shard.coordinator_epoch,
+            prepared.client_version,
+        )
+        try:
+            await _until_done(partial(self.runtime.until_committed, shard.partition, shard.coordinator_epoch, offset))
+            await self._markers.write(marker, prepared.partitions)
+            await _until_done(partial(self._finish, shard, transactional_id, prepared))
+        except NotCoordinatorError:
+            return
+        except TransactionCoordinatorFencedError as error:
+            log.warning("transaction markers refused", transactional_id=transactional_id, error=str(error))
+
+    async def _finish(self, shard: TransactionShard, transactional_id: str, prepared: Transaction) -> None:
+        def complete(current: TransactionShard, now: Now, ticket: Ticket) -> Decision:
+            if current is not shard:
+                raise NotCoordinatorError("the partition is coordinated in another epoch")
+            return complete_transaction(current, now, ticket, transactional_id=transactional_id, prepared=prepared)
+
+        await self.runtime.submit(shard.partition, complete)
+
+    async def _submit(
+        self, transactional_id: str, decide: Callable[[TransactionShard, Now, Ticket], Decision]
+    ) -> Any:
+        count = self._environment.partition_count(TOPIC)
+        index = -1 if count is None else partition_for(transactional_id, count)
+        return await self.runtime.submit(index, decide)
+
+
+async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
+    """Repeat a step until it succeeds. Raises NotCoordinatorError when leadership has ended."""
+    while True:
+        try:
+            await step()
+            return
+        except NotCoordinatorError:
+            raise
+        except KafkaError as error:
+            log.info("transaction completion delayed", error=str(error))
+            await trio.sleep(RETRY_S)

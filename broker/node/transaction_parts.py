@@ -1,0 +1,67 @@
+"""The parts of a node that serve transactions, made and connected to each other: the coordinator, its markers, and the
+verification of partitions.
+"""
+
+import trio
+
+from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
+from minikafka.broker.coordinator.internal_topic import InternalTopic
+from minikafka.broker.coordinator.transactions.broker_requests import BrokerConnections
+from minikafka.broker.coordinator.transactions.marker_channel import MarkerChannel
+from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
+from minikafka.broker.coordinator.transactions.partition_verifier import PartitionVerifier
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
+from minikafka.broker.node.producer_ids import ProducerIds
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.client.connections.seams import Seams
+from minikafka.controller.metadata.image import Image
+
+TRANSACTION_VERSION = "transaction.version"
+
+
+class TransactionParts:
+    """Everything that a broker needs for transactions.
+
+    Markers and verifications have connections of their own: a marker waits for replicas, which must not delay a
+    produce.
+
+    Attributes:
+        coordinator: Coordinates transactional ids.
+        verifier: Asks the coordinators of transactions before records are appended.
+        marker_log: Writes markers to the partitions of this node.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        image: Image,
+        partitions: Partitions,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIds,
+        seams: Seams,
+    ) -> None:
+        settings = TransactionSettings.of(config.values)
+        self._marker_connections = BrokerConnections(config, image, seams, "markers")
+        self._verifier_connections = BrokerConnections(config, image, seams, "verifier")
+        self.marker_log = MarkerLog(partitions, groups, seams.now_ms, settings.request_timeout_ms)
+        markers = MarkerChannel(config.node_id, image, self.marker_log, self._marker_connections)
+        self.coordinator = TransactionCoordinator(
+            InternalTopic(image, partitions, seams.now_ms),
+            settings,
+            producer_ids.next,
+            lambda: image.features.get(TRANSACTION_VERSION, 0),
+            markers,
+        )
+        self.verifier = PartitionVerifier(
+            config.node_id, image, self.coordinator, self._verifier_connections, settings
+        )
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._marker_connections.run)
+            await nursery.start(self._verifier_connections.run)
+            await nursery.start(self.coordinator.run)
+            task_status.started()

@@ -1,0 +1,106 @@
+"""Verifications: which transactional batches may open a transaction in a partition (KIP-890, part 1).
+
+The first batch of a transaction in a partition is appended only if the transaction coordinator has confirmed that the
+partition belongs to the transaction; else a late batch of a finished transaction would open one that nobody ends.
+Asking takes time, appending does not wait:
+
+    begin ─► a token ─► ask the coordinator … ─► append with the token: checked and appended in one step
+
+A marker that is appended meanwhile, or a new leader epoch, makes the token void. Source: Kafka's `VerificationGuard`,
+`VerificationStateEntry`.
+"""
+
+from minikafka.protocol.errors import InvalidTxnStateError, OutOfOrderSequenceNumberError
+from minikafka.protocol.records.batch import Batch
+from minikafka.storage.producer_state import ProducerStates
+
+ENTRIES_MAX = 10_000
+"""Verifications that are begun and not used yet; of more, the oldest are void."""
+
+
+class Verification:
+    """A token for the batches of one producer in one partition, while its transaction is not open there.
+
+    Attributes:
+        lowest_sequence: The first sequence number among the batches that wait for the verification.
+        bumps_epoch: Whether the producer gets an epoch for each transaction, so that each begins with sequence 0.
+    """
+
+    __slots__ = ("bumps_epoch", "lowest_sequence", "producer_epoch")
+
+    def __init__(self, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = sequence
+        self.bumps_epoch = bumps_epoch
+
+
+class Verifications:
+    """The verifications that a leader has begun, by producer id."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, Verification] = {}
+
+    def begin(
+        self, producers: ProducerStates, producer_id: int, epoch: int, sequence: int, *, bumps_epoch: bool = False
+    ) -> Verification | None:
+        """The token for a batch, None if its transaction is already open in the partition."""
+        if is_open(producers, producer_id, epoch):
+            return None
+        known = self._by_producer.get(producer_id)
+        if known is not None and known.producer_epoch == epoch:
+            known.lowest_sequence = min(known.lowest_sequence, sequence)
+            return known
+        if known is not None and known.producer_epoch > epoch:
+            return Verification(epoch, sequence, bumps_epoch=bumps_epoch)  # Void: the producer is fenced.
+        if len(self._by_producer) >= ENTRIES_MAX:
+            del self._by_producer[next(iter(self._by_producer))]
+        begun = Verification(epoch, sequence, bumps_epoch=bumps_epoch)
+        self._by_producer[producer_id] = begun
+        return begun
+
+    def check(self, producers: ProducerStates, batch: Batch, token: object | None) -> None:
+        """Check a transactional batch immediately before it is appended.
+
+        Raises:
+            InvalidTxnStateError: Its transaction is not open here, and the token is void or missing.
+        """
+        if is_open(producers, batch.producer_id, batch.producer_epoch):
+            return
+        known = self._by_producer.get(batch.producer_id)
+        if known is None or token is not known:
+            raise InvalidTxnStateError(
+                f"Record was not part of an ongoing transaction: producer {batch.producer_id}, epoch "
+                f"{batch.producer_epoch}"
+            )
+
+    def check_sequence(self, producers: ProducerStates, batch: Batch) -> None:
+        """Check that no earlier batch of the producer still waits for the verification.
+
+        Raises:
+            OutOfOrderSequenceNumberError: One does, or the first batch of a producer has another sequence than 0.
+        """
+        known = self._by_producer.get(batch.producer_id)
+        if known is None:
+            return
+        first_is_missing = known.bumps_epoch and batch.base_sequence and producers.get(batch.producer_id) is None
+        if first_is_missing or batch.base_sequence > known.lowest_sequence:
+            raise OutOfOrderSequenceNumberError(
+                f"Out of order sequence number for producer {batch.producer_id}: {batch.base_sequence} (incoming seq. "
+                f"number), {known.lowest_sequence} (earliest seen sequence)"
+            )
+
+    def end(self, producer_id: int) -> None:
+        """The producer's transaction is open, or a marker has ended it: its token is void."""
+        self._by_producer.pop(producer_id, None)
+
+    def clear(self) -> None:
+        """Make all tokens void: the leader epoch has changed."""
+        self._by_producer.clear()
+
+
+def is_open(producers: ProducerStates, producer_id: int, epoch: int) -> bool:
+    """Whether a transaction of this producer and epoch is open in the partition."""
+    producer = producers.get(producer_id)
+    return producer is not None and producer.transaction_first_offset >= 0 and producer.epoch == epoch
