@@ -18,8 +18,11 @@ partition is a value in the response. To add an API, add its module to `handler_
     find_coordinator, join_group, sync_group, heartbeat, leave_group              members of a classic group
     offset_commit, offset_fetch, offset_delete                                    committed offsets
     list_groups, describe_groups, delete_groups                                   administration of groups
-    init_producer_id                                                              idempotent producers
+    init_producer_id                                                              idempotent and transactional producers
+    add_partitions_to_txn, add_offsets_to_txn, txn_offset_commit, end_txn         transactions
+    write_txn_markers                                                             between brokers: how transactions end
+    list_transactions, describe_transactions                                      administration of transactions
     consumer_group_heartbeat, push_telemetry                                      refused, not advertised
 
-*Caveats*: no transactions, no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
+*Caveats*: no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
 """

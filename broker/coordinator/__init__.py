@@ -8,8 +8,9 @@ the partition rebuilds the state from the log with the same `apply`.
     deadlines.py        named deadlines in a heap
     runtime.py          CoordinatorRuntime and its shards: load, decide, append, apply, respond, unload
     error_mapping.py    maps errors of the log to errors of the coordinator
-    internal_topic.py   GroupEnvironment: the runtime's access to the partitions of `__consumer_offsets`
+    internal_topic.py   InternalTopic: the runtime's access to the partitions of an internal topic
     groups/             consumer groups and their offsets
+    transactions/       producers with transactional ids
 
 A node implements `runtime.Environment`, calls `elected` and `resigned` when leadership of the partitions changes, and
 passes requests to `groups.group_coordinator.GroupCoordinator`.

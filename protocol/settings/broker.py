@@ -15,9 +15,11 @@ from minikafka.protocol.settings.value_types import BOOLEAN, CLASS, INT, INT_MAX
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY,
-            "Maximum backoff before the broker repeats a failed partition verification of a transaction."),
+            "Maximum backoff before the broker repeats a failed partition verification of a transaction.",
+            supported=True),
     Setting("add.partitions.to.txn.retry.backoff.ms", INT, 20, at_least(1), HIGH, READ_ONLY,
-            "Initial backoff before the broker repeats a failed partition verification of a transaction."),
+            "Initial backoff before the broker repeats a failed partition verification of a transaction.",
+            supported=True),
     Setting("advertised.listeners", LIST, None, None, HIGH, READ_ONLY,
             "Addresses that the broker advertises to clients and other brokers; defaults to `listeners`.",
             supported=True),

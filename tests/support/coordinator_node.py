@@ -90,7 +90,10 @@ class MemoryLogs:
                 data += batch
         return bytes(data)
 
-    def append(self, partition: TopicPartition, batch: bytearray) -> int:
+    def append_marker(self, partition: TopicPartition, batch: bytearray, transaction_version: int) -> int:
+        return self.append(partition, batch)
+
+    def append(self, partition: TopicPartition, batch: bytearray, verification: object | None = None) -> int:
         if not self.led:
             raise NotLeaderOrFollowerError("not the leader")
         if self.refusal is not None:

@@ -145,7 +145,7 @@ class GroupCoordinator:
         )
 
     async def commit_in_transaction(
-        self, request: TxnOffsetCommitRequest, verification: object | None
+        self, request: TxnOffsetCommitRequest, verification: object | None = None
     ) -> TxnOffsetCommitResponse:
         """TxnOffsetCommit.
 

@@ -223,7 +223,10 @@ def test_a_duplicate_returns_the_offsets_of_the_first_append() -> None:
 def test_read_committed_ends_before_an_open_transaction() -> None:
     t = partition()
     produce(t)
-    t.append_internal(batch(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    opens = t.begin_verification(7, 0, 0)
+    t.append_internal(
+        batch(1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), verification=opens
+    )
     produce(t)
     assert (t.high_watermark, t.last_stable_offset) == (3, 1)
     assert values(t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).records) == [(0, b"v0")]
@@ -288,7 +291,10 @@ def test_validation_rules_follow_the_topics_settings() -> None:
 
 def test_read_committed_lists_the_aborted_transactions_in_its_records() -> None:
     t = partition()
-    t.append_internal(batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
+    opens = t.begin_verification(7, 0, 0)
+    t.append_internal(
+        batch(2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), verification=opens
+    )
     abort = EndTxnMarker(ControlType.ABORT, 0)
     t.append_internal(bytearray(encode_end_transaction(abort, producer_id=7, producer_epoch=0, timestamp=NOW_MS)))
     produce(t)
