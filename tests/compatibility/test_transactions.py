@@ -1,0 +1,135 @@
+"""Transactions of clients of other projects: commit, abort, offsets, fencing; read back by librdkafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import aiokafka
+import confluent_kafka as ck
+import kafka
+import kafka.errors
+import pytest
+from aiokafka.errors import ProducerFenced
+from support.clients import WAIT_S, connect
+from support.node import ServerProcess
+
+PRODUCERS = ["confluent-kafka", "kafka-python", "aiokafka"]
+Transactions = list[tuple[list[bytes], bool]]
+"""(values, whether to commit) for each transaction."""
+
+
+def produce_with_confluent(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
+    producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0})
+    producer.init_transactions(WAIT_S)
+    for values, commits in transactions:
+        producer.begin_transaction()
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=number % 2)
+        producer.flush(WAIT_S)
+        (producer.commit_transaction if commits else producer.abort_transaction)(WAIT_S)
+
+
+def produce_with_kafka_python(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+    try:
+        producer.init_transactions()
+        for values, commits in transactions:
+            producer.begin_transaction()
+            for number, value in enumerate(values):
+                producer.send(topic, value, partition=number % 2)
+            producer.flush()
+            (producer.commit_transaction if commits else producer.abort_transaction)()
+    finally:
+        producer.close()
+
+
+def produce_with_aiokafka(bootstrap: str, transactional_id: str, topic: str, transactions: Transactions) -> None:
+    async def produce() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        async with producer:
+            for values, commits in transactions:
+                await producer.begin_transaction()
+                for number, value in enumerate(values):
+                    await producer.send(topic, value, partition=number % 2)
+                await producer.flush()
+                await (producer.commit_transaction if commits else producer.abort_transaction)()
+
+    asyncio.run(produce())
+
+
+PRODUCE: dict[str, Callable[[str, str, str, Transactions], None]] = {
+    "confluent-kafka": produce_with_confluent,
+    "kafka-python": produce_with_kafka_python,
+    "aiokafka": produce_with_aiokafka,
+}
+
+
+def committed(bootstrap: str, topic: str) -> list[bytes]:
+    """All values that a read_committed consumer returns up to the end of each partition."""
+    consumer = ck.Consumer({
+        "bootstrap.servers": bootstrap,
+        "group.id": "unused",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "log_level": 0,
+    })
+    consumer.assign([ck.TopicPartition(topic, index, 0) for index in (0, 1)])
+    found, ends = list[bytes](), set[int]()
+    while len(ends) < 2:
+        message = consumer.poll(WAIT_S)
+        assert message is not None, f"nothing in {WAIT_S} s; found {len(found)}"
+        if message.error() is None:
+            found.append(message.value())
+        else:
+            assert message.error().code() == ck.KafkaError._PARTITION_EOF
+            ends.add(message.partition())
+    consumer.close()
+    return sorted(found)
+
+
+@pytest.fixture
+def pair(node: ServerProcess, name: str) -> str:
+    """A topic with two partitions."""
+    with connect("confluent-kafka", node.bootstrap) as client:
+        client.create_topic(name, partitions=2)
+    return name
+
+
+@pytest.mark.parametrize("producer", PRODUCERS)
+def test_committed_records_are_read_and_aborted_ones_are_not(node: ServerProcess, pair: str, producer: str) -> None:
+    transactions = [([b"%d %d" % (number, one) for one in range(4)], number % 3 != 1) for number in range(7)]
+    PRODUCE[producer](node.bootstrap, pair, pair, transactions)
+    expected = sorted(value for values, commits in transactions if commits for value in values)
+    assert committed(node.bootstrap, pair) == expected
+
+
+def test_offsets_of_a_transaction_count_once_it_is_committed(node: ServerProcess, pair: str) -> None:
+    producer = ck.Producer({"bootstrap.servers": node.bootstrap, "transactional.id": pair, "log_level": 0})
+    consumer = ck.Consumer({"bootstrap.servers": node.bootstrap, "group.id": pair, "log_level": 0})
+    producer.init_transactions(WAIT_S)
+    for offset, commits, expected in ((3, True, 3), (7, False, 3), (9, True, 9)):
+        producer.begin_transaction()
+        producer.produce(pair, b"value", partition=0)
+        positions = [ck.TopicPartition(pair, 0, offset)]
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), WAIT_S)
+        (producer.commit_transaction if commits else producer.abort_transaction)(WAIT_S)
+        (found,) = consumer.committed([ck.TopicPartition(pair, 0)], WAIT_S)
+        assert found.offset == expected
+    consumer.close()
+
+
+def test_a_new_producer_fences_the_old_one_of_each_client(node: ServerProcess, pair: str) -> None:
+    async def fenced() -> None:
+        old = aiokafka.AIOKafkaProducer(bootstrap_servers=node.bootstrap, transactional_id=pair)
+        await old.start()
+        await old.begin_transaction()
+        await old.send_and_wait(pair, b"never", partition=0)
+        await asyncio.to_thread(produce_with_confluent, node.bootstrap, pair, pair, [([b"new"], True)])
+        with pytest.raises(ProducerFenced):
+            await old.commit_transaction()
+        await old.stop()
+
+    asyncio.run(fenced())
+    assert committed(node.bootstrap, pair) == [b"new"]
