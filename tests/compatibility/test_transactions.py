@@ -8,7 +8,6 @@ from collections.abc import Callable
 import aiokafka
 import confluent_kafka as ck
 import kafka
-import kafka.errors
 import pytest
 from aiokafka.errors import ProducerFenced
 from support.clients import WAIT_S, connect

@@ -154,7 +154,7 @@ class GroupCoordinator:
         """
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: commit_offsets_in_transaction(builder, request, verification, ticket),
+            lambda builder, ticket: commit_offsets_in_transaction(builder, request, ticket, verification),
             lambda error: transactional_commit_error(request, error),
         )
 

@@ -87,7 +87,7 @@ def _check_commit(builder: DecisionBuilder, request: OffsetCommitRequest, versio
 
 
 def commit_offsets_in_transaction(
-    builder: DecisionBuilder, request: TxnOffsetCommitRequest, verification: object | None, ticket: Ticket
+    builder: DecisionBuilder, request: TxnOffsetCommitRequest, ticket: Ticket, verification: object | None = None
 ) -> None:
     """TxnOffsetCommit: the offsets take effect when the producer's transaction is committed (KIP-447)."""
     fault = _check_commit_in_transaction(builder, request)
