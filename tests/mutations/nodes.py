@@ -30,9 +30,11 @@ MUTATIONS = (
         "the group coordinator starts after the partitions have their roles",
         _NODE,
         "                await nursery.start(parts.groups.run)\n"
+        "                await nursery.start(parts.transaction_parts.run)\n"
         "                await nursery.start(parts.replication.run)\n"
         "                nursery.start_soon(parts.isr_changes.run)\n"
         "                await self._serve_clients(nursery, task_status)\n",
+        "                await nursery.start(parts.transaction_parts.run)\n"
         "                await nursery.start(parts.replication.run)\n"
         "                nursery.start_soon(parts.isr_changes.run)\n"
         "                await self._serve_clients(nursery, task_status)\n"
