@@ -42,9 +42,10 @@ Caveats:
       `start()` and `stop()`.
     * The default of `batch_size` is much larger than Kafka's 16 KiB, as Python is slow with small batches, and it
       counts uncompressed bytes.
-    * Rebalances happen in the background, even while a record is being processed: its partition may be reassigned
-      meanwhile, and another member may consume its last records again. Automatic commits never include the record being
-      processed.
+    * Without a `Listener`, rebalances happen in the background, even while a record is being processed: its partition
+      may be reassigned meanwhile, and another member may consume its last records again. Automatic commits never
+      include the record being processed; a commit of its offset is rejected then. With a `Listener`, a rebalance waits
+      for the application's next request for records, as in the JVM client.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
     * No KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
       does not detect truncation after an unclean leader election (KIP-320).
@@ -64,7 +65,7 @@ from minikafka.client.admin.admin_types import (
 )
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
-from minikafka.client.consumer.subscription import Listener
+from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption

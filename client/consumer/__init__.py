@@ -9,7 +9,8 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
 `Subscriptions`.
 
     consumer.py            `Consumer`: iteration, `poll`, seeks, offsets, commits
-    subscription.py        assigned partitions, by `assign`, subscription or group; commits; `Listener`
+    subscription.py        assigned partitions, by `assign`, subscription or group; commits
+    listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, start offsets, errors
     fetch_state.py         positions, planned fetches and buffered chunks; aborted transactions
     consumer_record.py     `ConsumerRecord` and `RecordBatch`

@@ -24,8 +24,9 @@ from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
-from minikafka.client.consumer.fetch_state import READ_COMMITTED, Chunk, Fetcher, PartitionState
-from minikafka.client.consumer.subscription import Listener, Subscriptions
+from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionState
+from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import (
     EARLIEST,
@@ -190,12 +191,16 @@ class Consumer(ClusterClient):
     ) -> None:
         """Commit for the group: `offsets`, each the next one to read; by default the positions of all partitions.
 
+        In a `Listener`, the default are the positions after the records that are processed. Offsets are committed for
+        the generation of the group in which their partition's records were returned.
+
         Raises KafkaError: RebalanceInProgressError, IllegalGenerationError and UnknownMemberIdError mean that the
         partitions may belong to other members now.
         """
         self._group_id("commit()")
-        positions = self._fetcher.positions() if offsets is None else offsets
-        await self._open_subscriptions().commit(positions)
+        subscriptions = self._open_subscriptions()
+        positions = self._fetcher.positions(processed_only=subscriptions.settled_only) if offsets is None else offsets
+        await subscriptions.commit(positions)
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
@@ -228,17 +233,18 @@ class Consumer(ClusterClient):
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         fetcher = self._fetcher
         while True:
-            chunk = await self._next_chunk()
+            chunk = await self._wait_for(fetcher.readable_chunk)
             for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
                 chunk.taken = taken
                 yield record
                 if fetcher.current is not chunk:
+                    self._mark_processed()
                     break
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Batches of records, each of one partition; processed when the next batch is requested."""
         while True:
-            chunk = await self._next_chunk()
+            chunk = await self._wait_for(self._fetcher.readable_chunk)
             topic, partition = chunk.state.tp
             records = self._fetcher.take(len(chunk.records))
             self._open_loop().wake()
@@ -267,14 +273,13 @@ class Consumer(ClusterClient):
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
-        The records of the previous poll count as processed. Raises KafkaError.
+        The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited
+        by the timeout. Raises KafkaError, and what a callback raises.
         """
         limit = self._options.max_poll_records if max_records is None else max_records
         self._mark_processed()
         records: list[ConsumerRecord] = []
-        with anyio.move_on_after(timeout_ms / 1000):
-            await self._next_chunk()
-        self._polled_at = anyio.current_time()
+        await self._look_for(self._fetcher.readable_chunk, anyio.current_time() + timeout_ms / 1000)
         while len(records) < limit and (some := self._take(limit - len(records))):
             records += some
         if not records:
@@ -289,20 +294,27 @@ class Consumer(ClusterClient):
         """Mark all returned records as processed."""
         self._fetcher.mark_processed()
 
-    async def _next_chunk(self) -> Chunk:
-        """The next chunk with records left. Raises the KafkaError that occurred instead."""
-        return await self._wait_for(self._fetcher.readable_chunk)
-
     async def _wait_for(self, look: Callable[[], T | None]) -> T:
         """Wait until `look` returns something other than None. Raises the KafkaError that occurred instead."""
+        found = await self._look_for(look, float("inf"))
+        assert found is not None
+        return found
+
+    async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
+        """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
         self._polled_at = float("inf")
         self._open_loop().wake()
         await checkpoint()
-        while (found := self._attempt(look)) is None:
-            self._raise_failure()
-            await self._open_loop().arrival()
-        self._polled_at = anyio.current_time()
-        return found
+        while True:
+            await self._open_subscriptions().polled()
+            found = self._attempt(look)
+            if found is None:
+                self._raise_failure()
+                with anyio.move_on_at(deadline):
+                    await self._open_loop().arrival()
+                    continue
+            self._polled_at = anyio.current_time()
+            return found
 
     def _attempt(self, look: Callable[[], T | None]) -> T | None:
         if self._failure is not None:
@@ -385,6 +397,7 @@ class Consumer(ClusterClient):
             self._options,
             tasks,
             self._loop.wake,
+            self._loop.arrived,
             self._fail,
             self._is_poll_overdue,
             self._seams,

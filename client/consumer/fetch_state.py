@@ -247,10 +247,16 @@ class Fetcher:
         """Return no records of this partition. Raises KeyError."""
         self.states[tp].paused = True
         if self.current is not None and self.current.state.tp == tp:
-            self.states[tp].position = self.current.position
-            self.states[tp].processed = self.current.processed
-            self.chunks.appendleft(self.current)
-            self.current = None
+            self.put_back()
+
+    def put_back(self) -> None:
+        """Take no more records from the current chunk before `readable_chunk` is called."""
+        chunk, self.current = self.current, None
+        if chunk is not None:
+            if chunk.taken:
+                chunk.state.position = chunk.position
+                chunk.state.processed = chunk.processed
+            self.chunks.appendleft(chunk)
 
     def readable_chunk(self) -> Chunk | None:
         """The chunk to take records from, which has records left, or None. Raises CorruptMessageError."""

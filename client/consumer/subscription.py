@@ -1,7 +1,6 @@
 """A consumer's assigned partitions, chosen by `assign`, by a subscription without a group, or by the group; commits.
 
-`Subscriptions` is also the consumer's side of its group (`group_session.Member`). `Listener` is the public callback
-class for rebalances.
+`Subscriptions` is also the consumer's side of its group (`group_session.Member`).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import Group
 from minikafka.client.groups.membership import Membership, State
@@ -36,19 +36,6 @@ from minikafka.protocol.names import TopicPartition
 _logger = logging.getLogger("minikafka.client.consumer")
 
 
-class Listener:
-    """Callbacks for rebalances; override those you need. They run in the background task and must return quickly."""
-
-    async def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are consumed from now on; seeking is possible."""
-
-    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions are about to be revoked; committing is still possible."""
-
-    async def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These partitions may belong to other members already; commits would be rejected."""
-
-
 class Subscriptions:
     """Assigns partitions to the fetcher, and commits offsets."""
 
@@ -59,6 +46,7 @@ class Subscriptions:
         options: ConsumerOptions,
         tasks: TaskGroup,
         wake: Callable[[], None],
+        arrived: Callable[[], None],
         fail: Callable[[KafkaError], None],
         is_poll_overdue: Callable[[], bool],
         seams: Seams,
@@ -70,15 +58,21 @@ class Subscriptions:
         self._options = options
         self._tasks = tasks
         self._wake = wake
+        self._arrived = arrived
         self._seams = seams
         self._topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
-        self._listener = Listener()
+        self._listener: Listener | None = None
         self._group: Group | None = None
         self._group_scope: anyio.CancelScope | None = None
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
         self._committed: dict[TopicPartition, int] = {}
+        self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
+        """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
+        self._has_reassigned = False
+        self.settled_only = False
+        """Whether a listener is being called, for which positions are those of records that were processed."""
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Assign these partitions. Raises RuntimeError while subscribed."""
@@ -93,7 +87,7 @@ class Subscriptions:
         if not topics and pattern is None:
             raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
         self._topics, self._pattern = topics, pattern
-        self._listener = listener or Listener()
+        self._listener = listener
         if self._options.group_id is None:
             await self._cluster.retry(self._read_all, "subscribing")
         elif self._group is None:
@@ -118,13 +112,17 @@ class Subscriptions:
 
         `everything` includes records that were returned and not yet processed.
         """
-        group, self._group = self._group, None
+        group = self._group
         if self._group_scope is not None:
             self._group_scope.cancel()
         try:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 await self._auto_commit(list(self._fetcher.states), group, processed_only=not everything)
+            if group is not None and group.known and self._listener is not None:
+                lost = group.membership.generation < 0
+                await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
         finally:
+            self._group = None
             if group is not None:
                 await group.leave()
 
@@ -196,23 +194,74 @@ class Subscriptions:
         self._seen = {name: len(known[name].partitions) for name in topics if name in known}
         return self._seen
 
-    async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+    @property
+    def called_in_polls(self) -> bool:
         """See `Member`."""
-        if lost:
-            await self._listener.on_partitions_lost(partitions)
-        else:
-            await self._listener.on_partitions_revoked(partitions)
-            if self._options.enable_auto_commit:
-                await self._auto_commit(partitions, self._group, processed_only=True)
+        return self._listener is not None
+
+    def announced(self) -> None:
+        """See `Member`. No more records of the chunk that is being iterated over are returned before the call."""
+        self._fetcher.put_back()
+        self._arrived()
+
+    async def polled(self) -> None:
+        """The application requests records: all that it has are processed. Make the group's calls of the listener.
+
+        Raises what the listener raises. Cancellation has the next request make the call again.
+        """
+        group = self._group
+        while group is not None and group.pending is not None and not group.pending.done.is_set():
+            self._fetcher.put_back()
+            self._fetcher.mark_processed()
+            await group.pending.run()
+        if self._has_reassigned and group is not None and group.membership.generation >= 0:
+            self._taken_by |= dict.fromkeys(self._fetcher.states, group.member)
+            self._has_reassigned = False
+
+    async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
+        """See `Member`. The partitions are given up also if the listener raises."""
+        if self._options.enable_auto_commit and not lost:
+            await self._auto_commit(partitions, self._group, processed_only=True)
+        try:
+            if self._listener is not None:
+                await self._notify_revoked(self._listener, partitions, lost=lost, settled_only=True)
+        except anyio.get_cancelled_exc_class():
+            raise
+        except BaseException:
+            self._give_up(partitions)
+            raise
+        self._give_up(partitions)
+
+    async def _notify_revoked(
+        self, listener: Listener, partitions: Sequence[TopicPartition], *, lost: bool, settled_only: bool
+    ) -> None:
+        self.settled_only = settled_only
+        try:
+            await (listener.on_partitions_lost if lost else listener.on_partitions_revoked)(partitions)
+        finally:
+            self.settled_only = False
+
+    def _give_up(self, partitions: Sequence[TopicPartition]) -> None:
         for tp in partitions:
             self._committed.pop(tp, None)
         self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
         """See `Member`."""
+        self._note_owner(everything)
         self._read(everything)
-        await self._listener.on_partitions_assigned(added)
+        if self._listener is not None:
+            await self._listener.on_partitions_assigned(added)
         self._wake()
+
+    def _note_owner(self, everything: Sequence[TopicPartition]) -> None:
+        """Records of kept partitions were taken by this generation, too; so were those of one that nobody had since."""
+        assert self._group is not None
+        generation, member_id = now = self._group.member
+        self._has_reassigned = True
+        for tp in everything:
+            if tp in self._fetcher.states or self._taken_by.get(tp, now) == (generation - 1, member_id):
+                self._taken_by[tp] = now
 
     # Commits.
 
@@ -226,17 +275,20 @@ class Subscriptions:
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed.
 
-        Every attempt has the generation of the first one: after a rebalance a partition may belong to another member,
-        whose commits a retry must not undo. UnknownMemberIdError while a member has lost its membership.
+        Every attempt has the generation of the first one, and that the one of the records: after a rebalance a
+        partition may belong to another member, whose commits must not be undone. UnknownMemberIdError while a member
+        has lost its membership, IllegalGenerationError if a partition was revoked after its records were returned.
         """
         positions = {
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
         }
         group = group or self._group
-        member = None if group is None else (group.membership.generation, group.membership.member_id)
+        member = None if group is None else group.member
         if member is not None and member[0] < 0:
             raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
+        if member is not None:
+            member = min((self._taken_by.get(tp, member) for tp in positions), default=member)
         if positions:
             await self._cluster.retry(lambda: self._commit(positions, member), "committing offsets")
 

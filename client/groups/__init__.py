@@ -6,6 +6,7 @@ revoked and assigned partitions, and sends heartbeats until an error or a change
 
     membership.py       the state machine: builds requests, handles responses and errors
     group_session.py    the background task that sends them, and the `Member` interface to the consumer
+    application_calls.py  calls that the task has the application make, where it requests records
     assignors.py        range, roundrobin and cooperative-sticky, and the wire format of subscriptions
 
 Caveats:

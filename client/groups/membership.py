@@ -203,9 +203,14 @@ class Membership:
     def _error(self, code: int) -> KafkaError:
         return error_for(code, f"group {self.group_id!r}: {error_for(code)}")
 
+    @staticmethod
+    def action_for(error: KafkaError) -> ErrorAction:
+        """The action to take after an error in a response."""
+        return _ERROR_ACTIONS.get(error.code, ErrorAction.FAIL)
+
     def failed(self, error: KafkaError) -> ErrorAction:
         """Update the state after an error in a response; return the action to take."""
-        action = _ERROR_ACTIONS.get(error.code, ErrorAction.FAIL)
+        action = self.action_for(error)
         if action is ErrorAction.REJOIN_AS_NEW:
             self.reset(keep_id=error.code == ErrorCode.ILLEGAL_GENERATION)
         elif action is ErrorAction.REJOIN or self.state in (State.JOINING, State.SYNCING):

@@ -2,111 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 import trio
-from support.fake_network import FakeNetwork
+from support.scripted_coordinator import TP, ScriptedCoordinator, member
 from trio.testing import MockClock
 
-from minikafka.client import Consumer
-from minikafka.client.groups.assignors import encode_assignment
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import IllegalGenerationError, UnknownMemberIdError
-from minikafka.protocol.messages.fetch import FetchRequest
-from minikafka.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from minikafka.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from minikafka.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from minikafka.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from minikafka.protocol.names import TopicPartition
-
-TP = TopicPartition("t", 0)
-
-
-class ScriptedCoordinator:
-    """A coordinator with one member.
-
-    Attributes:
-        commits: The generation and the member id of each commit.
-        heartbeats: The answer to heartbeats.
-        lost: The number of commits whose answer is NOT_COORDINATOR.
-    """
-
-    def __init__(self) -> None:
-        self.generation = 0
-        self.joins_answered = True
-        self.commits: list[tuple[int, str]] = []
-        self.heartbeats = ErrorCode.NONE
-        self.lost = 0
-
-    def handlers(self) -> dict[Any, Any]:
-        coordinator = Coordinator(key="g", node_id=1, host="a", port=1, error_code=0, error_message=None)
-        found = FindCoordinatorResponse(coordinators=[coordinator])
-        return {
-            FindCoordinatorRequest: lambda request, version: found,
-            JoinGroupRequest: self.join,
-            SyncGroupRequest: lambda request, version: SyncGroupResponse(assignment=encode_assignment([TP])),
-            HeartbeatRequest: lambda request, version: HeartbeatResponse(error_code=self.heartbeats),
-            OffsetCommitRequest: self.commit,
-            LeaveGroupRequest: lambda request, version: LeaveGroupResponse(),
-            OffsetFetchRequest: self.committed,
-            FetchRequest: lambda request, version: None,
-        }
-
-    def join(self, request: JoinGroupRequest, version: int) -> JoinGroupResponse | None:
-        if not self.joins_answered:
-            return None
-        self.generation += 1
-        self.heartbeats = ErrorCode.NONE
-        return JoinGroupResponse(
-            generation_id=self.generation, protocol_name="range", leader="other", member_id="m", members=[]
-        )
-
-    def committed(self, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-        partition = OffsetFetchResponsePartitions(
-            partition_index=0, committed_offset=3, committed_leader_epoch=-1, metadata="", error_code=0
-        )
-        topic = OffsetFetchResponseTopics(name="t", partitions=[partition])
-        return OffsetFetchResponse(groups=[OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=0)])
-
-    def commit(self, request: OffsetCommitRequest, version: int) -> OffsetCommitResponse:
-        self.commits.append((request.generation_id_or_member_epoch, request.member_id))
-        error = ErrorCode.NONE
-        if self.lost:
-            self.lost -= 1
-            error = ErrorCode.NOT_COORDINATOR
-        elif request.generation_id_or_member_epoch != self.generation:
-            error = ErrorCode.ILLEGAL_GENERATION
-        partition = OffsetCommitResponsePartition(partition_index=0, error_code=error)
-        return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
-
-
-@asynccontextmanager
-async def member(coordinator: ScriptedCoordinator, **options: Any) -> AsyncIterator[Consumer]:
-    """A member that owns its partition."""
-    network = FakeNetwork({"t": [1]})
-    network.broker("a", 1, coordinator.handlers())
-    given = {"enable_auto_commit": False, "heartbeat_interval_ms": 100, **options}
-    async with Consumer("t", bootstrap_servers="a:1", group_id="g", seams=network.seams(), **given) as consumer:
-        while not consumer.assignment():
-            await trio.sleep(0.01)
-        yield consumer
 
 
 def test_a_commit_that_is_retried_after_a_rebalance_belongs_to_the_generation_before() -> None:
@@ -139,3 +41,35 @@ def test_a_member_that_has_lost_its_membership_does_not_commit() -> None:
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     assert coordinator.commits == []
+
+
+def test_offsets_are_committed_for_the_generation_in_which_their_records_were_returned() -> None:
+    """A partition that was lost and came back belonged to another member meanwhile, whose commit must not be undone."""
+    coordinator = ScriptedCoordinator()
+
+    async def main() -> None:
+        async with member(coordinator) as consumer:
+            coordinator.generation += 1
+            coordinator.heartbeats = ErrorCode.ILLEGAL_GENERATION
+            await trio.sleep(1)
+            assert (coordinator.generation, consumer.assignment()) == (3, [TP])
+            with pytest.raises(IllegalGenerationError):
+                await consumer.commit({TP: 5})
+            await consumer.poll()
+            await consumer.commit({TP: 6})
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert coordinator.commits == [(1, "m"), (3, "m")]
+
+
+def test_offsets_of_a_partition_that_stayed_are_committed_for_the_new_generation() -> None:
+    coordinator = ScriptedCoordinator()
+
+    async def main() -> None:
+        async with member(coordinator) as consumer:
+            coordinator.heartbeats = ErrorCode.REBALANCE_IN_PROGRESS
+            await trio.sleep(1)
+            await consumer.commit({TP: 5})
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert coordinator.commits == [(2, "m")]
