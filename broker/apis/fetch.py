@@ -6,7 +6,7 @@ Consumers and followers use the same API. A follower reads up to the log end off
 its progress to the leader; a consumer reads committed records, from version 11 on from any replica.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Generator, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import trio
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
+from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_result import NO_RECORDS, NO_REPLICA, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
@@ -55,6 +56,8 @@ VERSION_OF_ANY_REPLICA = 11
 VERSION_BY_ID = 13
 VERSION_WITH_LEADERS = 16
 NIL = bytes(16)
+AT_ONCE = 512
+"""Partitions between two pauses."""
 NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 
 
@@ -74,6 +77,17 @@ class Reads:
     urgent: bool = False
     """An error, a diverging epoch or a preferred replica: the response must not wait."""
     watched: list[Watchable] = field(default_factory=lambda: [])
+    grown: int = 0
+    """What `watched` had grown by, together, when each was read."""
+
+    def watch(self, signal: Watchable) -> None:
+        """The fetch waits for growth from now on."""
+        self.watched.append(signal)
+        self.grown += signal.grown
+
+    def grown_meanwhile(self, watched: Iterable[Watchable]) -> int:
+        """Bytes by which partitions grew after they were read, while other tasks ran."""
+        return sum(signal.grown for signal in watched) - self.grown
 
 
 @dataclass(slots=True)
@@ -110,20 +124,20 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
-    asked = _asked(request, context, by_id)
+    asked = await with_pauses(_asked(request, context, by_id))
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.close(request.session_id)
-        wanted: Iterable[CachedPartition] = asked
+        wanted = asked
     else:
         now_ms = context.services.now_ms()
         session = sessions.resume(request.session_id, request.session_epoch, by_id=by_id, now_ms=now_ms)
-        session.update(asked, _forgotten(request, context, by_id))
-        wanted = session.partitions.values()
+        sessions.update(session, asked, _forgotten(request, context, by_id))
+        wanted = list(session.partitions.values())
         if not session.partitions:  # a session without partitions is closed, and the response is that of no session
             sessions.close(session.id)
             session, wanted = None, asked
     follows = max(request.replica_id, request.replica_state.replica_id) >= 0
-    if follows and session is not None:
+    if session is not None and (follows or not Fetcher.of(request, context).rack):
         session.changes.keys.update(dict.fromkeys(cached.key for cached in asked))
         answers = await _read_changed(request, session, context)
     else:
@@ -132,26 +146,27 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         _count(answers, context)
     response = FetchResponse()
     if session is not None:
-        _answer_changes(session, answers, response, by_id)
-        return _add_leaders(response, context)
+        await with_pauses(_answer_changes(session, answers, response, by_id))
+        return await with_pauses(_add_leaders(response, context))
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
-        if opened and follows:
+        if opened:
             opened.changes.keys.update(dict.fromkeys(opened.partitions))
     for cached, answer in answers.partitions:
         _remember(cached, answer)
-    response.responses = _by_topic(answers.partitions, by_id)
-    return _add_leaders(response, context)
+    response.responses = await with_pauses(_by_topic(answers.partitions, by_id))
+    return await with_pauses(_add_leaders(response, context))
 
 
-def _asked(request: FetchRequest, context: Context, by_id: bool) -> list[CachedPartition]:
-    """The request's partitions; of duplicates the last counts."""
+def _asked(request: FetchRequest, context: Context, by_id: bool) -> Generator[None, None, list[CachedPartition]]:
+    """The request's partitions; of duplicates the last counts. Yields where other tasks may run, as functions below."""
     asked: dict[SessionKey, CachedPartition] = {}
-    topics_by_id = context.services.image.topics_by_id
+    image, number = context.services.image, 0
     for topic in request.topics:
-        known = topics_by_id.get(topic.topic_id) if by_id else None
+        known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.topic)
         name = (known.name if known else "") if by_id else topic.topic
+        count = len(known.partitions) if known else 0
         for partition in topic.partitions:
             cached = CachedPartition(
                 topic.topic_id if by_id else NIL,
@@ -163,8 +178,12 @@ def _asked(request: FetchRequest, context: Context, by_id: bool) -> list[CachedP
                 partition.last_fetched_epoch,
                 partition.log_start_offset,
                 by_id=by_id,
+                unknown=not 0 <= partition.partition < count,
             )
             asked[cached.key] = cached
+            number += 1
+            if number % AT_ONCE == 0:
+                yield
     return list(asked.values())
 
 
@@ -177,14 +196,16 @@ def _forgotten(request: FetchRequest, context: Context, by_id: bool) -> list[Ses
 
 
 async def _read_until_enough(
-    request: FetchRequest, wanted: Iterable[CachedPartition], context: Context
+    request: FetchRequest, wanted: Collection[CachedPartition], context: Context
 ) -> Reads:
     deadline = trio.current_time() + max(request.max_wait_ms, 0) / 1000
     in_time = request.max_wait_ms > 0
     fetcher = Fetcher.of(request, context)
     while True:
-        answers = _read_all(request, wanted, context, fetcher)
-        missing_bytes = request.min_bytes - answers.size_bytes
+        answers = await with_pauses(_read_all(request, wanted, context, fetcher))
+        missing_bytes = request.min_bytes - answers.size_bytes - answers.grown_meanwhile(answers.watched)
+        if missing_bytes <= 0 < request.min_bytes - answers.size_bytes:
+            continue
         if missing_bytes <= 0 or answers.urgent or not in_time or not answers.watched:
             return answers
         in_time = await sleep_until_grown(answers.watched, missing_bytes, deadline)
@@ -192,36 +213,40 @@ async def _read_until_enough(
 
 
 async def _read_changed(request: FetchRequest, session: Session, context: Context) -> Reads:
-    """As `_read_until_enough` for a follower's session: reads only partitions that have changed or are requested."""
+    """As `_read_until_enough` for a session: reads only partitions that have changed or are requested."""
     deadline = deadline_in(request.max_wait_ms)
     in_time = request.max_wait_ms > 0
     fetcher, changes = Fetcher.of(request, context), session.changes
     seen: dict[Hashable, None] = {}
     while True:
         seen.update(changes.keys)
+        grown = changes.grown
         known = map(session.partitions.get, seen)  # type: ignore[arg-type]
         wanted = [cached for cached in known if cached is not None]
-        answers = _read_all(request, wanted, context, fetcher, changes)
+        answers = await with_pauses(_read_all(request, wanted, context, fetcher, changes))
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time or changes.closed:
             return answers
-        in_time = await sleep_until_grown([changes], missing_bytes, deadline)
+        if changes.grown == grown:
+            in_time = await sleep_until_grown([changes], missing_bytes, deadline)
         fetcher.first_read = False
 
 
 def _read_all(
     request: FetchRequest,
-    wanted: Iterable[CachedPartition],
+    wanted: Collection[CachedPartition],
     context: Context,
     fetcher: Fetcher,
     changes: ChangedPartitions | None = None,
-) -> Reads:
+) -> Generator[None, None, Reads]:
     answers = Reads()
     follows = fetcher.replica_id >= 0
     throttle = context.services.leader_throttle
     throttled = follows and throttle.wait_ms(steady_ms()) > 0
     budget = min(request.max_bytes, context.services.fetch_max_bytes)
-    for cached in wanted:
+    for number, cached in enumerate(wanted, 1):
+        if number % AT_ONCE == 0:
+            yield
         answer = PartitionData(partition_index=cached.partition, aborted_transactions=None, records=NO_RECORDS)
         answers.partitions.append((cached, answer))
         max_bytes = min(cached.max_bytes, budget)
@@ -239,7 +264,7 @@ def _read_all(
             continue
         _watch(partition, cached, found, answers, follows, context)
         if changes is not None:
-            _looked_at(changes, partition, cached, found, context)
+            _looked_at(changes, partition, cached, found, context, follows)
         _fill(answer, found)
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
@@ -252,11 +277,24 @@ def _looked_at(
     cached: CachedPartition,
     found: FetchResult,
     context: Context,
+    follows: bool,
 ) -> None:
-    """The partition has no more changes, unless its records did not fit into the response."""
-    changes.follow(cached.key, partition.tail, partition.visible, wakes_when_visible=context.services.rack_aware)
-    if len(found.records) or cached.fetch_offset == partition.log.end_offset:
-        changes.keys.pop(cached.key, None)
+    """The partition has no more changes, unless its records did not fit into the response.
+
+    What a consumer was given stays a change until it has moved on: it may ask again from the same offset.
+    """
+    key = cached.key
+    if follows:
+        changes.follow(key, (partition.tail, True), (partition.visible, context.services.rack_aware))
+        if len(found.records) or cached.fetch_offset == partition.log.end_offset:
+            changes.keys.pop(key, None)
+        return
+    changes.follow(key, (partition.visible, True))
+    if len(found.records):
+        changes.keys.pop(key, None)
+        changes.keys[key] = None
+    elif cached.fetch_offset == found.high_watermark and found.diverging is None:
+        changes.keys.pop(key, None)
 
 
 def _read(
@@ -332,11 +370,11 @@ def _watch(
     """
     answers.urgent |= found.diverging is not None or found.preferred_replica >= 0
     if not follows:
-        answers.watched.append(partition.visible)
+        answers.watch(partition.visible)
         return
-    answers.watched.append(partition.tail)
+    answers.watch(partition.tail)
     if context.services.rack_aware:
-        answers.watched.append(partition.visible)
+        answers.watch(partition.visible)
         answers.urgent |= cached.answered and found.high_watermark > cached.high_watermark
 
 
@@ -381,11 +419,16 @@ def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, con
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
 
 
-def _add_leaders(response: FetchResponse, context: Context) -> FetchResponse:
+def _add_leaders(response: FetchResponse, context: Context) -> Generator[None, None, FetchResponse]:
     """Add the addresses of the leaders that the response names (KIP-951)."""
-    leaders = {
-        partition.current_leader.leader_id for topic in response.responses for partition in topic.partitions
-    }
+    leaders: set[int] = set()
+    looked_at = 0
+    for topic in response.responses:
+        leaders |= {partition.current_leader.leader_id for partition in topic.partitions}
+        looked_at += 1 + len(topic.partitions) // 4
+        if looked_at > AT_ONCE:
+            looked_at = 0
+            yield
     if leaders != {NO_REPLICA}:
         response.node_endpoints = [
             NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
@@ -395,17 +438,22 @@ def _add_leaders(response: FetchResponse, context: Context) -> FetchResponse:
     return response
 
 
-def _answer_changes(session: Session, answers: Reads, response: FetchResponse, by_id: bool) -> None:
+def _answer_changes(
+    session: Session, answers: Reads, response: FetchResponse, by_id: bool
+) -> Generator[None, None, None]:
     """An incremental response contains only partitions with records, errors or changed offsets (KIP-227)."""
     changed: list[tuple[CachedPartition, PartitionData]] = []
-    for cached, answer in answers.partitions:
+    for number, (cached, answer) in enumerate(answers.partitions, 1):
+        if number % AT_ONCE == 0:
+            yield
         if _changed(cached, answer):
             changed.append((cached, answer))
-            if answer.error_code == ErrorCode.NONE and len(answer.records or b""):
+            moves = answer.error_code == ErrorCode.NONE and len(answer.records or b"")
+            if moves and cached.key in session.partitions:
                 session.partitions.move_to_end(cached.key)
         _remember(cached, answer)
     response.session_id = session.id
-    response.responses = _by_topic(changed, by_id)
+    response.responses = yield from _by_topic(changed, by_id)
 
 
 def _changed(cached: CachedPartition, answer: PartitionData) -> bool:
@@ -426,11 +474,15 @@ def _remember(cached: CachedPartition, answer: PartitionData) -> None:
     cached.answered_log_start_offset = answer.log_start_offset
 
 
-def _by_topic(answers: list[tuple[CachedPartition, PartitionData]], by_id: bool) -> list[FetchableTopicResponse]:
+def _by_topic(
+    answers: list[tuple[CachedPartition, PartitionData]], by_id: bool
+) -> Generator[None, None, list[FetchableTopicResponse]]:
     """Adjacent partitions of a topic share an entry; the order of the partitions is kept."""
     topics: list[FetchableTopicResponse] = []
     last: tuple[bytes, str] | None = None
-    for cached, answer in answers:
+    for number, (cached, answer) in enumerate(answers, 1):
+        if number % AT_ONCE == 0:
+            yield
         topic = (cached.topic_id, "") if by_id else (NIL, cached.topic)
         if topic != last:
             topics.append(FetchableTopicResponse(topic=topic[1], topic_id=topic[0]))

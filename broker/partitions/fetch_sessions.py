@@ -4,11 +4,15 @@ Time and randomness are passed in. A session remembers for each partition the la
 that an incremental response contains only changed partitions. The number of sessions is limited
 (`max.incremental.fetch.session.cache.slots`); a session idle for `EVICTION_MS` is evicted for a newer one.
 
+Memory is limited, too: a partition of a session takes about 700 bytes. All sessions together have at most
+`PARTITIONS_MAX` partitions, and a session at most `UNKNOWN_MAX` that do not exist. Beyond that no session is opened,
+and one that would exceed it is closed: its client goes on with full fetches, as it does where no slot is free.
+
 Source: Kafka's `FetchSession`, `FetchSessionCache`.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,6 +26,8 @@ from minikafka.protocol.errors import (
 EVICTION_MS = 120_000
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 NO_SESSION = 0
+PARTITIONS_MAX = 200_000
+UNKNOWN_MAX = 1_000
 
 SessionKey = tuple[bytes, str, int]
 """Topic id (nil where the request goes by name), topic name ("" where unknown), partition."""
@@ -29,7 +35,10 @@ SessionKey = tuple[bytes, str, int]
 
 @dataclass(slots=True)
 class CachedPartition:
-    """One partition of a session: the last request, and the watermarks of the last response."""
+    """One partition of a session: the last request, and the watermarks of the last response.
+
+    `unknown`: it did not exist when the session got it.
+    """
 
     topic_id: bytes
     topic: str
@@ -43,6 +52,7 @@ class CachedPartition:
     answered_log_start_offset: int = -1
     answered: bool = False
     by_id: bool = False
+    unknown: bool = False
 
     @property
     def key(self) -> SessionKey:
@@ -61,7 +71,7 @@ class CachedPartition:
 
 @dataclass(slots=True)
 class Session:
-    """One fetch session. `epoch` is that of the next request; `changes` is used for followers.
+    """One fetch session. `epoch` is that of the next request; `changes` are the partitions with news.
 
     Invariant: `partitions` is in the order of serving; partitions served last are moved to the end.
     """
@@ -70,6 +80,8 @@ class Session:
     by_id: bool
     epoch: int
     last_used_ms: int
+    unknown: int = 0
+    """How many of its partitions did not exist when it got them."""
     changes: ChangedPartitions = field(default_factory=ChangedPartitions)
     partitions: OrderedDict[SessionKey, CachedPartition] = field(default_factory=lambda: OrderedDict())
 
@@ -79,10 +91,12 @@ class Session:
             known = self.partitions.get(partition.key)
             if known is None:
                 self.partitions[partition.key] = partition
+                self.unknown += partition.unknown
             else:
                 known.update_from(partition)
         for key in forgotten:
-            self.partitions.pop(key, None)
+            known = self.partitions.pop(key, None)
+            self.unknown -= known is not None and known.unknown
             self.changes.unfollow(key)
             self.changes.keys.pop(key, None)
 
@@ -94,18 +108,38 @@ class SessionCache:
         self._slots = slots
         self._random = random
         self._sessions: OrderedDict[int, Session] = OrderedDict()  # the longest unused first
+        self._partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, partitions: Iterable[CachedPartition], *, by_id: bool, now_ms: int) -> Session | None:
-        """Open a session; None if no slot is free, and the client continues with full fetches."""
-        if len(self._sessions) >= self._slots and not self._evict(now_ms):
+    def open(self, partitions: Collection[CachedPartition], *, by_id: bool, now_ms: int) -> Session | None:
+        """Open a session; None if no slot is free, or it is too large, and the client continues with full fetches."""
+        unknown = sum(partition.unknown for partition in partitions)
+        if unknown > UNKNOWN_MAX or len(partitions) > PARTITIONS_MAX:
             return None
+        while len(self._sessions) >= self._slots or self._partitions + len(partitions) > PARTITIONS_MAX:
+            if not self._evict(now_ms):
+                return None
         session = Session(self._new_id(), by_id, epoch=1, last_used_ms=now_ms)
-        session.update(partitions, ())
         self._sessions[session.id] = session
+        self.update(session, partitions, ())
         return session
+
+    def update(
+        self, session: Session, asked: Iterable[CachedPartition], forgotten: Iterable[SessionKey]
+    ) -> None:
+        """Add, update and remove partitions as in the request.
+
+        Raises:
+            FetchSessionIdNotFoundError: The session became too large, and is closed.
+        """
+        before = len(session.partitions)
+        session.update(asked, forgotten)
+        self._partitions += len(session.partitions) - before
+        if session.unknown > UNKNOWN_MAX or self._partitions > PARTITIONS_MAX:
+            self.close(session.id)
+            raise FetchSessionIdNotFoundError(f"fetch session {session.id} has too many partitions")
 
     def resume(self, session_id: int, epoch: int, *, by_id: bool, now_ms: int) -> Session:
         """Return the session for its next request.
@@ -131,6 +165,7 @@ class SessionCache:
         """Close a session; unknown ids are ignored."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
+            self._partitions -= len(session.partitions)
             session.changes.close()
 
     def _evict(self, now_ms: int) -> bool:

@@ -68,7 +68,11 @@ class Housekeeping:
 
     async def retain(self) -> None:
         """Delete segments by age and by size."""
+        starts = [(partition, partition.log.start_offset) for partition in self._partitions]
         self._logs.run_retention(self.high_watermarks().get)
+        for partition, start_offset in starts:
+            if partition.log.start_offset != start_offset:
+                partition.visible.grew(0)
 
     async def flush(self) -> None:
         """Sync logs whose `flush.ms` has passed, and rolled segments."""

@@ -386,6 +386,7 @@ class Partition(Replica):
             raise OffsetOutOfRangeError(f"cannot delete to {target}: {self} is committed up to {self.high_watermark}")
         if self.log.advance_start_offset(target):
             self.tail.wake()
+            self.visible.grew(0)
         return self.log.start_offset
 
     async def deleted(self, before_offset: int) -> None:
@@ -471,6 +472,7 @@ class Partition(Replica):
         new_start = min(log_start_offset, self.high_watermark)
         if new_start > self.log.start_offset:
             self.log.advance_start_offset(new_start)
+            self.visible.grew(0)
 
     def truncate(self, epoch: int, end_offset: int, *, leader_epoch: int) -> None:
         """Truncate to where the leader's log diverges: its largest epoch up to this one's ends at `end_offset`.
@@ -483,6 +485,7 @@ class Partition(Replica):
         """Remove all records from `offset` on; raises as `append_fetched`."""
         self._check_following(leader_epoch)
         self.log.truncate_to(offset)
+        self.visible.grew(0)
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
 
     def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> None:

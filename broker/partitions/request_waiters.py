@@ -69,11 +69,16 @@ class GrowthListener(Protocol):
 
 
 class GrowthSignal:
-    """Notifies listeners of the growth of a partition's consumer-visible records, or of its log."""
+    """Notifies listeners of the growth of a partition's consumer-visible records, or of its log.
 
-    __slots__ = ("_waiters",)
+    Attributes:
+        grown: Bytes that it ever grew by. A reader that let others run compares it before it sleeps.
+    """
+
+    __slots__ = ("_waiters", "grown")
 
     def __init__(self) -> None:
+        self.grown = 0
         self._waiters: dict[GrowthListener, None] = {}
 
     @property
@@ -90,52 +95,58 @@ class GrowthSignal:
         self._waiters.pop(waiter, None)
 
     def grew(self, size_bytes: int) -> None:
-        """Notify all listeners of `size_bytes` more."""
+        """Notify all listeners of `size_bytes` more; 0 if only the log start has moved, which wakes nobody."""
+        self.grown += size_bytes
         for waiter in self._waiters:
             waiter.grew(size_bytes)
 
     def wake(self) -> None:
         """Wake all waiting tasks."""
+        self.grown += WAKE_BYTES
         for waiter in self._waiters:
             waiter.wake()
 
 
 class ChangedPartitions:
-    """The partitions of a follower's session that have grown or changed since they were last read.
+    """The partitions of a session that have grown or changed since they were last read: the index of news.
 
-    A follower's session has all partitions of its leader; when one grows, a fetch must not read thousands of others.
-    Partitions are tracked until the session ends.
+    A session may have thousands of partitions; when one grows, a fetch must not read the others. Partitions are tracked
+    until the session ends.
 
     Attributes:
+        grown: As of `GrowthSignal`, of all partitions together.
         keys: The changed partitions, oldest first. The reader removes them.
         closed: Whether the session has ended. Nothing is tracked any more: a fetch that slept meanwhile may look again.
     """
 
-    __slots__ = ("_followed", "_waiter", "closed", "keys")
+    __slots__ = ("_followed", "_waiter", "closed", "grown", "keys")
 
     def __init__(self) -> None:
         self.closed = False
+        self.grown = 0
         self.keys: dict[Hashable, None] = {}
-        self._followed: dict[Hashable, tuple[GrowthSignal, ChangeListener, GrowthSignal, ChangeListener]] = {}
+        self._followed: dict[Hashable, list[tuple[GrowthSignal, ChangeListener]]] = {}
         self._waiter: Waiter | None = None
 
-    def follow(self, key: Hashable, tail: GrowthSignal, visible: GrowthSignal, *, wakes_when_visible: bool) -> None:
-        """Track a partition; no effect if it is already tracked, or after `close`."""
+    def follow(self, key: Hashable, *signals: tuple[GrowthSignal, bool]) -> None:
+        """Track a partition; no effect if it is already tracked, or after `close`.
+
+        Args:
+            signals: What to listen to, and whether it wakes the waiter.
+        """
         known = self._followed.get(key)
-        if self.closed or (known is not None and known[0] is tail):
+        if self.closed or (known is not None and known[0][0] is signals[0][0]):
             return
         self.unfollow(key)
-        of_tail, of_visible = ChangeListener(self, key, wakes=True), ChangeListener(self, key, wakes=wakes_when_visible)
-        tail.watch(of_tail)
-        visible.watch(of_visible)
-        self._followed[key] = tail, of_tail, visible, of_visible
+        listeners = [(signal, ChangeListener(self, key, wakes=wakes)) for signal, wakes in signals]
+        for signal, listener in listeners:
+            signal.watch(listener)
+        self._followed[key] = listeners
 
     def unfollow(self, key: Hashable) -> None:
         """Stop tracking a partition; unknown ones are ignored."""
-        known = self._followed.pop(key, None)
-        if known is not None:
-            known[0].unwatch(known[1])
-            known[2].unwatch(known[3])
+        for signal, listener in self._followed.pop(key, ()):
+            signal.unwatch(listener)
 
     def close(self) -> None:
         """Stop tracking all partitions, for good, and wake the waiter."""
@@ -157,6 +168,7 @@ class ChangedPartitions:
     def changed(self, key: Hashable, size_bytes: int) -> None:
         """Record a change; `size_bytes` count for the waiter, 0 does not wake it."""
         self.keys[key] = None
+        self.grown += size_bytes
         if size_bytes and self._waiter is not None:
             self._waiter.grew(size_bytes)
 
@@ -271,6 +283,8 @@ class SharedFlush:
 
 class Watchable(Protocol):
     """Something that a waiter can be registered with."""
+
+    grown: int
 
     def watch(self, waiter: Waiter) -> None: ...
 

@@ -153,7 +153,7 @@ def test_changed_partitions_list_growth_and_wake_the_waiter() -> None:
     async def story() -> None:
         news, places = ChangedPartitions(), {key: (GrowthSignal(), GrowthSignal()) for key in "ab"}
         for key, (tail, visible) in places.items():
-            news.follow(key, tail, visible, wakes_when_visible=False)
+            news.follow(key, (tail, True), (visible, False))
         places["b"][1].grew(10)
         assert list(news.keys) == ["b"]
         assert not await sleep_until_grown([news], 1, trio.current_time() + 1)
@@ -231,8 +231,8 @@ def test_waits_that_were_cancelled_are_removed() -> None:
 
 def test_a_recreated_partition_replaces_the_tracked_one() -> None:
     news, old, new = ChangedPartitions(), GrowthSignal(), GrowthSignal()
-    news.follow("a", old, old, wakes_when_visible=False)
-    news.follow("a", new, new, wakes_when_visible=False)
+    news.follow("a", (old, True))
+    news.follow("a", (new, True))
     old.grew(1)
     assert list(news.keys) == []
     new.grew(1)
