@@ -4,7 +4,13 @@ from random import Random
 
 import pytest
 
-from minikafka.broker.partitions.fetch_sessions import EVICTION_MS, CachedPartition, SessionCache
+from minikafka.broker.partitions.fetch_sessions import (
+    EVICTION_MS,
+    PARTITIONS_MAX,
+    UNKNOWN_MAX,
+    CachedPartition,
+    SessionCache,
+)
 from minikafka.protocol.errors import (
     FetchSessionIdNotFoundError,
     FetchSessionTopicIdError,
@@ -93,3 +99,45 @@ def test_without_a_free_slot_only_an_idle_session_is_evicted() -> None:
     with pytest.raises(FetchSessionIdNotFoundError):
         sessions.resume(second.id, 1, by_id=False, now_ms=EVICTION_MS + 2)
     assert len({first.id, second.id, third.id}) == 3
+
+
+def many(count: int, first: int = 0, *, unknown: bool = False) -> list[CachedPartition]:
+    return [
+        CachedPartition(bytes(16), "t", number, 0, 1000, unknown=unknown) for number in range(first, first + count)
+    ]
+
+
+def test_all_sessions_together_have_a_bound() -> None:
+    sessions = cache(slots=1000)
+    opened = [sessions.open(many(PARTITIONS_MAX // 4), by_id=False, now_ms=0) for _ in range(5)]
+    assert [one is not None for one in opened] == [True] * 4 + [False]
+    assert opened[0] is not None
+    sessions.close(opened[0].id)
+    assert sessions.open(many(PARTITIONS_MAX // 4), by_id=False, now_ms=0) is not None
+    assert sessions.open(many(1), by_id=False, now_ms=EVICTION_MS + 1) is not None, "an idle one is evicted"
+
+
+def test_a_session_that_grows_beyond_the_bound_is_closed() -> None:
+    sessions = cache()
+    sessions.open(many(PARTITIONS_MAX - 10), by_id=False, now_ms=0)
+    session = sessions.open(many(5), by_id=False, now_ms=0)
+    assert session is not None
+    sessions.update(session, many(5, first=5), [(bytes(16), "t", 1)])
+    sessions.update(session, many(1, first=10), [])
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.update(session, many(1, first=11), [])
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.resume(session.id, 1, by_id=False, now_ms=0)
+    assert sessions.open(many(10), by_id=False, now_ms=0) is not None
+
+
+def test_a_session_has_few_partitions_that_do_not_exist() -> None:
+    sessions = cache()
+    assert sessions.open(many(UNKNOWN_MAX + 1, unknown=True), by_id=False, now_ms=0) is None
+    session = sessions.open(many(UNKNOWN_MAX, unknown=True), by_id=False, now_ms=0)
+    assert session is not None
+    for _ in range(2):  # those that it has already are not counted again
+        sessions.update(session, many(UNKNOWN_MAX, unknown=True), [])
+    sessions.update(session, many(1, first=UNKNOWN_MAX, unknown=True), [(bytes(16), "t", 0)])
+    with pytest.raises(FetchSessionIdNotFoundError):
+        sessions.update(session, many(1, first=UNKNOWN_MAX + 1, unknown=True), [])

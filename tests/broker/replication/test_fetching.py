@@ -1,6 +1,7 @@
 """The leader's side of followers' fetches, and consumers that are sent to a replica in their rack (KIP-392)."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import trio
@@ -8,13 +9,14 @@ import trio.testing
 from support.replica_world import TOPIC_ID, Node, World
 
 from minikafka.broker.apis import fetch
+from minikafka.broker.partitions.fetch_result import FetchResult
 from minikafka.broker.partitions.request_waiters import (
     ChangedPartitions,
     CommitWaiters,
     GrowthSignal,
     sleep_until_grown,
 )
-from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 WAIT_MS = 500
 
@@ -237,3 +239,82 @@ def test_a_recreated_partition_replaces_the_tracked_one() -> None:
     assert list(news.keys) == []
     new.grew(1)
     assert list(news.keys) == ["a"]
+
+
+def consumer_asks(offset: int | None, *, session_id: int = 0, epoch: int = 0, max_wait_ms: int = 0) -> FetchRequest:
+    """A consumer's fetch; without an offset it names no partition, as in a session where nothing changed."""
+    partitions = [] if offset is None else [FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1000,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic_id=TOPIC_ID, partitions=partitions)] if partitions else [],
+    )
+
+
+def test_a_consumers_session_reads_only_partitions_with_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        leader = World(replicas=(1,)).nodes[1]
+        leader.produce(b"first")
+        reads = list[int]()
+        read = leader.partition.read
+
+        def counted(offset: int, **rest: Any) -> FetchResult:
+            reads.append(offset)
+            return read(offset, **rest)
+
+        monkeypatch.setattr(leader.partition, "read", counted)
+        session_id = (await ask(leader, consumer_asks(0))).session_id
+        epochs = iter(range(1, 100))
+
+        async def records(offset: int | None, max_wait_ms: int = 0) -> list[int]:
+            """How many bytes of records are answered for each partition."""
+            request = consumer_asks(offset, session_id=session_id, epoch=next(epochs), max_wait_ms=max_wait_ms)
+            answer = await ask(leader, request)
+            return [len(part.records or b"") for topic in answer.responses for part in topic.partitions]
+
+        size_bytes = (await records(None))[0]
+        assert size_bytes > 0, "what was not moved on is answered again"
+        assert await records(1) == []
+        reads.clear()
+        for _ in range(3):
+            assert await records(None) == []
+        assert reads == []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leader_produces, leader)
+            assert await records(None, WAIT_MS) == [size_bytes]
+        assert await records(2) == []
+        leader.partition.delete_records(1)
+        assert await records(None) == [0], "the log start has moved"
+        assert await records(None) == []
+
+    async def leader_produces(leader: Node) -> None:
+        await trio.sleep(0.1)
+        leader.produce(b"later")
+
+    in_trio(story)
+
+
+def test_what_grows_during_the_pauses_of_a_fetch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fetch lets others run after it has read the partition; it must not sleep through what they appended."""
+
+    async def story() -> None:
+        leader = World(replicas=(1,)).nodes[1]
+        request = consumer_asks(0, max_wait_ms=60_000)
+        request.session_epoch = -1
+        began = trio.current_time()
+        fill = fetch._fill
+
+        def fill_and_grow(answer: PartitionData, found: FetchResult) -> None:
+            fill(answer, found)
+            monkeypatch.setattr(fetch, "_fill", fill)
+            leader.produce(b"meanwhile")
+
+        monkeypatch.setattr(fetch, "_fill", fill_and_grow)
+        answer = await ask(leader, request)
+        assert len(answer.responses[0].partitions[0].records or b"")
+        assert trio.current_time() == began
+
+    in_trio(story)

@@ -1,0 +1,85 @@
+"""Requests with very many elements: each is answered or ends its connection, and no step is long (`unharmed`)."""
+
+from __future__ import annotations
+
+import pytest
+from support.clients_raw import RawConnection, request
+from support.node import ServerProcess
+from support.oracle import Oracle
+
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+MANY = ELEMENTS_MAX - 10
+TOO_MANY = 400_000
+MIB = 1 << 20
+
+
+@pytest.fixture
+def growth_bytes_max(growth_bytes_max: int) -> int:
+    """A large message takes 100 MiB while it is handled; the allocator may keep them for the next one."""
+    return growth_bytes_max + 100 * MIB
+
+
+def fetch_of(count: int, *, session_id: int = 0, epoch: int = 0) -> FetchRequest:
+    partitions = [FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1000) for number in range(count)]
+    topics = [FetchTopic(topic="missing", partitions=partitions)]
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=1000, session_id=session_id, session_epoch=epoch, topics=topics
+    )
+
+
+def test_a_fetch_of_many_partitions_that_do_not_exist_is_answered(node: ServerProcess) -> None:
+    with RawConnection(node.address) as connection:
+        answer = connection.ask(fetch_of(MANY), 12)
+        errors = {partition.error_code for topic in answer.responses for partition in topic.partitions}
+        assert errors == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert sum(len(topic.partitions) for topic in answer.responses) == MANY
+
+
+def test_no_session_is_opened_for_partitions_that_do_not_exist(node: ServerProcess) -> None:
+    if isinstance(node, Oracle):
+        pytest.skip("Apache Kafka opens them")
+    with RawConnection(node.address) as connection:
+        assert [connection.ask(fetch_of(20_000), 12).session_id for _ in range(10)] == [0] * 10
+
+
+def test_more_elements_than_any_client_sends_end_the_connection(node: ServerProcess) -> None:
+    if isinstance(node, Oracle):
+        pytest.skip("Apache Kafka answers")
+    with RawConnection(node.address) as connection:
+        connection.send(request(fetch_of(TOO_MANY), 12))
+        assert connection.is_hung_up_on()
+    assert "elements" in node.log_tail()
+
+
+def test_metadata_of_many_names_that_do_not_exist_is_answered(node: ServerProcess) -> None:
+    topics = [MetadataRequestTopic(name=f"missing-{number}") for number in range(MANY)]
+    with RawConnection(node.address) as connection:
+        answer = connection.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
+    assert len(answer.topics) == MANY
+
+
+def test_a_produce_to_many_partitions_that_do_not_exist_is_answered(node: ServerProcess) -> None:
+    data = [PartitionProduceData(index=number, records=b"") for number in range(MANY)]
+    message = ProduceRequest(
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="missing", partition_data=data)]
+    )
+    with RawConnection(node.address) as connection:
+        answer = connection.ask(message, 9)
+    assert len(answer.responses[0].partition_responses) == MANY
+
+
+def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:
+    topics = [OffsetFetchRequestTopics(name="missing", partition_indexes=list(range(MANY)))]
+    groups = [OffsetFetchRequestGroup(group_id="unknown-group", topics=topics)]
+    with RawConnection(node.address) as connection:
+        connection.ask(OffsetFetchRequest(groups=groups), 8)
