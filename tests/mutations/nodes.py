@@ -165,7 +165,8 @@ MUTATIONS = (
     Mutation(
         "a follower does not delete what its leader has deleted",
         _PARTITION,
-        "        if new_start > self.log.start_offset:\n            self.log.advance_start_offset(new_start)\n",
+        "        if new_start > self.log.start_offset:\n            self.log.advance_start_offset(new_start)\n"
+        "            self.visible.grew(0)\n",
         "",
         (f"{_NODES}::test_deleted_records_stay_deleted_after_an_election",),
     ),

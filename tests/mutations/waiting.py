@@ -32,8 +32,8 @@ MUTATIONS = (
     Mutation(
         "a closed fetch session tracks partitions again when its fetch wakes up",
         _WAITERS,
-        "if self.closed or (known is not None and known[0] is tail):",
-        "if known is not None and known[0] is tail:",
+        "if self.closed or (known is not None and known[0][0] is signals[0][0]):",
+        "if known is not None and known[0][0] is signals[0][0]:",
         (f"{_FETCHING}::test_a_session_that_is_closed_while_its_fetch_sleeps_leaves_nothing_behind",),
     ),
     Mutation(

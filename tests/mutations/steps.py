@@ -1,0 +1,48 @@
+"""Planted bugs in what is done in steps: work without a bound, and what is missed while others run."""
+
+from mutations import Mutation
+
+_FETCH = "broker/apis/fetch.py"
+_FETCHING = "tests/broker/replication/test_fetching.py"
+_VALIDATION = "broker/partitions/batch_validation.py"
+_VALIDATIONS = "tests/broker/partitions/test_batch_validation.py"
+_SCAN = "broker/partitions/record_scan.py"
+_SESSIONS = "broker/partitions/fetch_sessions.py"
+
+MUTATIONS = (
+    Mutation(
+        "a fetch sleeps through what grew while it let others run",
+        _FETCH,
+        " - answers.grown_meanwhile(answers.watched)\n",
+        "\n",
+        (f"{_FETCHING}::test_what_grows_during_the_pauses_of_a_fetch_is_seen",),
+    ),
+    Mutation(
+        "what a consumer was given is no news, even if it asks again",
+        _FETCH,
+        "        changes.keys[key] = None\n",
+        "",
+        (f"{_FETCHING}::test_a_consumers_session_reads_only_partitions_with_news",),
+    ),
+    Mutation(
+        "records decompress to any size",
+        _VALIDATION,
+        "    return DECOMPRESSED_FACTOR * max(rules.max_message_bytes, AT_ONCE_SIZE_BYTES)\n",
+        "    return 1 << 40\n",
+        (f"{_VALIDATIONS}::test_records_may_decompress_to_sixteen_times_the_largest_batch",),
+    ),
+    Mutation(
+        "the headers of a record are skipped in one step",
+        _SCAN,
+        "now = min(left, HEADERS_AT_ONCE - seen)",
+        "now = left",
+        (f"{_VALIDATIONS}::test_many_headers_take_pauses",),
+    ),
+    Mutation(
+        "a closed fetch session counts for the bound of all",
+        _SESSIONS,
+        "            self._partitions -= len(session.partitions)\n",
+        "",
+        ("tests/broker/partitions/test_fetch_sessions.py::test_all_sessions_together_have_a_bound",),
+    ),
+)
