@@ -26,7 +26,7 @@ log (`partitions/partition_lifecycle.py`). A follower appends batches unchanged,
 leader's response reports a diverging epoch.
 
 *Caveats*: one connection to each leader (`num.replica.fetchers` has no effect), no moves between log directories. A
-partition whose log cannot be opened stays offline until an operator intervenes. No compaction, no security, no client
+replica whose log cannot be opened stays offline until an operator intervenes. No compaction, no security, no client
 quotas enforced (they are stored and described). Of a large uncompressed batch only the first 64 records are validated
 one by one (`partitions/batch_validation.py`, DECISIONS.md 1). One Python process serves all connections on one core.
 """

@@ -26,7 +26,7 @@ from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.forwarding_rules import split
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DESCRIPTIONS
-from minikafka.controller.metadata.cluster_ids import known_cluster_id
+from minikafka.controller.metadata.cluster_ids import check_metadata_directory, known_cluster_id
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ClusterRecord, Record
 from minikafka.controller.quorum.handshake import ConnectionLost
@@ -105,6 +105,8 @@ class QuorumController:
         self._random = random
         self._set_log_level = set_log_level
         self._cluster_id = known_cluster_id(disk, data_directories(static), static.node_id)
+        if settings.is_controller:
+            check_metadata_directory(disk, metadata_directory(static), data_directories(static))
         self._stored = StoredRaftLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
         self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")

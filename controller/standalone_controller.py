@@ -19,7 +19,12 @@ from minikafka.controller.decisions.decision import Context
 from minikafka.controller.decisions.producer_id_blocks import ProducerIdBlock
 from minikafka.controller.decisions.request_table import DECISIONS, DESCRIPTIONS
 from minikafka.controller.decisions.standalone_registration import Registration
-from minikafka.controller.metadata.cluster_ids import known_cluster_id, new_cluster_id, new_id
+from minikafka.controller.metadata.cluster_ids import (
+    check_metadata_directory,
+    known_cluster_id,
+    new_cluster_id,
+    new_id,
+)
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
@@ -62,7 +67,7 @@ class StandaloneController:
         broker_epoch: the epoch of this node's registration; -1 before it is registered.
 
     Raises:
-        WrongDirectory: the data belongs to another node or cluster.
+        WrongDirectory: the data belongs to another node or cluster, or the metadata log is missing beside it.
         UnreadableRecord: the log is damaged or written by a newer minikafka.
         BlockingIOError: another process has it open.
     """
@@ -146,12 +151,15 @@ class StandaloneController:
         context = Context(self._static, self._random, version, self.log_levels)
         return await self.submit(lambda image: decide(image, request, context))
 
-    async def register(self, endpoints: Sequence[Endpoint], *, clean: bool = False) -> int:
+    async def register(
+        self, endpoints: Sequence[Endpoint], *, clean: bool = False, log_dirs: Sequence[bytes] = ()
+    ) -> int:
         """Register this node as a broker, unfenced and leading its partitions; returns its broker epoch.
 
         Args:
             endpoints: the addresses for clients and brokers.
             clean: whether all its logs were closed by a clean shutdown; otherwise its leader epochs are raised.
+            log_dirs: the ids of the data directories that it can use.
         """
         rack = self._static.value("broker.rack")
         registration = Registration(
@@ -160,6 +168,7 @@ class StandaloneController:
             endpoints=tuple(endpoints),
             rack=rack if isinstance(rack, str) else None,
             clean=clean,
+            log_dirs=tuple(sorted(log_dirs)),
         )
         self.broker_epoch = await self.submit(lambda image: standalone_registration.decide(image, registration))
         return self.broker_epoch
@@ -227,6 +236,7 @@ def _stopped() -> NotControllerError:
 def _open_log(static: StaticSettings, disk: Disk, now_ms: Callable[[], int], random: Random) -> StandaloneLog:
     """The log on this node's disk. A new log gets the first records of a new cluster."""
     known = known_cluster_id(disk, data_directories(static), static.node_id)
+    check_metadata_directory(disk, metadata_directory(static), data_directories(static))
     opened = StandaloneLog.open(disk, metadata_directory(static), metadata_log_config(static), now_ms=now_ms)
     if opened.end_offset == 0:
         cluster_id = known or new_cluster_id(random)

@@ -34,9 +34,10 @@ by scanning headers from there; it returns a `FileSlice` for sendfile.
 
 Opening a log: after a clean shutdown only the active segment is examined. After a crash everything beyond the recovery
 point is verified and the other files are rebuilt. A torn end is truncated; corruption of flushed data is reported,
-never truncated silently. After one failed write or fsync a log is offline until the next start. A corrupt batch found
-by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done is
-undone, and the log serves on.
+never truncated silently. A data directory that fails takes only its own logs offline; while one is offline, no log is
+made anew that may be in it. After one failed write or fsync a log is offline until the next start. A corrupt batch
+found by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done
+is undone, and the log serves on.
 
 Compaction: `Compaction` chooses the log with the largest dirty part. A worker reads its keys into a map of their last
 offsets, then writes the segments anew without the records that were replaced, and the new segments take the place of
@@ -44,6 +45,10 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
 
     log_manager.py         all logs of a node: startup, shutdown, creation, deletion, periodic flush and retention
     data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
+    directory_ids.py       the ids of data directories, and the reserved ones
+    directory_scan.py      finds the logs in the data directories, and duplicates
+    renamed_logs.py        log directories that were deleted or set aside: `-delete`, `-stray`
+    log_closing.py         closes many logs with concurrent fsyncs
     log.py                 the log of one partition: append, read, roll, flush, close
     guarded_log.py         the base class of Log: which errors take a log offline
     log_config.py          the topic configs that a log uses

@@ -8,15 +8,17 @@
     cleaner-offset-checkpoint             the offsets up to which compacted logs are clean
     topic-partition/                      a log
     topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
+    topic-partition.<hex>-stray/          a log that belongs to no partition of this node; never removed
 """
 
 import posixpath
 from collections.abc import Callable, Mapping
 from random import Random
 
-from minikafka.protocol.names import TopicPartition, uuid_text
+from minikafka.protocol.names import TopicPartition, uuid_from_text, uuid_text
 from minikafka.storage import checkpoint_files
 from minikafka.storage.checkpoint_files import BrokenCheckpoint
+from minikafka.storage.directory_ids import UNASSIGNED, is_reserved, new_directory_id
 from minikafka.storage.directory_room import Room
 from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import not_half
@@ -30,7 +32,7 @@ class WrongDirectory(ValueError):
 
 
 class DuplicateLog(WrongDirectory):
-    """Two directories have a log of the same partition; which of them is current is unknown."""
+    """Two directories have a log of the same partition and topic; which of them is current is unknown."""
 
 
 def make_durable_directory(disk: Disk, path: str) -> None:
@@ -53,7 +55,8 @@ class DataDirectory:
         corrupt: partitions with corrupt logs, which are not opened.
         clean: the last shutdown was clean.
         failure: the error that took the directory offline, or None.
-        directory_id: from `meta.properties`.
+        directory_id: from `meta.properties`; "" before `open`.
+        was_blank: `open` has found no `meta.properties`.
         room: whether the disk is full.
     """
 
@@ -66,6 +69,7 @@ class DataDirectory:
         self.failure: Exception | None = None
         self.room = Room(path)
         self.directory_id = ""
+        self.was_blank = False
         self.recovery_points: Offsets = {}
         self.start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
@@ -82,18 +86,32 @@ class DataDirectory:
         make_durable_directory(self._disk, self.path)
         self._disk.lock(f"{self.path}/.lock")
         found = checkpoint_files.read_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES))
-        if found is None:
-            # A version 4 UUID; the first bit is cleared so that the text does not start with '-'.
-            raw = bytearray(random.randbytes(16))
-            raw[0] &= 0x7F
-            raw[6], raw[8] = raw[6] & 0x0F | 0x40, raw[8] & 0x3F | 0x80
-            found = {"directory.id": uuid_text(bytes(raw)), "version": "1"}
-            if node_id is not None and cluster_id is not None:
-                found = {"node.id": str(node_id), **found, "cluster.id": cluster_id}
-                checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), found)
-        self.directory_id = found.get("directory.id", "")
+        self.was_blank = found is None
+        found = found or {}
         self._compare("node.id", found, None if node_id is None else str(node_id))
         self._compare("cluster.id", found, cluster_id)
+        self.directory_id = self._valid_id(found.get("directory.id")) or uuid_text(new_directory_id(random))
+        if found.get("directory.id") != self.directory_id and node_id is not None and cluster_id is not None:
+            named = {"directory.id": self.directory_id, "version": "1", "cluster.id": cluster_id}
+            complete = {**found, "node.id": str(node_id), **named}
+            checkpoint_files.write_properties(self._disk, self._at(checkpoint_files.META_PROPERTIES), complete)
+
+    @property
+    def id(self) -> bytes:
+        """`directory_id` as 16 bytes; `UNASSIGNED` before `open`."""
+        return uuid_from_text(self.directory_id) if self.directory_id else UNASSIGNED
+
+    def _valid_id(self, text: str | None) -> str | None:
+        """None for a missing id, as in directories from before KIP-858. Raises BrokenCheckpoint."""
+        if text is None:
+            return None
+        try:
+            reserved = is_reserved(uuid_from_text(text))
+        except ValueError:
+            reserved = True
+        if reserved:
+            raise BrokenCheckpoint(f"{self._at(checkpoint_files.META_PROPERTIES)} has an invalid directory.id: {text}")
+        return text
 
     def _compare(self, name: str, found: Mapping[str, str], expected: str | None) -> None:
         if expected is not None and found.get(name, expected) != expected:

@@ -8,7 +8,7 @@
     manager.close(high_watermarks, broker_epoch=…)
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from random import Random
 
@@ -17,18 +17,19 @@ import structlog
 from minikafka.protocol.errors import KafkaError, KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
-from minikafka.storage.data_directory import DataDirectory, DuplicateLog
+from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directory_ids import UNASSIGNED
+from minikafka.storage.directory_scan import DELETED, STRAY, Content, Rivals, check_ids, content_of, rivals_in
 from minikafka.storage.disk import Disk
-from minikafka.storage.disk_errors import is_passing
-from minikafka.storage.flush import Flush
+from minikafka.storage.disk_errors import as_failure, is_passing
 from minikafka.storage.log import Log
+from minikafka.storage.log_closing import close_logs
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.renamed_logs import RenamedLogs
 from minikafka.storage.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
-_NAME_LENGTH_MAX = 255
-_CLOSED_AT_ONCE = 100
 
 
 class LogManager:
@@ -43,7 +44,7 @@ class LogManager:
     Attributes:
         logs: the open logs, except those in failed directories.
         corrupt: partitions whose flushed data is corrupt; their files are unchanged.
-        clean: whether the last shutdown was clean in all directories.
+        clean: whether the last shutdown was clean in all directories, and none of them has failed since.
         previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
     """
 
@@ -73,64 +74,88 @@ class LogManager:
         self._identity = (node_id, cluster_id)
         self._on_offline = on_offline
         self._damaged: set[TopicPartition] = set()
-        self._renamed: dict[TopicPartition, DataDirectory] = {}
-        self._deleted: list[tuple[int, str]] = []
+        self._rivals: Rivals = {}
+        self._gone = RenamedLogs(disk, now_ms, random)
         self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
         """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
-        again (KAFKA-10471).
+        again (KAFKA-10471). A directory that fails is offline, and the last shutdown counts as unclean.
 
         Raises:
-            WrongDirectory: a directory belongs to another node or cluster.
-            DuplicateLog: two directories have a log of the same partition.
+            WrongDirectory: a directory belongs to another node or cluster, or two have the same id.
+            DuplicateLog: two directories have a log of the same partition and topic.
             BlockingIOError: a directory is in use by another process.
+            KafkaError: KAFKA_STORAGE_ERROR if no directory can be used.
         """
         for directory in self.directories:
+            self._at_start(directory, partial(self._open_directory, directory))
+        check_ids(self.healthy)
+        contents: dict[str, Content] = {}
+        for directory in self.directories:
+            self._at_start(directory, partial(self._list, directory, contents))
+        self._rivals = rivals_in(contents)
+        for directory in self.directories:
+            keys = contents[directory.path].logs if directory.path in contents else {}
+            self._at_start(directory, partial(self._load_logs, directory, keys))
+        if not self.healthy:
+            raise KafkaStorageError(f"no data directory can be used: {self._failures()}")
+        self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
+        epochs = {directory.broker_epoch for directory in self.directories}
+        self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
+
+    @property
+    def healthy(self) -> list[DataDirectory]:
+        """The directories that have not failed."""
+        return [directory for directory in self.directories if directory.failure is None]
+
+    def online_ids(self) -> list[bytes]:
+        """The ids of the directories that have not failed."""
+        return [directory.id for directory in self.healthy]
+
+    def _failures(self) -> str:
+        return "; ".join(f"{one.path}: {one.failure}" for one in self.directories if one.failure is not None)
+
+    def _at_start(self, directory: DataDirectory, action: Callable[[], None]) -> None:
+        if directory.failure is None:
             try:
-                directory.open(*self._identity, random=self._random)
-                directory.take_marker()
-                for warning in directory.read_checkpoints():
-                    self._logger.warning("checkpoint invalid", error=warning)
-                self._load_logs(directory)
+                action()
             except BlockingIOError:
                 raise
             except OSError as error:
-                self._offline(directory, error)
-        healthy = [directory for directory in self.directories if directory.failure is None]
-        self.clean = bool(healthy) and all(directory.clean for directory in healthy)
-        epochs = {directory.broker_epoch for directory in healthy}
-        self.previous_broker_epoch = epochs.pop() if self.clean and len(epochs) == 1 else -1
+                self._offline(directory, as_failure(error))
 
-    def _load_logs(self, directory: DataDirectory) -> None:
-        for name in self._disk.list(directory.path):
-            path = f"{directory.path}/{name}"
-            if name.endswith("-delete") and self._disk.is_directory(path):
-                self._deleted.append((self._now_ms(), path))
+    def _open_directory(self, directory: DataDirectory) -> None:
+        directory.open(*self._identity, random=self._random)
+        directory.take_marker()
+        for warning in directory.read_checkpoints():
+            self._logger.warning("checkpoint invalid", error=warning)
+
+    def _list(self, directory: DataDirectory, contents: dict[str, Content]) -> None:
+        content = content_of(self._disk, directory, without=METADATA_TOPIC)
+        contents[directory.path] = content
+        for path in content.deleted:
+            self._gone.remove_later(path)
+        for path in content.strays:
+            self._logger.warning("stray log kept", path=path)
+
+    def _load_logs(self, directory: DataDirectory, keys: Iterable[TopicPartition]) -> None:
+        for key in keys:
+            if key in self._rivals:
                 continue
-            key = parse_directory_name(name)
-            if key is None or key.topic == METADATA_TOPIC or not self._disk.is_directory(path):
-                continue
-            self._refuse_duplicate(directory, key)
             try:
                 self._open(directory, key, None)
             except CorruptLog as error:
-                self.corrupt[key] = error
-                directory.corrupt.add(key)
-                self._logger.critical("log corrupt", partition=str(key), error=str(error))
+                self._found_corrupt(directory, key, error)
             except OSError as error:
                 if not is_passing(error):
                     raise
                 self._offline(directory, error)  # `create` opens it when that is possible.
 
-    def _refuse_duplicate(self, directory: DataDirectory, key: TopicPartition) -> None:
-        for other in self.directories:
-            if other is not directory and (key in other.logs or key in other.corrupt):
-                raise DuplicateLog(
-                    f"Duplicate log directories for {key} are found in both {directory.path}/{key} and "
-                    f"{other.path}/{key}. One directory was probably missing while the broker ran: remove one of the "
-                    "two logs, usually that in the directory that was missing or has failed"
-                )
+    def _found_corrupt(self, directory: DataDirectory, key: TopicPartition, error: CorruptLog) -> None:
+        self.corrupt[key] = error
+        directory.corrupt.add(key)
+        self._logger.critical("log corrupt", partition=str(key), error=str(error))
 
     def _open(
         self,
@@ -167,36 +192,106 @@ class LogManager:
         return self.logs.get(key)
 
     def create(
-        self, key: TopicPartition, *, topic_id: bytes | None = None, config: LogConfig | None = None
+        self,
+        key: TopicPartition,
+        *,
+        topic_id: bytes | None = None,
+        config: LogConfig | None = None,
+        assigned: bytes = UNASSIGNED,
+        is_new: bool = True,
     ) -> Log:
-        """Returns the log of a partition: the open one, the existing one that `load` skipped (`__cluster_metadata`), or
-        a new one in the directory with the fewest logs.
+        """Returns the log of a partition: the open one, the existing one that `load` skipped, or a new one.
+
+        Args:
+            topic_id: of the topic; of several logs that `load` found, the one of this topic is opened.
+            config: of the log; by default that of its topic.
+            assigned: the id of the directory that the metadata name for this replica. A new log is made in it; if it
+                is none of this node's, in a directory that was empty at the start, as on a new disk, or in the one
+                with the fewest logs.
+            is_new: whether the replica was never on this node. Otherwise no new log is made while a directory is
+                offline, as the records may be in that.
 
         Raises:
             CorruptLog: the log exists and is corrupt.
-            KafkaError: KAFKA_STORAGE_ERROR if all directories are offline.
+            KafkaError: KAFKA_STORAGE_ERROR if no log may be made, or its directory has failed.
         """
         log = self.logs.get(key)
         if log is not None:
             if log.topic_id is None and topic_id is not None:
                 self._assign_topic_id(log, topic_id)
             return log
+        if key in self._rivals:
+            self.settle(key, topic_id)
         if key in self.corrupt:
             raise self.corrupt[key]
-        healthy = [directory for directory in self.directories if directory.failure is None]
-        if not healthy:
-            raise KafkaStorageError("all data directories are offline")
-        found = [one for one in healthy if self._has(one, key)]
-        directory = found[0] if found else min(healthy, key=lambda one: (one.room.is_full, len(one.logs)))
+        found = next((one for one in self.healthy if self._has(one, key)), None)
+        if found is not None:
+            return self._open_or_fail(found, key, topic_id, config)
+        error = KafkaStorageError("all data directories are offline")
+        for directory in self._places(key, assigned, is_new=is_new):
+            earlier = self._gone.unsynced_directory(key)
+            if earlier is not None and earlier is not directory:
+                self._on(earlier, partial(self._gone.sync, earlier))
+            self._on(directory, partial(directory.forget, key))
+            try:
+                if directory.failure is None:
+                    return self._open_or_fail(directory, key, topic_id, config)
+            except KafkaStorageError as failed:
+                error = failed
+                if self._has(directory, key):
+                    break  # another directory must not get a second log
+        raise error
+
+    def _places(self, key: TopicPartition, assigned: bytes, *, is_new: bool) -> list[DataDirectory]:
+        """The directories for a new log, the best first. Raises KafkaError."""
+        healthy = sorted(self.healthy, key=lambda one: (one.room.is_full, len(one.logs)))
+        chosen = [one for one in healthy if one.id == assigned]
+        if chosen:
+            return chosen
+        if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):
+            raise KafkaStorageError(f"no new log of {key} is made, since it may be in {self._failures()}")
+        if assigned != UNASSIGNED:
+            healthy.sort(key=lambda one: not one.was_blank)
+        return healthy
+
+    def _open_or_fail(
+        self, directory: DataDirectory, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
+    ) -> Log:
         try:
-            self._sync_deletion(key, directory)
-            if not found:
-                directory.forget(key)
             return self._open(directory, key, topic_id, config)
         except (OSError, CorruptSegment) as error:
             self._offline(directory, error)
             state = "is offline" if directory.failure is not None else "cannot be written"
             raise KafkaStorageError(f"{directory.path} {state}: {error}") from error
+
+    def settle(self, key: TopicPartition, topic_id: bytes | None) -> None:
+        """Of several logs of this partition that `load` has found, opens that of the topic; the others are strays.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        rivals = self._rivals[key]
+        among = [one for one in self.healthy if one.path in rivals]
+        same = [one for one in among if rivals[one.path] == topic_id and topic_id is not None]
+        unnamed = [one for one in among if rivals[one.path] is None and one.recovery_points.get(key, 0) > 0]
+        current = [] if topic_id is None else [*same, *unnamed][:1]
+        for directory in among:
+            if directory not in current:
+                self._set_aside(directory, key)
+        for directory in current:
+            try:
+                self._open_or_fail(directory, key, topic_id, None)
+            except CorruptLog as error:
+                self._found_corrupt(directory, key, error)
+        del self._rivals[key]
+
+    @property
+    def unsettled(self) -> list[TopicPartition]:
+        """Partitions with several logs, until `settle`."""
+        return list(self._rivals)
+
+    def directory_id(self, key: TopicPartition) -> bytes | None:
+        """The id of the directory that has an open log; None if there is none."""
+        return next((one.id for one in self.directories if key in one.logs and one.failure is None), None)
 
     def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"
@@ -207,47 +302,61 @@ class LogManager:
         log.unsynced_paths.append(path)
         log.topic_id = topic_id
 
-    def _sync_deletion(self, key: TopicPartition, directory: DataDirectory) -> None:
-        """Called before a log is made: a deleted one that a power failure brings back would be a duplicate."""
-        earlier = self._renamed.pop(key, None)
-        if earlier is not None and earlier is not directory and earlier.failure is None:
-            self._on(earlier, partial(self._disk.sync_directory, earlier.path))
-
     def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
+        """False if the directory fails. Raises KafkaError for a passing error."""
         try:
             return self._disk.exists(f"{directory.path}/{key}")
         except OSError as error:
             self._offline(directory, error)
-            raise KafkaStorageError(f"{directory.path} is offline: {error}") from error
+            if directory.failure is None:
+                raise KafkaStorageError(f"{directory.path} cannot be read: {error}") from error
+            return False
 
     def delete(self, key: TopicPartition) -> None:
         """Deletes a log, if it exists: renames its directory now and removes it after `file.delete.delay.ms`.
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
-        log = self.logs.pop(key, None)
-        self.corrupt.pop(key, None)
+        log = self.logs.get(key)
+        config = log.config if log is not None else self.config_of(key.topic)
         for directory in self.directories:
+            if directory.failure is None and self._has(directory, key):
+                renamed = self._rename(directory, key, DELETED)
+                self._gone.remove_later(renamed, config.file_delete_delay_ms)
+                if log is not None:
+                    log.close(clean=False)
             directory.logs.pop(key, None)
             directory.corrupt.discard(key)
-            path = f"{directory.path}/{key}"
-            if directory.failure is None and self._has(directory, key):
-                renamed = f"{directory.path}/{self._deleted_name(key)}"
-                try:
-                    self._disk.rename(path, renamed)
-                except OSError as error:
-                    self._offline(directory, error)
-                    raise KafkaStorageError(f"cannot rename {path}: {error}") from error
-                self._renamed[key] = directory
-                config = log.config if log is not None else self.config_of(key.topic)
-                self._deleted.append((self._now_ms() + config.file_delete_delay_ms, renamed))
-                if log is not None:
-                    log.move(renamed)
-                    log.close(clean=False)
+        self.logs.pop(key, None)
+        self.corrupt.pop(key, None)
 
-    def _deleted_name(self, key: TopicPartition) -> str:
-        suffix = f"-{key.partition}.{self._random.getrandbits(128):032x}-delete"
-        return key.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
+    def set_aside(self, key: TopicPartition) -> None:
+        """Renames a log that belongs to no partition of this node; nothing removes it.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        for directory in self.directories:
+            if directory.failure is None and (key in directory.logs or key in directory.corrupt):
+                self._set_aside(directory, key)
+
+    def _set_aside(self, directory: DataDirectory, key: TopicPartition) -> None:
+        log = directory.logs.get(key)
+        if log is not None:
+            log.flush()
+        renamed = self._rename(directory, key, STRAY)
+        self._logger.warning("stray log set aside", partition=str(key), path=renamed)
+        if log is not None:
+            log.close(clean=False)
+            del directory.logs[key], self.logs[key]
+        directory.corrupt.discard(key)
+        self.corrupt.pop(key, None)
+
+    def _rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
+        try:
+            return self._gone.rename(directory, key, suffix)
+        except OSError as error:
+            self._offline(directory, error)
+            raise KafkaStorageError(f"cannot rename {directory.path}/{key}: {error}") from error
 
     def high_watermark(self, key: TopicPartition) -> int:
         """Returns the checkpointed high watermark, limited to the range of the log; without a checkpoint the log start
@@ -264,11 +373,9 @@ class LogManager:
         for directory in self.directories:
             self._on(directory, directory.write_recovery_points)
             self._on(directory, directory.write_start_offsets)
-            if directory in self._renamed.values():
-                self._on(directory, partial(self._disk.sync_directory, directory.path))
+            self._on(directory, partial(self._gone.sync, directory))
             if high_watermarks is not None:
                 self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
-        self._renamed.clear()
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes the high watermarks in a worker thread. Calls must not overlap."""
@@ -320,15 +427,7 @@ class LogManager:
 
     def remove_deleted(self) -> None:
         """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed."""
-        now_ms = self._now_ms()
-        due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
-        self._deleted = [one for one in self._deleted if one[0] > now_ms]
-        for path in due:
-            try:
-                if self._disk.exists(path):
-                    self._disk.remove_tree(path)
-            except OSError as error:
-                self._logger.warning("removal of deleted log failed", path=path, error=str(error))
+        self._gone.remove_due()
         for log in list(self.logs.values()):
             try:
                 log.remove_deleted()
@@ -358,8 +457,7 @@ class LogManager:
         for directory in self.directories:
             # A clean-shutdown file would make the next start trust a corrupt log.
             succeeded = directory.failure is None and not directory.corrupt
-            for logs in batched(list(directory.logs.values()), _CLOSED_AT_ONCE):
-                succeeded &= self._close_logs(logs)
+            succeeded &= close_logs(self._disk, list(directory.logs.values()))
             succeeded &= self._on(directory, directory.write_recovery_points)
             succeeded &= self._on(directory, directory.write_start_offsets)
             succeeded &= self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
@@ -368,24 +466,6 @@ class LogManager:
             directory.logs.clear()
         self.logs.clear()
         self._disk.unlock_all()
-
-    def _close_logs(self, logs: Sequence[Log]) -> bool:
-        """Closes several logs, with concurrent fsyncs; returns whether all succeeded."""
-        succeeded = True
-        begun: list[tuple[Log, Flush | None]] = []
-        for log in logs:
-            try:
-                begun.append((log, log.begin_close()))
-            except KafkaError:
-                succeeded = False
-        outcomes = self._disk.run_all([flush.sync for _, flush in begun if flush is not None])
-        errors = iter(outcomes)
-        for log, flush in begun:
-            try:
-                log.end_close(flush, None if flush is None else next(errors))
-            except KafkaError:
-                succeeded = False
-        return succeeded and all(log.failure is None for log in logs)
 
     def _log_damage(self, log: Log, error: Exception) -> None:
         """Logs the first error of a log; readers get each error."""
@@ -401,21 +481,9 @@ class LogManager:
             directory.room.refused(error, self._now_ms())
             return
         directory.failure = error
+        self.clean, self.previous_broker_epoch = False, -1
         self._logger.critical("log directory offline", directory=directory.path, error=str(error))
         for key, log in directory.logs.items():
             self.logs.pop(key, None)
             log.fail(error)
         self._on_offline(directory.path, error)
-
-
-def batched(logs: list[Log], size: int) -> Iterator[list[Log]]:
-    for start in range(0, len(logs), size):
-        yield logs[start : start + size]
-
-
-def parse_directory_name(name: str) -> TopicPartition | None:
-    """Returns the partition of a log directory with this name, None for other names."""
-    topic, found, partition = name.rpartition("-")
-    if not found or not topic or not (partition.isascii() and partition.isdigit()):
-        return None
-    return TopicPartition(topic, int(partition))

@@ -37,6 +37,7 @@ IMPORTS_TRIO = {
     "broker/node/step_watch.py",
     "broker/node/broker_parts.py",
     "broker/node/controller_node.py",
+    "broker/node/directory_reports.py",
     "broker/connections/server.py",
     "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",

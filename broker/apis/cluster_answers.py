@@ -87,5 +87,9 @@ def _partition_answer(
 
 
 def offline(partition: PartitionState, image: Image) -> list[int]:
-    """Replicas on brokers that are fenced or not registered."""
-    return [node for node in partition.replicas if not image.is_alive(node)]
+    """Replicas on brokers that are fenced or not registered, or whose data directory is offline."""
+    return [
+        node
+        for node in partition.replicas
+        if not (image.is_alive(node) and image.has_online(node, partition.directory(node)))
+    ]

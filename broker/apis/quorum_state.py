@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.quorum.quorum_description import QuorumDescription, ReplicaDescription
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.names import uuid_from_text
 from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.data_directory import DataDirectory
 
@@ -58,5 +57,5 @@ async def quorum_of(
     return Quorum(
         QuorumDescription(config.node_id, controller.leader_epoch, controller.offset, (replica,)),
         (VoterAddress(config.node_id, listener.name, host, port),),
-        {config.node_id: uuid_from_text(directory.directory_id)},
+        {config.node_id: directory.id},
     )

@@ -12,6 +12,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     controller_node.py      a controller-only node
     controller_factory.py   the controller of a node: standalone, or part of a quorum
     registration.py         broker registration, heartbeats, controlled shutdown
+    directory_reports.py    tells the controller of failed data directories, and where the replicas are
     producer_ids.py         producer ids, from blocks that the controller allocates
 
 *Caveats*: a change of `process.roles` needs a restart, as in Kafka. There is one logger, `root`.

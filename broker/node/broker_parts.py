@@ -23,6 +23,7 @@ from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.internal_topic import InternalTopic
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.node.controller_factory import controller_of
+from minikafka.broker.node.directory_reports import DirectoryReports
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.node.system import System
@@ -43,6 +44,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.data_directory import DataDirectory
@@ -61,6 +63,7 @@ class BrokerParts:
         transactions: The coordinator of transactions.
         replication: Fetches from other leaders.
         isr_changes: Has the controller change the ISR of partitions that this node leads.
+        directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
@@ -98,6 +101,14 @@ class BrokerParts:
         self.isr_changes = AlterPartitionManager(
             config.node_id, self.broker_epoch, self.partitions, self.controller.handle, lag_ms_max
         )
+        self.directory_reports = DirectoryReports(
+            config.node_id,
+            self.controller,
+            lambda: self.logs,
+            metadata_directory=metadata_directory(config.static),
+            timeout_ms=config.number("log.dir.failure.timeout.ms"),
+        )
+        self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS)
 
     # -- other services for handlers -----------------------------------------------------------------------------
@@ -152,7 +163,7 @@ class BrokerParts:
     def metadata_follower(self, partitions_deleted: Callable[[list[TopicPartition]], None]) -> MetadataFollower:
         """Creates, removes and changes partitions as the metadata says; it loads and unloads coordinators, too."""
         lag_ms_max = self.config.number("replica.lag.time.max.ms")
-        return MetadataFollower(
+        self._follower = MetadataFollower(
             self.config.node_id,
             self.image,
             self.logs,
@@ -164,7 +175,14 @@ class BrokerParts:
             fetchers=self.replication,
             environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
             isr_change_wanted=self.isr_changes.request_change,
+            placed=self.directory_reports.assign,
         )
+        return self._follower
+
+    def _directory_failed(self, path: str, error: Exception) -> None:
+        if self._follower is not None:
+            self._follower.directory_failed()
+        self.directory_reports.directory_failed()
 
     def _became_leader(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
@@ -209,4 +227,5 @@ class BrokerParts:
             node_id=self.config.node_id,
             cluster_id=cluster_id,
             producer_expiration_ms=self.config.number("producer.id.expiration.ms"),
+            on_offline=self._directory_failed,
         )

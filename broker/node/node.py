@@ -57,7 +57,8 @@ class Node:
         Raises:
             OSError: A directory or a port cannot be used.
             WrongDirectory: The data belongs to another node or cluster.
-            KafkaError: The cluster refuses this broker's registration.
+            KafkaError: The cluster refuses this broker's registration; or no data directory is left, or that of the
+                metadata log has failed.
         """
         for warning in self._config.warnings():
             log.warning("configuration warning", warning=warning)
@@ -97,6 +98,7 @@ class Node:
     def _load_logs(self) -> None:
         self.parts.logs.load()
         self._logs_loaded = True
+        self.parts.directory_reports.check()
 
     async def _join_for_the_first_time(self) -> None:
         """Data directories without a cluster id get the id of the quorum's cluster."""
@@ -127,7 +129,9 @@ class Node:
         controller = self.parts.controller
         if isinstance(controller, StandaloneController):
             self._follow_metadata(nursery)
-            await controller.register(endpoints, clean=self.parts.logs.clean)
+            logs = self.parts.logs
+            await controller.register(endpoints, clean=logs.clean, log_dirs=logs.online_ids())
+            nursery.start_soon(self.parts.directory_reports.run)
         else:
             await self._join_cluster(nursery, controller, endpoints)
 
@@ -145,12 +149,14 @@ class Node:
             incarnation_id=new_id(self._system.random),
             endpoints=endpoints,
             previous_broker_epoch=self.parts.logs.previous_broker_epoch,
+            log_dirs=self.parts.logs.online_ids,
         )
         await registration.register()
         self._registration = registration
         nursery.start_soon(registration.send_heartbeats)
         self._follow_metadata(nursery)
         registration.ready_to_lead()
+        nursery.start_soon(self.parts.directory_reports.run)
         await registration.unfenced.wait()
 
     def _follow_metadata(self, nursery: trio.Nursery) -> None:
@@ -165,6 +171,7 @@ class Node:
 
     async def _shut_down_when_stopped(self, scope: trio.CancelScope) -> None:
         await self._stopping.wait()
+        self.parts.directory_reports.stop()
         if self._registration is not None:
             await self._registration.controlled_shutdown()
         if not isinstance(self.parts.controller, StandaloneController):

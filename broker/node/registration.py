@@ -7,7 +7,7 @@ A broker that the controller has no valid registration of registers again, as th
 what a broker may do: leader epochs do. Source: Kafka's `BrokerLifecycleManager`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -79,6 +79,7 @@ class Registration:
         incarnation_id: 16 bytes, unique to this process.
         endpoints: The advertised listeners.
         previous_broker_epoch: The epoch before a clean shutdown; -1 after any other.
+        log_dirs: Returns the ids of the data directories that this broker can use (KIP-858).
 
     Attributes:
         unfenced: Set once the broker may lead partitions.
@@ -92,6 +93,7 @@ class Registration:
         incarnation_id: bytes,
         endpoints: Sequence[Endpoint],
         previous_broker_epoch: int,
+        log_dirs: Callable[[], list[bytes]] = list,
     ) -> None:
         self.unfenced = trio.Event()
         self._node_id = config.node_id
@@ -100,6 +102,7 @@ class Registration:
         self._endpoints = endpoints
         self._rack = config.text("broker.rack")
         self._previous_broker_epoch = previous_broker_epoch
+        self._log_dirs = log_dirs
         self._interval_s = config.number("broker.heartbeat.interval.ms") / 1000
         self._response_timeout_s = config.number("broker.session.timeout.ms") / 1000
         self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
@@ -137,6 +140,7 @@ class Registration:
                 for name, host, port, protocol in self._endpoints
             ],
             rack=self._rack,
+            log_dirs=self._log_dirs(),
             previous_broker_epoch=self._previous_broker_epoch,
         )
         try:

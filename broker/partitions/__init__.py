@@ -18,7 +18,7 @@ nobody waits for, within a second.
 
     partition_table.py           Partitions: all replicas of the node, by name and topic id
     partition_lifecycle.py       MetadataFollower: creates, changes and removes replicas as the metadata log says
-    stray_logs.py                deletes logs that belong to no partition when the broker starts
+    stray_logs.py                sets logs aside that belong to no partition when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
     log_cleaner.py               the loops that compact logs
     replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
@@ -33,7 +33,7 @@ nobody waits for, within a second.
     fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
     request_waiters.py                waiting until partitions grow or offsets are committed
 
-*Caveats:* a partition whose log cannot be opened is not served until the broker restarts. Replicas cannot be moved
-between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
+*Caveats:* a replica whose log cannot be opened is not served until the broker restarts; another one leads. Replicas
+cannot be moved between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
 (`batch_validation.py`, DECISIONS.md 1).
 """

@@ -13,8 +13,8 @@ import structlog
 from minikafka.broker.partitions.follower_progress import ReplicaEnvironment
 from minikafka.broker.partitions.partition import SINGLE_NODE, Partition
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.broker.partitions.stray_logs import delete_stray_logs
-from minikafka.controller.metadata.image import Image, Topic
+from minikafka.broker.partitions.stray_logs import set_stray_logs_aside
+from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.metadata.records import (
     BrokerChange,
     BrokerRecord,
@@ -25,6 +25,7 @@ from minikafka.controller.metadata.records import (
 )
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.directory_ids import LOST
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.recovery import CorruptLog
@@ -70,6 +71,8 @@ class MetadataFollower:
         resigned: Called for each partition that it no longer leads, after the replica became a follower or was removed.
         fetchers: Fetch the followed partitions from their leaders.
         deleted: Called with the partitions of a deleted topic, on this node or not.
+        placed: Called with topic id, partition and directory id of each replica of this node that is in another data
+            directory than the metadata say; with `LOST` for one that cannot be opened.
         environment, isr_change_wanted: For each `Partition`.
     """
 
@@ -87,6 +90,7 @@ class MetadataFollower:
         fetchers: FetcherManager | None = None,
         environment: ReplicaEnvironment = SINGLE_NODE,
         isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
+        placed: Callable[[bytes, int, bytes], None] = lambda topic_id, index, directory: None,
     ) -> None:
         self._elected = elected
         self._resigned = resigned
@@ -94,6 +98,8 @@ class MetadataFollower:
         self._fetchers: FetcherManager = fetchers or NoFetchers()
         self._environment = environment
         self._isr_change_wanted = isr_change_wanted
+        self._placed = placed
+        self._refused: set[tuple[bytes, int]] = set()
         self._topics: dict[bytes, Topic] = {}
         self._node_id = node_id
         self._image = image
@@ -102,15 +108,15 @@ class MetadataFollower:
         self._log_config = log_config
 
     def start(self) -> None:
-        """Create the replicas that the image assigns to this node, and delete stray logs.
+        """Create the replicas that the image assigns to this node, and set stray logs aside.
 
         The image must be caught up: with an older one, logs of newly assigned replicas look stray.
         """
         for topic in self._image.topics.values():
             self._topics[topic.id] = topic
             for index in range(len(topic.partitions)):
-                self._follow(topic, index)
-        delete_stray_logs(self._logs, self._partitions)
+                self._follow(topic, index, is_new=False)
+        set_stray_logs_aside(self._logs, self._partitions)
 
     def apply(self, records: Iterable[Any]) -> None:
         """Apply committed records, in order."""
@@ -120,7 +126,7 @@ class MetadataFollower:
                     topic = self._image.topics_by_id.get(record.topic_id)
                     if topic is not None:
                         self._topics[topic.id] = topic
-                        self._follow(topic, record.partition)
+                        self._follow(topic, record.partition, is_new=True)
                 case RemoveTopic():
                     self._remove_topic(record.topic_id)
                 case ConfigRecord():
@@ -138,8 +144,12 @@ class MetadataFollower:
             if leader_state is not None and node_id in leader_state.followers and node_id not in leader_state.isr:
                 self._isr_change_wanted(partition)
 
-    def _follow(self, topic: Topic, index: int) -> None:
-        """Create this node's replica, change its role or remove it, according to the image."""
+    def _follow(self, topic: Topic, index: int, *, is_new: bool) -> None:
+        """Create this node's replica, change its role or remove it, according to the image.
+
+        Args:
+            is_new: Whether this node has no log of it if it is not served.
+        """
         state = topic.partitions[index]
         partition = self._partitions.get(topic.name, index)
         if self._node_id not in state.replicas:
@@ -148,23 +158,43 @@ class MetadataFollower:
                 self._remove_replica(partition)
             return
         if partition is None:
-            partition = self._open(TopicPartition(topic.name, index), topic.id)
+            partition = self._open(TopicPartition(topic.name, index), topic.id, state, is_new=is_new)
             if partition is None:
                 return
             self._partitions.add(partition)
+        self._report_place(partition, state)
+        self._change_role(partition, state)
+
+    def _change_role(self, partition: Partition, state: PartitionState) -> None:
         led_before = partition.is_leader
-        if not partition.become(state):
-            return
-        if partition.is_leader:
+        try:
+            changed = partition.become(state)
+        except KafkaError as error:
+            log.error("partition offline", partition=str(partition), error=str(error))
+            changed = False
+        if partition.log.failure is not None:
+            self._fetchers.unfollow(partition)
+        elif changed and partition.is_leader:
             self._fetchers.unfollow(partition)
             self._elected(partition)
-        else:
+        elif changed:
             self._fetchers.follow(partition)
-            if led_before:
-                self._resigned(partition)
+        if changed and led_before and not partition.is_leader:
+            self._resigned(partition)
 
-    def _open(self, key: TopicPartition, topic_id: bytes) -> Partition | None:
-        """Open or create the replica's log; the log of a deleted topic with the same name is deleted (KAFKA-14616).
+    def _report_place(self, partition: Partition, state: PartitionState) -> None:
+        directory = self._logs.directory_id(partition.topic_partition)
+        if directory is not None and directory != state.directory(self._node_id):
+            self._placed(partition.topic_id, partition.topic_partition.partition, directory)
+
+    def directory_failed(self) -> None:
+        """A data directory has failed: the replicas in it are fetched no more."""
+        for partition in self._partitions:
+            if partition.log.failure is not None:
+                self._fetchers.unfollow(partition)
+
+    def _open(self, key: TopicPartition, topic_id: bytes, state: PartitionState, *, is_new: bool) -> Partition | None:
+        """Open or create the replica's log; the log of a deleted topic with the same name is set aside (KAFKA-14616).
 
         So is a log that has lost its topic id, unless it was flushed: `partition.metadata` becomes durable with the
         first flush, so that a power failure may lose it and keep records, which may be those of a deleted topic.
@@ -172,16 +202,21 @@ class MetadataFollower:
         Returns:
             None if the log cannot be opened: this partition is not served, the others are.
         """
-        kept = self._logs.get(key)
-        if kept is not None and kept.topic_id not in (None, topic_id):
-            self._logs.delete(key)
-        if kept is not None and kept.topic_id is None and kept.recovery_point == 0:
-            self._logs.delete(key)
+        replica = topic_id, key.partition
+        assigned = state.directory(self._node_id)
         try:
-            opened = self._logs.create(key, topic_id=topic_id)
+            if self._is_of_another_topic(key, topic_id):
+                self._logs.set_aside(key)
+            opened = self._logs.create(
+                key, topic_id=topic_id, assigned=assigned, is_new=is_new and replica not in self._refused
+            )
         except (KafkaError, CorruptLog) as error:
             log.error("partition not served: log cannot be opened", partition=str(key), error=str(error))
+            self._refused.add(replica)
+            if self._image.has_online(self._node_id, assigned):
+                self._placed(*replica, LOST)
             return None
+        self._refused.discard(replica)
         opened.update_config(self._log_config(key.topic))  # It was opened with metadata that may have been older.
         return Partition(
             self._node_id,
@@ -192,6 +227,12 @@ class MetadataFollower:
             environment=self._environment,
             isr_change_wanted=self._isr_change_wanted,
         )
+
+    def _is_of_another_topic(self, key: TopicPartition, topic_id: bytes) -> bool:
+        kept = self._logs.get(key)
+        if kept is None:
+            return False
+        return kept.recovery_point == 0 if kept.topic_id is None else kept.topic_id != topic_id
 
     def _remove_topic(self, topic_id: bytes) -> None:
         topic = self._topics.pop(topic_id, None)
@@ -210,7 +251,10 @@ class MetadataFollower:
         partition.resign()
         if led_before:
             self._resigned(partition)
-        self._logs.delete(partition.topic_partition)
+        try:
+            self._logs.delete(partition.topic_partition)
+        except KafkaError as error:
+            log.error("log not deleted", partition=str(partition), error=str(error))
 
     def _configure(self, resource_type: int, name: str) -> None:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):

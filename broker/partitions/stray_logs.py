@@ -1,22 +1,31 @@
-"""Stray logs: logs on disk that belong to no partition of this broker, deleted when the broker starts.
+"""Stray logs: logs on disk that belong to no partition of this broker, set aside when the broker starts.
 
-They belong to a topic that was deleted or re-created, or to a replica that was moved, while the broker was down.
+They belong to a topic that was deleted or re-created, or to a replica that was moved, while the broker was down; or the
+metadata log is not the one that they were written with. They are kept as `-stray` directories, which the node tells of
+at every start and never removes.
 """
 
 import structlog
 
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.protocol.errors import KafkaError
 from minikafka.storage.log_manager import LogManager
 
 log = structlog.get_logger("minikafka.partitions")
 
 
-def delete_stray_logs(logs: LogManager, partitions: Partitions) -> None:
-    """Delete the logs without a partition.
+def set_stray_logs_aside(logs: LogManager, partitions: Partitions) -> None:
+    """Rename the logs without a partition. A directory that fails then is offline.
 
     Args:
-        partitions: Must be those of a caught-up metadata image, or logs of newer partitions are lost.
+        partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
     """
-    for stray in [key for key in logs.logs if partitions.get(*key) is None]:
-        log.warning("deleting stray log", partition=str(stray))
-        logs.delete(stray)
+    unsettled = logs.unsettled
+    for key in [*unsettled, *(key for key in logs.logs if partitions.get(*key) is None)]:
+        try:
+            if key in unsettled:
+                logs.settle(key, None)
+            else:
+                logs.set_aside(key)
+        except KafkaError as error:
+            log.error("stray log not set aside", partition=str(key), error=str(error))

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Unpack
 
 import anyio
@@ -147,12 +147,9 @@ class Producer(BlockingClient):
         """Send all queued records without lingering, and wait until each is delivered or has failed."""
         self._wait(self._flush)
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """As the async `transaction`."""
-        return self._transaction()
-
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
+        """As the async `transaction`."""
         self.begin()
         try:
             yield

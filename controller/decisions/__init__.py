@@ -33,6 +33,8 @@ The files::
 
     broker_registration.py          BrokerRegistration: broker epochs, duplicate node ids, unclean shutdowns
     broker_heartbeat.py             BrokerHeartbeat: unfencing, fencing, controlled shutdown
+    assign_replicas_to_dirs.py      AssignReplicasToDirs: brokers report the data directories of their replicas
+    directory_failures.py           failed data directories, which heartbeats name
     broker_fencing.py               fencing after a session timeout; leaving all ISRs, for every cause
     unregister_broker.py            UnregisterBroker
     standalone_registration.py      the broker of a standalone node
@@ -42,7 +44,7 @@ The files::
     create_partitions.py            CreatePartitions
     delete_topics.py                DeleteTopics
     replica_placement.py            automatic placement of replicas over racks and brokers
-    manual_assignments.py           validation of assignments in requests; the initial ISR
+    manual_assignments.py           validation of assignments in requests; the record of a new partition
 
     alter_configs.py                AlterConfigs
     incremental_alter_configs.py    IncrementalAlterConfigs
@@ -65,8 +67,6 @@ The files::
 - Eligible leader replicas (KIP-966) are always enabled. One is elected only if no member of the ISR can lead, and it is
   then the only member of the ISR.
 - There is no leader recovery state: after an unclean election the leader counts as recovered.
-- Brokers do not report failed log directories to the controller (KIP-858): their partitions are offline until the
-  broker restarts, and a leader among them is not replaced.
 - A decision that would need more than 10,000 records is split if the caller can repeat it (fencing, heartbeats,
   registrations), and rejected as a whole otherwise.
 """

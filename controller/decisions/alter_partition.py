@@ -2,7 +2,8 @@
 
 The request must come from the leader in the current leader epoch and name the current partition epoch. A broker cannot
 join the ISR if it is fenced, in controlled shutdown (KIP-841, KAFKA-13916), or restarted since it caught up (KIP-903,
-KAFKA-14617). The new ISR may complete a reassignment, which may end the leadership of the requesting broker.
+KAFKA-14617), or if its data directory is offline (KIP-858). The new ISR may complete a reassignment, which may end the
+leadership of the requesting broker.
 
 Unlike in Kafka, a repeated request that has already been applied succeeds.
 
@@ -112,7 +113,7 @@ def _error(image: Image, state: PartitionState, requested: RequestPartitionData,
         return ErrorCode.INVALID_REQUEST
     if requested.leader_recovery_state != RECOVERED:
         return ErrorCode.INVALID_REQUEST
-    eligible = all(_may_be_in_sync(image, broker) for broker in _requested_isr(requested))
+    eligible = all(_may_be_in_sync(image, state, broker) for broker in _requested_isr(requested))
     return ErrorCode.NONE if eligible else ErrorCode.INELIGIBLE_REPLICA
 
 
@@ -122,9 +123,12 @@ def _is_applied(state: PartitionState, requested: RequestPartitionData) -> bool:
     return repeated and sorted(broker.broker_id for broker in _requested_isr(requested)) == sorted(state.isr)
 
 
-def _may_be_in_sync(image: Image, requested: BrokerState) -> bool:
-    """Whether the broker is unfenced, not in controlled shutdown, and has the epoch in which it caught up."""
+def _may_be_in_sync(image: Image, state: PartitionState, requested: BrokerState) -> bool:
+    """Whether the broker is unfenced, not in controlled shutdown, has the epoch in which it caught up, and can use the
+    data directory of its replica."""
     broker = image.brokers.get(requested.broker_id)
     if broker is None or broker.fenced or broker.in_controlled_shutdown:
+        return False
+    if not image.has_online(broker.node_id, state.directory(broker.node_id)):
         return False
     return requested.broker_epoch in (ANY_EPOCH, broker.epoch)

@@ -7,11 +7,14 @@ The session of the broker is renewed when the request arrives (`active/broker_se
       │ └───────────fence requested────────────┘ │ leads nothing         leads nothing, other brokers caught up
       └──────────────may shut down◄──────────────┴─────────────────────────────────────────────┘
 
+A heartbeat with data directories that failed (`directory_failures.py`) changes nothing else.
+
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
 from minikafka.controller.decisions.broker_fencing import elect_with_returned, limited, remove_from_isrs
 from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.decisions.directory_failures import directories_failed
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
 from minikafka.protocol.errors import ErrorCode
@@ -29,6 +32,9 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
         is_caught_up=context.sessions.is_caught_up(request.broker_id, request.current_metadata_offset),
         is_fenced=broker.fenced,
     )
+    failed = directories_failed(image, broker, request.offline_log_dirs, context)
+    if failed:
+        return Decision(failed, reply)  # the next heartbeat changes the state
     if broker.fenced:
         return _fenced(image, broker, request, context, reply)
     if request.want_fence:

@@ -3,7 +3,8 @@
 A registered broker is fenced and a member of no ISR; a later heartbeat unfences it. Each process has an incarnation id:
 a second process with the node id of a live broker is rejected, and a repeated request of the same process succeeds. A
 broker with an unclean shutdown may have lost records that it had not synced, so it is removed from the eligible leader
-replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers.
+replicas (KIP-966). A broker proves a clean shutdown with the broker epoch in its clean-shutdown markers, one in each
+data directory. It lists the directories that it can use; a replica in another one cannot lead (KIP-858).
 
 Source: `ClusterControlManager.registerBroker`, `ReplicationControlManager.handleBrokerShutdown`.
 """
@@ -20,6 +21,7 @@ from minikafka.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
     Feature,
 )
+from minikafka.storage.directory_ids import is_reserved
 
 __all__ = ["SECURITY_PROTOCOLS", "decide"]
 
@@ -48,6 +50,7 @@ def decide(
         endpoints=_endpoints(request),
         rack=request.rack,
         fenced=True,
+        log_dirs=tuple(sorted(request.log_dirs)),
     )
     unclean_shutdown = known is None or known.epoch != request.previous_broker_epoch
     removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)
@@ -65,6 +68,8 @@ def _error(
     if known is not None and known.incarnation_id != request.incarnation_id and _is_alive(known, context):
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     if not request.listeners or any(one.security_protocol not in SECURITY_PROTOCOLS for one in request.listeners):
+        return ErrorCode.INVALID_REGISTRATION
+    if len(set(request.log_dirs)) < len(request.log_dirs) or any(is_reserved(one) for one in request.log_dirs):
         return ErrorCode.INVALID_REGISTRATION
     return ErrorCode.NONE if _has_features(image, request.features) else ErrorCode.UNSUPPORTED_VERSION
 
@@ -84,8 +89,12 @@ def _has_features(image: Image, features: list[Feature]) -> bool:
 
 
 def _again(known: BrokerRecord, request: BrokerRegistrationRequest) -> Decision[BrokerRegistrationResponse]:
-    """A repeated registration of the same process: it keeps its epoch, its endpoints and rack are updated."""
-    amended = replace(known, endpoints=_endpoints(request), rack=request.rack)
+    """A repeated registration of the same process: it keeps its epoch, its endpoints and rack are updated.
+
+    A directory that has failed meanwhile is reported by a heartbeat, which handles its replicas.
+    """
+    directories = known.log_dirs or tuple(sorted(request.log_dirs))
+    amended = replace(known, endpoints=_endpoints(request), rack=request.rack, log_dirs=directories)
     records: list[Record] = [] if amended == known else [amended]
     return Decision(records, BrokerRegistrationResponse(broker_epoch=known.epoch))
 

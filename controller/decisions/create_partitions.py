@@ -6,7 +6,7 @@ Source: `ControllerApis.createPartitions`, `ReplicationControlManager.createPart
 from collections import Counter
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr
+from minikafka.controller.decisions.manual_assignments import check_assignment, new_partition
 from minikafka.controller.decisions.replica_placement import place_partitions
 from minikafka.controller.metadata.image import Image, Topic
 from minikafka.controller.metadata.records import PartitionRecord, Record
@@ -75,8 +75,7 @@ def _new_partitions(wanted: CreatePartitionsTopic, image: Image, context: Contex
         replicas = _assigned(wanted, topic, additional, image)
     records: list[PartitionRecord] = []
     for index, broker_ids in enumerate(replicas, now):
-        isr = initial_isr(image, broker_ids, index)
-        records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))
+        records.append(new_partition(image, topic.id, index, broker_ids))
     return records
 
 

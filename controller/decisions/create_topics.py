@@ -9,7 +9,7 @@ Source: `ControllerApis.createTopics`, `ReplicationControlManager.createTopics`.
 from collections import Counter
 
 from minikafka.controller.decisions.decision import RECORDS_MAX, Context, Decision, check_size
-from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr
+from minikafka.controller.decisions.manual_assignments import check_assignment, initial_isr, new_partition
 from minikafka.controller.decisions.replica_placement import place_partitions
 from minikafka.controller.decisions.topic_config_validation import check_topic_settings
 from minikafka.controller.metadata.image import Image, has_collision_characters, unify_collision_characters
@@ -143,8 +143,7 @@ def _partitions(topic: CreatableTopic, topic_id: bytes, image: Image, context: C
     replicas = _assigned(topic, image) if topic.assignments else _counted(topic, image, context)
     records: list[PartitionRecord] = []
     for index, broker_ids in enumerate(replicas):
-        isr = initial_isr(image, broker_ids, index)
-        records.append(PartitionRecord(topic_id, index, broker_ids, isr, isr[0]))
+        records.append(new_partition(image, topic_id, index, broker_ids))
     return records
 
 

@@ -43,7 +43,8 @@ def _to_preferred(image: Image, context: Context) -> Iterator[PartitionChange]:
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             first = state.replicas[0]
-            if state.leader != first and first in state.isr and image.may_lead(first):
+            usable = image.may_lead(first) and image.has_online(first, state.directory(first))
+            if state.leader != first and first in state.isr and usable:
                 change = partition_change(topic.id, index, state, state, rules.of(topic, Election.PREFERRED))
                 if change is not None:
                     yield change

@@ -1,6 +1,7 @@
 """Elects the leader of a partition: clean, preferred and unclean elections.
 
-- A leader is unfenced, not in controlled shutdown, and a member of the ISR or an eligible leader replica (KIP-966).
+- A leader is unfenced, not in controlled shutdown, and a member of the ISR or an eligible leader replica (KIP-966). Its
+  data directory is online (KIP-858).
 - If the ISR and the eligible leader replicas are empty, the last known leader may be elected.
 - Any other replica is elected only in an unclean election: one requested with ElectLeaders, or any election of a topic
   with `unclean.leader.election.enable`. The new leader is then the only member of the ISR.
@@ -14,6 +15,7 @@ from enum import Enum, auto
 
 from minikafka.controller.metadata.image import Image, PartitionState, Topic
 from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.storage.directory_ids import UNASSIGNED
 
 __all__ = ["Election", "ElectionRules", "TopicRules", "with_leader", "without"]
 
@@ -40,12 +42,20 @@ class ElectionRules:
         min_isr: the topic's min.insync.replicas.
         election: the kind of election.
         unclean_shutdown: a broker whose last shutdown was unclean, None if there is none.
+        has_online: whether a node can use a data directory.
+        new_directory: the data directory of a new replica on a node.
     """
 
     may_lead: Callable[[int], bool]
     min_isr: int
     election: Election = Election.ANY
     unclean_shutdown: int | None = None
+    has_online: Callable[[int, bytes], bool] = lambda node, directory: True
+    new_directory: Callable[[int], bytes] = lambda node: UNASSIGNED
+
+    def may_lead_with(self, node: int, state: PartitionState) -> bool:
+        """Whether the replica on a node may lead a partition in this state: its data directory is online."""
+        return self.may_lead(node) and self.has_online(node, state.directory(node))
 
 
 class TopicRules:
@@ -56,6 +66,7 @@ class TopicRules:
         settings: the effective settings.
         may_lead: used instead of the image, which does not yet contain a change that is being decided.
         unclean_shutdown: as in `ElectionRules`.
+        has_online: used instead of the image, like `may_lead`.
     """
 
     def __init__(
@@ -65,9 +76,12 @@ class TopicRules:
         *,
         may_lead: Callable[[int], bool] | None = None,
         unclean_shutdown: int | None = None,
+        has_online: Callable[[int, bytes], bool] | None = None,
     ) -> None:
         self._may_lead = may_lead or image.may_lead
         self._unclean_shutdown = unclean_shutdown
+        self._has_online = has_online or image.has_online
+        self._new_directory = image.new_directory
         self._settings = settings
         self._known: dict[tuple[str, Election | None], ElectionRules] = {}
 
@@ -85,6 +99,8 @@ class TopicRules:
             min_isr=self._settings.min_insync_replicas(topic),
             election=election or configured,
             unclean_shutdown=self._unclean_shutdown,
+            has_online=self._has_online,
+            new_directory=self._new_directory,
         )
 
 
@@ -115,7 +131,7 @@ def _leader_among(
     """The current leader, otherwise the first candidate; a preferred election tries the first replica before both."""
     first = (target.replicas[0],) if rules.election is Election.PREFERRED else ()
     order = (*first, state.leader, *target.replicas)
-    return next((node for node in order if node in candidates and rules.may_lead(node)), NO_LEADER)
+    return next((node for node in order if node in candidates and rules.may_lead_with(node, target)), NO_LEADER)
 
 
 def _unclean_leader(target: PartitionState, rules: ElectionRules) -> int:
@@ -123,4 +139,4 @@ def _unclean_leader(target: PartitionState, rules: ElectionRules) -> int:
     candidates = () if target.isr or target.elr else target.last_known_elr
     if rules.election is Election.UNCLEAN:
         candidates += target.replicas
-    return next((replica for replica in candidates if rules.may_lead(replica)), NO_LEADER)
+    return next((replica for replica in candidates if rules.may_lead_with(replica, target)), NO_LEADER)

@@ -1,4 +1,4 @@
-"""Validates the replicas that a client assigns to a partition, and computes the initial ISR of a new partition.
+"""Validates the replicas that a client assigns to a partition, and makes the record of a new partition.
 
 Source: `ReplicationControlManager.validateManualPartitionAssignment`.
 """
@@ -6,9 +6,10 @@ Source: `ReplicationControlManager.validateManualPartitionAssignment`.
 from collections.abc import Sequence
 
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import PartitionRecord
 from minikafka.protocol.errors import InvalidReplicaAssignmentError
 
-__all__ = ["check_assignment", "initial_isr"]
+__all__ = ["check_assignment", "initial_isr", "new_partition"]
 
 FENCED = "are fenced or in controlled shutdown."
 
@@ -42,6 +43,13 @@ def check_assignment(image: Image, broker_ids: Sequence[int], replication_factor
             f"The manual partition assignment includes a partition with {len(broker_ids)} replica(s), but this "
             f"is not consistent with previous partitions, which have {replication_factor} replica(s)."
         )
+
+
+def new_partition(image: Image, topic_id: bytes, index: int, replicas: tuple[int, ...]) -> PartitionRecord:
+    """The record of a new partition. Raises as `initial_isr`."""
+    isr = initial_isr(image, replicas, index)
+    directories = tuple(image.new_directory(node) for node in replicas)
+    return PartitionRecord(topic_id, index, replicas, isr, isr[0], directories=directories)
 
 
 def initial_isr(image: Image, broker_ids: Sequence[int], partition: int) -> tuple[int, ...]:

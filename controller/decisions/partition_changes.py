@@ -3,7 +3,8 @@
 Every decision about an existing partition states a target (another ISR, other replicas, an election) and gets the one
 record that leads there, or None if nothing changes. The steps of each change, in this order:
 
-1. `reassignment_completion.py`: a reassignment is completed if its added replicas are in sync;
+1. `reassignment_completion.py`: a reassignment is completed if its added replicas are in sync; new replicas get the
+   only directory of their broker, or none yet (KIP-858);
 2. `eligible_leader_replicas.py`: members that leave an ISR below min.insync.replicas become eligible leader replicas;
 3. `leader_election.py`: a leader is elected if the current one may not lead;
 4. `eligible_leader_replicas.py`: a partition without a leader remembers the last one.
@@ -19,7 +20,7 @@ from dataclasses import replace
 from minikafka.controller.decisions.eligible_leader_replicas import with_eligible_replicas, with_last_known_leader
 from minikafka.controller.decisions.leader_election import ElectionRules, TopicRules, with_leader, without
 from minikafka.controller.decisions.reassignment_completion import with_reassignment_completed
-from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.image import Image, PartitionState, moved_directories
 from minikafka.controller.metadata.records import PartitionChange
 
 __all__ = ["changes_where", "partition_change"]
@@ -52,10 +53,11 @@ def partition_change(
         index: the partition in it.
         state: the current state.
         target: with the requested replicas, ISR and reassignment; leader, epochs and eligible leader replicas are
-            derived from them.
+            derived from them, and the directories of other replicas.
         rules: of the topic.
     """
-    target = with_eligible_replicas(state, with_reassignment_completed(target), rules)
+    target = _with_directories(state, with_reassignment_completed(target), rules)
+    target = with_eligible_replicas(state, target, rules)
     target = with_leader(state, target, rules)
     target = with_last_known_leader(state, target)
     moved = target.leader != state.leader
@@ -70,8 +72,16 @@ def partition_change(
         removing_replicas=_if_changed(target.removing_replicas, state.removing_replicas),
         elr=_if_changed(target.elr, state.elr),
         last_known_elr=_if_changed(target.last_known_elr, state.last_known_elr),
+        directories=None if target.directories == state.directories else target.directories,
     )
     return None if change == PartitionChange(topic_id, index) else change
+
+
+def _with_directories(state: PartitionState, target: PartitionState, rules: ElectionRules) -> PartitionState:
+    if target.replicas == state.replicas:
+        return target
+    new = [rules.new_directory(node) for node in target.replicas]
+    return replace(target, directories=moved_directories(state, target.replicas, new))
 
 
 def _if_changed(new: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...] | None:

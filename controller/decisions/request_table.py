@@ -8,6 +8,7 @@ from minikafka.controller.decisions import (
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    assign_replicas_to_dirs,
     broker_heartbeat,
     broker_registration,
     client_quotas,
@@ -30,6 +31,7 @@ from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition import AlterPartitionRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from minikafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from minikafka.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest
 from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -53,6 +55,7 @@ DECISIONS: dict[type, Callable[[Image, Any, Context], Decision[Any]]] = {
     AlterPartitionRequest: alter_partition.decide,
     AlterPartitionReassignmentsRequest: alter_partition_reassignments.decide,
     AlterUserScramCredentialsRequest: scram_credentials.decide,
+    AssignReplicasToDirsRequest: assign_replicas_to_dirs.decide,
     BrokerHeartbeatRequest: broker_heartbeat.decide,
     BrokerRegistrationRequest: broker_registration.decide,
     CreatePartitionsRequest: create_partitions.decide,

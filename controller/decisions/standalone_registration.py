@@ -8,8 +8,10 @@ Source: `ClusterControlManager.registerBroker`.
 from dataclasses import dataclass
 
 from minikafka.controller.decisions.decision import Decision
-from minikafka.controller.metadata.image import Image
+from minikafka.controller.decisions.leader_election import NO_LEADER, without
+from minikafka.controller.metadata.image import Image, PartitionState
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint, PartitionChange
+from minikafka.storage.directory_ids import is_online
 
 __all__ = ["Registration", "decide"]
 
@@ -21,6 +23,7 @@ class Registration:
     Attributes:
         incarnation_id: new with each start.
         clean: whether the last shutdown was clean, so that no record of its logs is missing.
+        log_dirs: the ids of the data directories that it can use.
     """
 
     node_id: int
@@ -28,6 +31,7 @@ class Registration:
     endpoints: tuple[Endpoint, ...]
     rack: str | None
     clean: bool = False
+    log_dirs: tuple[bytes, ...] = ()
 
 
 def decide(image: Image, registration: Registration) -> Decision[int]:
@@ -35,17 +39,39 @@ def decide(image: Image, registration: Registration) -> Decision[int]:
 
     It is elected in a new leader epoch for the partitions that it led, and for the leaderless ones whose ISR it is in:
     records that it had not synced may be lost and their offsets assigned again (KAFKA-7415). After a clean shutdown no
-    record is lost, and its leader epochs continue.
+    record is lost, and its leader epochs continue. A partition in a data directory that it cannot use has no leader.
     """
     epoch = image.last_broker_epoch + 1
     node_id = registration.node_id
     broker = BrokerRecord(
-        node_id, epoch, registration.incarnation_id, registration.endpoints, registration.rack, fenced=False
+        node_id,
+        epoch,
+        registration.incarnation_id,
+        registration.endpoints,
+        registration.rack,
+        fenced=False,
+        log_dirs=registration.log_dirs,
     )
     elections = [
-        PartitionChange(topic.id, index, leader=node_id)
+        change
         for topic in image.topics.values()
         for index, state in enumerate(topic.partitions)
-        if (state.leader == node_id and not registration.clean) or (state.leader < 0 and node_id in state.isr)
+        if (change := _election(topic.id, index, state, registration)) is not None
     ]
     return Decision([broker, *elections], epoch)
+
+
+def _election(
+    topic_id: bytes, index: int, state: PartitionState, registration: Registration
+) -> PartitionChange | None:
+    node_id = registration.node_id
+    if not is_online(state.directory(node_id), registration.log_dirs):
+        if state.leader != node_id:
+            return None
+        isr, elr = without(state.isr, node_id), (*state.elr, node_id)
+        return PartitionChange(topic_id, index, leader=NO_LEADER, isr=isr, elr=elr, last_known_elr=(node_id,))
+    if (state.leader == node_id and not registration.clean) or (state.leader < 0 and node_id in state.isr):
+        return PartitionChange(topic_id, index, leader=node_id)
+    if state.leader < 0 and node_id in state.elr + state.last_known_elr:
+        return PartitionChange(topic_id, index, leader=node_id, isr=(node_id,), elr=(), last_known_elr=())
+    return None

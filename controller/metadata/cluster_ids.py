@@ -1,5 +1,8 @@
 """The cluster id: read from the data directories' `meta.properties`, or generated. There is no format step.
 
+A metadata directory without a metadata log beside data that names a cluster is lost, or not mounted: a voter with an
+empty log would found the cluster anew, or vote against what it has forgotten.
+
 Every data directory has a `meta.properties` as Kafka writes it (version=1, cluster.id, node.id, directory.id). Storage
 writes it where it is missing; this module only reads it, before any other file of the directory is changed.
 """
@@ -7,16 +10,23 @@ writes it where it is missing; this module only reads it, before any other file 
 from collections.abc import Sequence
 from random import Random
 
+import structlog
+
+from minikafka.controller.raft.election_state import FILE_NAME
 from minikafka.protocol.names import uuid_text
 from minikafka.storage.checkpoint_files import META_PROPERTIES, read_properties
 from minikafka.storage.data_directory import WrongDirectory
+from minikafka.storage.directory_scan import parse_directory_name
 from minikafka.storage.disk import Disk
 
-__all__ = ["known_cluster_id", "new_cluster_id", "new_id"]
+__all__ = ["check_metadata_directory", "known_cluster_id", "new_cluster_id", "new_id"]
+
+METADATA_TOPIC = "__cluster_metadata"
+log = structlog.get_logger("minikafka.controller")
 
 
 def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> str | None:
-    """The cluster that the directories belong to; None if all are new.
+    """The cluster that the directories belong to; None if all are new. Directories that cannot be read are skipped.
 
     Raises:
         WrongDirectory: a directory belongs to another node, or two belong to different clusters.
@@ -24,7 +34,7 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
     """
     cluster_id: str | None = None
     for directory in directories:
-        properties = read_properties(disk, f"{directory}/{META_PROPERTIES}") or {}
+        properties = _properties(disk, directory)
         if properties.get("node.id", str(node_id)) != str(node_id):
             raise WrongDirectory(
                 f"{directory} belongs to node {properties['node.id']}, but node.id is {node_id}: "
@@ -38,6 +48,59 @@ def known_cluster_id(disk: Disk, directories: Sequence[str], node_id: int) -> st
             )
         cluster_id = stored or cluster_id
     return cluster_id
+
+
+def _properties(disk: Disk, directory: str) -> dict[str, str]:
+    try:
+        return read_properties(disk, f"{directory}/{META_PROPERTIES}") or {}
+    except OSError as error:
+        log.error("log directory cannot be read", directory=directory, error=str(error))
+        return {}
+
+
+def check_metadata_directory(disk: Disk, directory: str, data_directories: Sequence[str]) -> None:
+    """Check that the metadata log is there if a data directory belongs to a cluster already.
+
+    Args:
+        directory: where `__cluster_metadata-0` is.
+        data_directories: `log.dirs`.
+
+    Raises:
+        WrongDirectory: it is missing; the text says what to do.
+        OSError: the metadata directory cannot be read.
+    """
+    named = [one for one in data_directories if "cluster.id" in _properties(disk, one)]
+    if not named or _has_metadata(disk, f"{directory}/__cluster_metadata-0"):
+        return
+    if "cluster.id" in _properties(disk, directory) and not any(_has_logs(disk, one) for one in data_directories):
+        return  # formatted, and not started yet
+    removals = " ".join(f"{one}/{META_PROPERTIES}" for one in named)
+    raise WrongDirectory(
+        f"{directory} has no metadata log, but {' and '.join(named)} {'belong' if named[1:] else 'belongs'} to a "
+        "cluster: the metadata directory is not mounted, or its content is lost. Mount or restore it. If it is lost "
+        f"for good, type `rm {removals}` and start again: a node alone then founds a new cluster, and a voter joins "
+        "the others with an empty log, which is safe only while all other voters are running. Logs of topics that the "
+        "cluster does not know are kept as directories whose names end in -stray"
+    )
+
+
+def _has_metadata(disk: Disk, path: str) -> bool:
+    """Whether there is a record, a snapshot, or an election state."""
+    if not disk.exists(path):
+        return False
+    names = disk.list(path)
+    if any(name.endswith(".checkpoint") or name == FILE_NAME for name in names):
+        return True
+    return any(name.endswith(".log") and disk.file_size(f"{path}/{name}") > 0 for name in names)
+
+
+def _has_logs(disk: Disk, directory: str) -> bool:
+    """Whether there are logs of topics, as far as the directory can be read."""
+    try:
+        keys = [parse_directory_name(name) for name in disk.list(directory)]
+    except OSError:
+        return False  # logged by `_properties`
+    return any(key is not None and key.topic != METADATA_TOPIC for key in keys)
 
 
 def new_cluster_id(random: Random) -> str:

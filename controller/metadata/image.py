@@ -3,6 +3,7 @@
 The same records in the same order give the same image: live, after a restart, from a snapshot, and on a follower.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -23,8 +24,9 @@ from minikafka.controller.metadata.records import (
     ScramRecord,
     TopicRecord,
 )
+from minikafka.storage.directory_ids import MIGRATING, UNASSIGNED, is_online
 
-__all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "unify_collision_characters"]
+__all__ = ["Entity", "Image", "PartitionState", "Topic", "changed", "moved_directories", "unify_collision_characters"]
 
 Entity = tuple[tuple[str, str | None], ...]
 """The entity of a quota: sorted pairs of type and name."""
@@ -44,6 +46,7 @@ class PartitionState:
             fell below min.insync.replicas, after which nothing could be committed. Disjoint from `isr`.
         last_known_elr: the last leader of a partition without leader and in-sync replicas; the last resort if all
             eligible replicas lost records in a crash.
+        directories: the directory id of each of `replicas` (`directory_ids.py`); empty if none was ever recorded.
     """
 
     leader: int
@@ -55,6 +58,13 @@ class PartitionState:
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
+    directories: tuple[bytes, ...] = ()
+
+    def directory(self, node_id: int) -> bytes:
+        """The id of the directory that a replica is in."""
+        if not self.directories or node_id not in self.replicas:
+            return MIGRATING
+        return self.directories[self.replicas.index(node_id)]
 
 
 @dataclass(slots=True)
@@ -109,6 +119,16 @@ class Image:
     def live_brokers(self) -> list[int]:
         """The ids of all brokers that are not fenced, in order."""
         return sorted(node_id for node_id in self.brokers if self.is_alive(node_id))
+
+    def has_online(self, node_id: int, directory: bytes) -> bool:
+        """Whether a broker is registered and can use this data directory."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and is_online(directory, broker.log_dirs)
+
+    def new_directory(self, node_id: int) -> bytes:
+        """The directory of a new replica: the only one of its broker; `UNASSIGNED` if the broker has to choose."""
+        broker = self.brokers.get(node_id)
+        return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
         """The dynamic settings of a resource; empty if none are set."""
@@ -194,6 +214,7 @@ class Image:
                 removing_replicas=record.removing_replicas,
                 elr=record.elr,
                 last_known_elr=record.last_known_elr,
+                directories=record.directories,
             )
         )
 
@@ -208,6 +229,7 @@ class Image:
             broker,
             fenced=_or(record.fenced, broker.fenced),
             in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+            log_dirs=_or(record.log_dirs, broker.log_dirs),
         )
 
 
@@ -223,7 +245,20 @@ def changed(old: PartitionState, change: PartitionChange) -> PartitionState:
         removing_replicas=_or(change.removing_replicas, old.removing_replicas),
         elr=_or(change.elr, old.elr),
         last_known_elr=_or(change.last_known_elr, old.last_known_elr),
+        directories=_or(change.directories, _aligned(old, change)),
     )
+
+
+def _aligned(old: PartitionState, change: PartitionChange) -> tuple[bytes, ...]:
+    if change.replicas is None or not old.directories:
+        return old.directories
+    return moved_directories(old, change.replicas, [UNASSIGNED] * len(change.replicas))
+
+
+def moved_directories(old: PartitionState, replicas: Sequence[int], new: Sequence[bytes]) -> tuple[bytes, ...]:
+    """The directories of other replicas of a partition; `new` has that of each replica that is added."""
+    added = zip(replicas, new, strict=True)
+    return tuple(old.directory(node) if node in old.replicas else directory for node, directory in added)
 
 
 def has_collision_characters(name: str) -> bool:

@@ -68,9 +68,10 @@ class BrokerRecord:
         incarnation_id: 16 bytes, new with each start of the process.
         fenced: whether it must not lead partitions.
         in_controlled_shutdown: whether it is shutting down, so that it must not become leader.
+        log_dirs: the ids of the data directories that it can use (KIP-858); empty if it has not reported any.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     node_id: int
     epoch: int
     incarnation_id: bytes
@@ -78,17 +79,20 @@ class BrokerRecord:
     rack: str | None
     fenced: bool
     in_controlled_shutdown: bool = added(1, default=False)
+    log_dirs: tuple[bytes, ...] = added(2, default=())
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A registered broker was fenced or unfenced, or began a controlled shutdown; None is unchanged."""
+    """A registered broker was fenced or unfenced, began a controlled shutdown, or lost a data directory; None is
+    unchanged."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     node_id: int
     epoch: int
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = added(1, default=None)
+    log_dirs: tuple[bytes, ...] | None = added(2, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +121,10 @@ class PartitionRecord:
         leader: node id; -1 for none.
         partition_epoch: incremented by every change of the partition.
         elr: eligible leader replicas (KIP-966).
-        last_known_elr: see `PartitionState`.
+        last_known_elr, directories: see `PartitionState`.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     topic_id: bytes
     partition: int
     replicas: tuple[int, ...]
@@ -132,6 +136,7 @@ class PartitionRecord:
     removing_replicas: tuple[int, ...] = ()
     elr: tuple[int, ...] = added(1, default=())
     last_known_elr: tuple[int, ...] = added(1, default=())
+    directories: tuple[bytes, ...] = added(2, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,7 @@ class PartitionChange:
     The partition epoch is always incremented.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     topic_id: bytes
     partition: int
     isr: tuple[int, ...] | None = None
@@ -152,6 +157,7 @@ class PartitionChange:
     removing_replicas: tuple[int, ...] | None = None
     elr: tuple[int, ...] | None = added(1, default=None)
     last_known_elr: tuple[int, ...] | None = added(1, default=None)
+    directories: tuple[bytes, ...] | None = added(2, default=None)
 
 
 @dataclass(frozen=True, slots=True)

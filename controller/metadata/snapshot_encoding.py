@@ -65,6 +65,7 @@ def _topics(image: Image) -> Iterator[Record]:
                 removing_replicas=state.removing_replicas,
                 elr=state.elr,
                 last_known_elr=state.last_known_elr,
+                directories=state.directories,
             )
 
 

@@ -11,9 +11,9 @@ Caveats:
     * Where a module has two structs of one name with different fields (DescribeQuorum, AlterClientQuotas, the consumer
       protocol), ours have a prefix: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
     * Of the APIs between Kafka's brokers and controllers only those exist that a broker sends to the controller, in
-      frames of our own: registration, heartbeats, AlterPartition, AllocateProducerIds. They are not advertised to
-      clients. The others are missing, as are share groups, streams groups and, except for the heartbeat, which is
-      refused, the consumer groups of KIP-848.
+      frames of our own: registration, heartbeats, AlterPartition, AssignReplicasToDirs, AllocateProducerIds. They are
+      not advertised to clients. The others are missing, as are share groups, streams groups and, except for the
+      heartbeat, which is refused, the consumer groups of KIP-848.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ from minikafka.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
 )
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from minikafka.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -151,6 +155,7 @@ PAIRS = (
     (AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
     (AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
     (ApiVersionsRequest, ApiVersionsResponse),
+    (AssignReplicasToDirsRequest, AssignReplicasToDirsResponse),
     (BrokerHeartbeatRequest, BrokerHeartbeatResponse),
     (BrokerRegistrationRequest, BrokerRegistrationResponse),
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),

@@ -41,7 +41,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log.dir", LIST, ("/tmp/kafka-logs",), None, HIGH, READ_ONLY,
             "Directory of the log data, if `log.dirs` is not set.", supported=True),
     Setting("log.dir.failure.timeout.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
-            "Time after which a broker shuts down if it cannot report a failed log directory."),
+            "Time after which a broker shuts down if it cannot report a failed log directory.", supported=True),
     Setting("log.dirs", LIST, None, None, HIGH, READ_ONLY,
             "Directories of the log data, separated by commas.", supported=True),
     Setting("log.flush.interval.messages", LONG, LONG_MAX, at_least(1), HIGH, CLUSTER_WIDE,

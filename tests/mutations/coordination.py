@@ -66,9 +66,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a new partition begins with dead brokers in its isr",
-        "controller/decisions/create_partitions.py",
-        "        records.append(PartitionRecord(topic.id, index, broker_ids, isr, isr[0]))\n",
-        "        records.append(PartitionRecord(topic.id, index, broker_ids, broker_ids, isr[0]))\n",
+        "controller/decisions/manual_assignments.py",
+        "index, replicas, isr, isr[0], directories=directories)\n",
+        "index, replicas, replicas, isr[0], directories=directories)\n",
         (f"{_NODES}::test_a_new_partition_does_not_wait_for_brokers_that_are_down",),
     ),
     Mutation(

@@ -15,14 +15,14 @@ MUTATIONS = (
     Mutation(
         "a replica outside the ISR is elected",
         _ELECTION,
-        "if node in candidates and rules.may_lead(node)",
-        "if rules.may_lead(node)",
+        "if node in candidates and rules.may_lead_with(node, target)",
+        "if rules.may_lead_with(node, target)",
         _TESTS,
     ),
     Mutation(
         "a fenced broker is elected",
         _ELECTION,
-        "if node in candidates and rules.may_lead(node)",
+        "if node in candidates and rules.may_lead_with(node, target)",
         "if node in candidates",
         _TESTS,
     ),

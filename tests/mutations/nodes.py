@@ -82,8 +82,8 @@ MUTATIONS = (
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
         _LIFECYCLE,
-        "        if kept is not None and kept.topic_id not in (None, topic_id):\n",
-        "        if kept is not None and kept.topic_id is None:\n",
+        "kept.topic_id is None else kept.topic_id != topic_id\n",
+        "kept.topic_id is None else False\n",
         (f"{_BUGS}::test_kafka_14616_a_topic_is_made_anew_while_a_broker_is_down",),
         seeds=2,
     ),

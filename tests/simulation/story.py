@@ -220,6 +220,15 @@ class Story:
 
         self.do(program)
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic."""
+
+        async def program(seams: Seams) -> None:
+            async with Admin(self.cluster.bootstrap_servers, seams=seams) as admin:
+                await admin.delete_topics([topic])
+
+        self.do(program)
+
     def prefer(self, topic: str, *replicas: int) -> None:
         """Make the first of these replicas the leader of partition 0."""
         tp = TopicPartition(topic, 0)

@@ -14,9 +14,10 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.checkpoint_files import read_clean_shutdown, read_offsets, read_properties
 from minikafka.storage.data_directory import DuplicateLog, WrongDirectory
+from minikafka.storage.directory_scan import parse_directory_name
 from minikafka.storage.disk import MemoryDisk
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.log_manager import LogManager, parse_directory_name
+from minikafka.storage.log_manager import LogManager
 
 A, B = TopicPartition("a", 0), TopicPartition("b.c-d", 12)
 TOPIC_ID = bytes(range(16))
@@ -303,7 +304,8 @@ def test_without_an_online_directory_no_log_is_created() -> None:
     disk = memory_disk()
     manager = manage(disk, load=False)
     disk.fail("mkdir", path="/data")
-    manager.load()
+    with pytest.raises(KafkaStorageError, match=r"no data directory can be used: /data: .*injected fault"):
+        manager.load()
     with pytest.raises(KafkaStorageError, match="all data directories"):
         manager.create(A)
 

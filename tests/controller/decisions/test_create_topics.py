@@ -16,6 +16,7 @@ from minikafka.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from minikafka.protocol.types import NIL_UUID
+from minikafka.storage.directory_ids import UNASSIGNED
 
 
 def topic(
@@ -47,7 +48,10 @@ def test_the_records_are_the_topic_its_configs_and_its_partitions() -> None:
     first, second, *rest = decide(cluster(), request, context()).records
     assert isinstance(first, TopicRecord)
     assert second == ConfigRecord(2, "t", "retention.ms", "5")
-    assert rest == [PartitionRecord(first.topic_id, index, (1,), (1,), 1) for index in range(2)]
+    unassigned = (UNASSIGNED,)
+    assert rest == [
+        PartitionRecord(first.topic_id, index, (1,), (1,), 1, directories=unassigned) for index in range(2)
+    ]
 
 
 def test_the_response_has_id_counts_and_all_configs() -> None:

@@ -1,0 +1,46 @@
+"""Data directories that a broker can no longer use: the replicas in them leave every ISR (KIP-112, KIP-858).
+
+Called for heartbeats that name such directories. The registration of a process does not list those that failed at its
+start; as every broker that registers, it is in no ISR then.
+
+Source: `ReplicationControlManager.handleDirectoriesOffline`.
+"""
+
+from collections.abc import Collection
+
+from minikafka.controller.decisions.broker_fencing import limited
+from minikafka.controller.decisions.decision import Context
+from minikafka.controller.decisions.leader_election import TopicRules
+from minikafka.controller.decisions.partition_changes import changes_where
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import BrokerChange, BrokerRecord, Record
+from minikafka.storage.directory_ids import LOST
+
+__all__ = ["directories_failed"]
+
+
+def directories_failed(image: Image, broker: BrokerRecord, failed: Collection[bytes], context: Context) -> list[Record]:
+    """The records that remove the directories from the registration, and the replicas in them from the ISRs.
+
+    No record if none of the directories is registered. If they do not fit into one decision, the directories stay
+    registered; the broker repeats its heartbeat until they are not.
+    """
+    lost = [directory for directory in broker.log_dirs if directory in failed]
+    if not lost:
+        return []
+    node_id = broker.node_id
+
+    def has_online(node: int, directory: bytes) -> bool:
+        return image.has_online(node, directory) and not (node == node_id and directory in lost)
+
+    changes = changes_where(
+        image,
+        TopicRules(image, context.settings(image), has_online=has_online),
+        where=lambda state: node_id in state.isr and state.directory(node_id) in lost,
+        leaves_isr=node_id,
+    )
+    remaining = tuple(directory for directory in broker.log_dirs if directory not in lost)
+    # An empty tuple stands for a broker that reports no directories.
+    changed = BrokerChange(node_id, broker.epoch, log_dirs=remaining or (LOST,))
+    records, more = limited([changed], changes)
+    return records[1:] if more else records

@@ -1,0 +1,121 @@
+"""Finds the logs in the data directories before any is opened, and those that are in two of them.
+
+Two logs of one partition with different topic ids belong to topics of the same name, one of which was deleted while its
+directory was offline: the metadata decide which of them is current, and the others are strays. So is usually a log
+without a topic id, as the id becomes durable with the first flush. Of two logs with the same topic id nobody knows
+which one is current, and the node must not guess.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.checkpoint_files import PARTITION_METADATA, BrokenCheckpoint, read_topic_id
+from minikafka.storage.data_directory import DataDirectory, DuplicateLog, WrongDirectory
+from minikafka.storage.disk import Disk
+
+__all__ = [
+    "DELETED",
+    "STRAY",
+    "Content",
+    "Rivals",
+    "check_duplicates",
+    "check_ids",
+    "content_of",
+    "parse_directory_name",
+    "rivals_in",
+]
+
+DELETED, STRAY = "-delete", "-stray"
+Rivals = dict[TopicPartition, dict[str, bytes | None]]
+"""Topic ids by path of a data directory, by partition."""
+
+
+@dataclass(slots=True)
+class Content:
+    """What is in a data directory.
+
+    Attributes:
+        logs: the topic id of each log; None where it is missing.
+        deleted, strays: paths of logs that were deleted, and of those that were set aside.
+    """
+
+    logs: dict[TopicPartition, bytes | None] = field(default_factory=dict)
+    deleted: list[str] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+
+
+def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content:
+    """Lists a directory; skips the logs of the topic `without`. Raises OSError."""
+    content = Content()
+    for name in disk.list(directory.path):
+        path = f"{directory.path}/{name}"
+        key = parse_directory_name(name)
+        is_other = name.endswith((DELETED, STRAY))
+        if not (is_other or (key is not None and key.topic != without)) or not disk.is_directory(path):
+            continue
+        if is_other:
+            (content.deleted if name.endswith(DELETED) else content.strays).append(path)
+        elif key is not None:
+            content.logs[key] = _topic_id(disk, path)
+    return content
+
+
+def _topic_id(disk: Disk, path: str) -> bytes | None:
+    try:
+        return read_topic_id(disk, f"{path}/{PARTITION_METADATA}")
+    except BrokenCheckpoint:
+        return None
+
+
+def check_ids(directories: Sequence[DataDirectory]) -> None:
+    """Raises WrongDirectory: two directories have the same id."""
+    paths: dict[bytes, str] = {}
+    for directory in directories:
+        other = paths.setdefault(directory.id, directory.path)
+        if other != directory.path:
+            raise WrongDirectory(
+                f"{other} and {directory.path} have the same directory.id in meta.properties: one is a copy of the "
+                "other; remove the copy from log.dirs"
+            )
+
+
+def rivals_in(contents: Mapping[str, Content]) -> Rivals:
+    """The partitions with a log in several directories; `contents` is by path. Raises DuplicateLog."""
+    found: Rivals = {}
+    for path, content in contents.items():
+        for key, topic_id in content.logs.items():
+            found.setdefault(key, {})[path] = topic_id
+    for key, topic_ids in found.items():
+        check_duplicates(key, topic_ids)
+    return {key: topic_ids for key, topic_ids in found.items() if len(topic_ids) > 1}
+
+
+def check_duplicates(key: TopicPartition, found: Mapping[str, bytes | None]) -> None:
+    """Refuses logs of one partition that their topic ids do not tell apart.
+
+    Args:
+        key: the partition.
+        found: topic id by data directory.
+
+    Raises:
+        DuplicateLog: two are of the same topic, or the ids of two are missing.
+    """
+    known: dict[bytes | None, str] = {}
+    for path, topic_id in found.items():
+        other = known.get(topic_id)
+        if other is not None:
+            raise DuplicateLog(
+                f"Duplicate log directories for {key} are found in both {path}/{key} and {other}/{key}. One directory "
+                "was probably missing while the broker ran: move one of the two logs to another place, usually that "
+                "in the directory that was missing or has failed"
+            )
+        known[topic_id] = path
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """Returns the partition of a log directory with this name, None for other names."""
+    topic, found, partition = name.rpartition("-")
+    if not found or not topic or not (partition.isascii() and partition.isdigit()):
+        return None
+    return TopicPartition(topic, int(partition))

@@ -1,0 +1,70 @@
+"""`RenamedLogs`: log directories that were renamed: deleted ones until they are removed, and strays, which stay."""
+
+from collections.abc import Callable
+from random import Random
+
+import structlog
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.disk import Disk
+
+__all__ = ["RenamedLogs"]
+
+_NAME_LENGTH_MAX = 255
+
+
+class RenamedLogs:
+    """Renames log directories. Methods raise OSError, after which the directory must go offline.
+
+    Args:
+        random: the source of names.
+    """
+
+    def __init__(self, disk: Disk, now_ms: Callable[[], int], random: Random) -> None:
+        self._disk = disk
+        self._now_ms = now_ms
+        self._random = random
+        self._unsynced: dict[TopicPartition, DataDirectory] = {}
+        self._deleted: list[tuple[int, str]] = []
+        self._logger = structlog.get_logger("minikafka.storage")
+
+    def rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
+        """Renames the log of a partition in a directory, and tells the log; returns its new path."""
+        suffix = f"-{key.partition}.{self._random.getrandbits(128):032x}{suffix}"
+        renamed = f"{directory.path}/{key.topic[: _NAME_LENGTH_MAX - len(suffix)]}{suffix}"
+        self._disk.rename(f"{directory.path}/{key}", renamed)
+        self._unsynced[key] = directory
+        log = directory.logs.get(key)
+        if log is not None:
+            log.move(renamed)
+        return renamed
+
+    def unsynced_directory(self, key: TopicPartition) -> DataDirectory | None:
+        """The directory in which a power failure could bring back a renamed log of this partition: a duplicate, once
+        another directory has a new one."""
+        return self._unsynced.get(key)
+
+    def sync(self, directory: DataDirectory) -> None:
+        """Makes the new names in a directory durable."""
+        keys = [key for key, one in self._unsynced.items() if one is directory]
+        if keys:
+            self._disk.sync_directory(directory.path)
+        for key in keys:
+            del self._unsynced[key]
+
+    def remove_later(self, path: str, delay_ms: int = 0) -> None:
+        """`remove_due` removes it after the delay."""
+        self._deleted.append((self._now_ms() + delay_ms, path))
+
+    def remove_due(self) -> None:
+        """Removes the log directories whose delay has passed. An error is logged, and the next start tries again."""
+        now_ms = self._now_ms()
+        due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
+        self._deleted = [one for one in self._deleted if one[0] > now_ms]
+        for path in due:
+            try:
+                if self._disk.exists(path):
+                    self._disk.remove_tree(path)
+            except OSError as error:
+                self._logger.warning("removal of deleted log failed", path=path, error=str(error))
