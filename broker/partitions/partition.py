@@ -204,7 +204,7 @@ class Partition(Replica):
         if known is not None:
             return self._appended_before(known)
         written = self._write(batch, stamped)
-        self._verifications.end(batch.producer_id)
+        self._verifications.used(batch.producer_id)
         return written
 
     def _appended_before(self, known: Duplicate) -> AppendResult:
@@ -235,7 +235,10 @@ class Partition(Replica):
             self._verifications.check(producers, batch, verification)
         producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)
         written = self._write(batch, -1)
-        self._verifications.end(batch.producer_id)
+        if batch.is_control:
+            self._verifications.end(batch.producer_id, batch.producer_epoch)
+        else:
+            self._verifications.used(batch.producer_id)
         return written
 
     def _write(self, batch: Batch, stamped: int) -> AppendResult:

@@ -6,7 +6,8 @@ Asking takes time, appending does not wait:
 
     begin ─► a token ─► ask the coordinator … ─► append with the token: checked and appended in one step
 
-A marker that is appended meanwhile, or a new leader epoch, makes the token void. Source: Kafka's `VerificationGuard`,
+A marker that is appended meanwhile, or a new leader epoch, makes the token void; not so the marker of the transaction
+before, if each has an epoch of its own: a client begins the next one before that is written. Source: Kafka's `VerificationGuard`,
 `VerificationStateEntry`.
 """
 
@@ -91,9 +92,15 @@ class Verifications:
                 f"number), {known.lowest_sequence} (earliest seen sequence)"
             )
 
-    def end(self, producer_id: int) -> None:
-        """The producer's transaction is open, or a marker has ended it: its token is void."""
+    def used(self, producer_id: int) -> None:
+        """The producer's transaction is open: its token is not needed any more."""
         self._by_producer.pop(producer_id, None)
+
+    def end(self, producer_id: int, marker_epoch: int) -> None:
+        """A marker has ended the producer's transaction. Its epoch is that of the next one if each has its own."""
+        known = self._by_producer.get(producer_id)
+        if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):
+            del self._by_producer[producer_id]
 
     def clear(self) -> None:
         """Make all tokens void: the leader epoch has changed."""

@@ -13,6 +13,7 @@ from minikafka.broker.partitions.request_waiters import sleep_until_grown
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
+    InvalidTxnStateError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
@@ -232,6 +233,39 @@ def test_read_committed_ends_before_an_open_transaction() -> None:
     assert values(t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).records) == [(0, b"v0")]
     assert t.read(1, max_bytes=1 << 20, isolation=READ_COMMITTED).records == b""
     assert t.read(0, max_bytes=1 << 20, isolation=READ_COMMITTED).aborted == []
+
+
+def in_transaction(epoch: int) -> bytearray:
+    return batch(1, producer_id=7, producer_epoch=epoch, base_sequence=0, transactional=True)
+
+
+def marker(epoch: int) -> bytearray:
+    commit = EndTxnMarker(ControlType.COMMIT, 0)
+    return bytearray(encode_end_transaction(commit, producer_id=7, producer_epoch=epoch, timestamp=NOW_MS))
+
+
+def test_a_marker_voids_the_verification_of_a_late_batch() -> None:
+    t = partition()
+    t.append_internal(in_transaction(0), verification=t.begin_verification(7, 0, 0))
+    t.append_internal(marker(0))
+    late = t.begin_verification(7, 0, 1)
+    t.append_internal(marker(0))
+    with pytest.raises(InvalidTxnStateError):
+        t.append_internal(in_transaction(0), verification=late)
+
+
+def test_the_marker_of_the_transaction_before_does_not_void_that_of_the_next_epoch() -> None:
+    """With an epoch for each transaction (KIP-890) the marker has the epoch of the next one, which may have begun."""
+    t = partition()
+    t.append_internal(in_transaction(0), verification=t.begin_verification(7, 0, 0, bumps_epoch=True))
+    following = t.begin_verification(7, 1, 0, bumps_epoch=True)
+    t.append_internal(marker(1), transaction_version=2)
+    t.append_internal(in_transaction(1), verification=following)
+    assert t.log.end_offset == 3
+    ended = t.begin_verification(7, 1, 1, bumps_epoch=True)
+    assert ended is None, "it is open"
+    t.append_internal(marker(2), transaction_version=2)
+    assert t.last_stable_offset == 4
 
 
 def in_trio(body: Callable[[], Awaitable[None]]) -> None:

@@ -25,7 +25,10 @@ def kafka_version1_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield node.bootstrap
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.oracle) for name in ("kafka", "kafka_version1")])
+KAFKAS = [pytest.param(name, marks=pytest.mark.oracle) for name in ("kafka", "kafka_version1")]
+
+
+@pytest.fixture(params=["minikafka", *KAFKAS])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_bootstrap"))
 
