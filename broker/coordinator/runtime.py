@@ -17,8 +17,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
+from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.error_mapping import coordinator_error
+from minikafka.broker.coordinator.replay import ReplayedState, replay
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -28,9 +30,8 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.records.batch import Batch, batches, encode_batch
+from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
-from minikafka.protocol.records.control import ControlType, parse_end_transaction
 from minikafka.protocol.records.record import CorruptRecords, Record
 
 log = structlog.get_logger("minikafka.coordinator")
@@ -95,23 +96,11 @@ class Environment(Protocol):
         ...
 
 
-class CoordinatorState(Protocol):
+class CoordinatorState(ReplayedState, Protocol):
     """The state machine of one shard. No method waits."""
 
     def encode(self, key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
         """Encode a record for the log."""
-        ...
-
-    def decode(self, key: bytes, value: bytes | None) -> tuple[Any, Any | None] | None:
-        """Decode a record; None for an unknown type, which is skipped. Raises MalformedMessage."""
-        ...
-
-    def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
-        """Apply a record of the log; `producer_id` is -1 outside transactions."""
-        ...
-
-    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """Apply a transaction marker of the log."""
         ...
 
     def loaded(self, now: Now) -> list[Decision]:
@@ -236,6 +225,7 @@ class CoordinatorRuntime(Generic[S]):
         self._codec = codec
         self._shards: dict[int, Shard[S]] = {}
         self._nursery: trio.Nursery | None = None
+        self._loading = trio.Lock()
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -449,36 +439,24 @@ class CoordinatorRuntime(Generic[S]):
     # -- loading -------------------------------------------------------------------------------------------------
 
     async def _load(self, shard: Shard[S]) -> None:
-        """Replay the log. Compaction leaves gaps, also at the end, so loading ends when a read returns no batch."""
+        """Replay the log, one partition at a time.
+
+        Compaction leaves gaps, also at the end, so loading ends when a read returns no batch.
+        """
         began = trio.current_time()
         offset = self._environment.start_offset(shard.partition)
-        while True:
-            data = await self._environment.read(shard.partition, offset, self._load_buffer_size)
-            read_to = offset
-            for batch in batches(data):
-                if batch.next_offset > read_to:
-                    self._replay(shard.state, batch, read_to)
-                    read_to = batch.next_offset
-            if read_to == offset:
-                break
-            offset = read_to
-            await trio.lowlevel.checkpoint()
+        async with self._loading:
+            while True:
+                data = await self._environment.read(shard.partition, offset, self._load_buffer_size)
+                read_to = await with_pauses(replay(shard.state, data, offset))
+                if read_to == offset:
+                    break
+                offset = read_to
+                await trio.lowlevel.checkpoint()
         shard.last_offset = offset - 1
         if offset:
             seconds = round(trio.current_time() - began, 3)
             log.debug("coordinator loaded", partition=str(shard.partition), offset=offset, seconds=seconds)
-
-    def _replay(self, state: S, batch: Batch, from_offset: int) -> None:
-        if batch.is_control:
-            marker = parse_end_transaction(batch)
-            if marker is not None:
-                state.end_transaction(batch.producer_id, committed=marker.type is ControlType.COMMIT)
-            return
-        producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER.producer_id
-        for record in batch.records():
-            known = None if record.key is None else state.decode(record.key, record.value)
-            if known is not None and record.offset >= from_offset:
-                state.apply(*known, record.offset, producer_id)
 
 
 def partition_for(key: str, partition_count: int) -> int:

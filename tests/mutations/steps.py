@@ -45,4 +45,11 @@ MUTATIONS = (
         "",
         ("tests/broker/partitions/test_fetch_sessions.py::test_all_sessions_together_have_a_bound",),
     ),
+    Mutation(
+        "a record of a coordinator's log keeps the place of the first one of its key",
+        "broker/coordinator/replay.py",
+        "            last.pop(record.key, None)\n",
+        "",
+        ("tests/broker/coordinator/test_replay.py::test_the_order_of_the_last_records_is_kept",),
+    ),
 )

@@ -19,6 +19,7 @@ CLEANUP: DeadlineName = ("offsets", "", "")
 class GroupShard(ShardState):
     """A `ShardState` with its record format and its deadlines; a `runtime.CoordinatorState`."""
 
+    last_record_counts = True
     encode = staticmethod(encode_record)
     decode = staticmethod(decode_record)
 

@@ -36,6 +36,7 @@ class TransactionShard:
         prepared_offsets: The offset of the record with the outcome, of each prepared transaction.
     """
 
+    last_record_counts = False
     decode = staticmethod(decode_record)
 
     def __init__(

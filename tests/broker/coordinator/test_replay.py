@@ -1,0 +1,137 @@
+"""Replaying the log of a coordinator: in steps, and with the result of applying every record."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
+from minikafka.broker.coordinator.replay import READ_AT_ONCE, RECORDS_AT_ONCE, replay
+from minikafka.protocol.messages.group_records import OffsetCommitKey
+from minikafka.protocol.records.batch import batches, encode_batch
+from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
+from minikafka.protocol.records.record import Record
+from minikafka.protocol.types import NIL_UUID
+
+NO_PRODUCER = -1
+
+
+def shard() -> GroupShard:
+    return GroupShard(GroupSettings(), Random(1), lambda topic: NIL_UUID)
+
+
+def commits(
+    first: int, keys: list[int], *, producer_id: int = NO_PRODUCER, deleted: frozenset[int] = frozenset()
+) -> bytes:
+    """A batch of commits of offset `first`, or tombstones."""
+    records = []
+    for delta, key in enumerate(keys):
+        value = None if key in deleted else OffsetCommitValue(offset=first)
+        parts = GroupShard.encode(OffsetCommitKey(group=f"group-{key % 7}", topic="topic", partition=key), value)
+        records.append(Record(first + delta, 1, *parts))
+    transactional = producer_id != NO_PRODUCER
+    return encode_batch(
+        records,
+        base_offset=first,
+        producer_id=producer_id,
+        producer_epoch=0 if transactional else -1,
+        base_sequence=0 if transactional else -1,
+        transactional=transactional,
+    )
+
+
+def marker(first: int, producer_id: int, kind: ControlType) -> bytes:
+    end = EndTxnMarker(kind, 0)
+    data = bytearray(encode_end_transaction(end, producer_id=producer_id, producer_epoch=0, timestamp=1))
+    data[:8] = first.to_bytes(8, "big")
+    return bytes(data)
+
+
+def random_log(random: Random) -> bytes:
+    log, offset = b"", 0
+    for _ in range(60):
+        keys = random.sample(range(20), random.randrange(1, 6))
+        match random.randrange(10):
+            case 0 | 1:
+                log += commits(offset, keys, producer_id=random.randrange(2))
+            case 2:
+                kind = random.choice([ControlType.COMMIT, ControlType.ABORT])
+                log, keys = log + marker(offset, random.randrange(2), kind), [0]
+            case 3:
+                log += commits(offset, keys, deleted=frozenset(keys[:2]))
+            case _:
+                log += commits(offset, keys)
+        offset += len(keys)
+    return log
+
+
+def in_steps(state: GroupShard, log: bytes, from_offset: int = 0) -> tuple[int, int]:
+    """The offset after the log, and the number of pauses."""
+    steps, pauses = replay(state, log, from_offset), 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value, pauses
+        pauses += 1
+
+
+def offsets(state: GroupShard) -> dict[str, object]:
+    return {f"group-{number}": state.offsets.topics(f"group-{number}") for number in range(7)}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_only_the_last_record_of_a_key_is_applied_with_the_same_result(seed: int) -> None:
+    log = random_log(Random(seed))
+    together, one_by_one = shard(), shard()
+    end, _ = in_steps(together, log)
+    for batch in batches(log):
+        in_steps(one_by_one, bytes(batch.data), batch.base_offset)
+    assert end == batch.next_offset
+    for group, topics in offsets(one_by_one).items():
+        found = {topic: dict(partitions) for topic, partitions in together.offsets.topics(group)}
+        assert found == {topic: dict(partitions) for topic, partitions in topics}
+    for producer_id in (0, 1):
+        for state in (together, one_by_one):
+            state.end_transaction(producer_id, committed=True)
+    assert len(together.offsets) == len(one_by_one.offsets)
+
+
+def test_many_keys_take_pauses() -> None:
+    keys = list(range(10 * RECORDS_AT_ONCE))
+    assert in_steps(shard(), commits(0, keys)) == (len(keys), 10 + len(keys) // READ_AT_ONCE)
+
+
+def test_many_commits_of_few_keys_take_pauses_and_are_applied_once() -> None:
+    log = b"".join(commits(first, list(range(100))) for first in range(0, 100_000, 100))
+    state, applied = shard(), list[int]()
+    apply = state.apply
+
+    def counted(key: object, value: object, record_offset: int, producer_id: int) -> None:
+        applied.append(record_offset)
+        apply(key, value, record_offset, producer_id)
+
+    state.apply = counted  # type: ignore[method-assign]
+    end, pauses = in_steps(state, log)
+    assert (end, len(applied)) == (100_000, 100)
+    assert pauses >= 100_000 // (READ_AT_ONCE + 100)
+
+
+def test_records_before_the_offset_are_not_applied_again() -> None:
+    state = shard()
+    assert in_steps(state, commits(0, [1, 2, 3]), 2) == (3, 0)
+    assert len(state.offsets) == 1
+
+
+def test_the_order_of_the_last_records_is_kept() -> None:
+    state, applied = shard(), list[int]()
+
+    def apply(key: object, value: object, record_offset: int, producer_id: int) -> None:
+        applied.append(record_offset)
+
+    state.apply = apply  # type: ignore[method-assign]
+    in_steps(state, commits(0, [1, 2]) + commits(2, [1, 3]))
+    assert applied == [1, 2, 3]
