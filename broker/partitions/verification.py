@@ -7,8 +7,8 @@ Asking takes time, appending does not wait:
     begin ─► a token ─► ask the coordinator … ─► append with the token: checked and appended in one step
 
 A marker that is appended meanwhile, or a new leader epoch, makes the token void; not so the marker of the transaction
-before, if each has an epoch of its own: a client begins the next one before that is written. Source: Kafka's `VerificationGuard`,
-`VerificationStateEntry`.
+before, if each has an epoch of its own: a client begins the next one before that is written. Source: Kafka's
+`VerificationGuard`, `VerificationStateEntry`.
 """
 
 from minikafka.protocol.errors import InvalidTxnStateError, OutOfOrderSequenceNumberError
