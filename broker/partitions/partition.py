@@ -374,11 +374,9 @@ class Partition(Replica):
         return found
 
     def delete_records(self, before_offset: int) -> int:
-        """Advance the log start offset (KIP-107); -1 means the high watermark. Followers receive it with their next
-        fetch.
+        """Advance the log start offset (KIP-107); -1 means the high watermark. Followers receive it with a fetch.
 
-        Returns:
-            The log start offset, which never decreases.
+        Returns: The log start offset, which never decreases.
 
         Raises:
             OffsetOutOfRangeError: Above the high watermark, or negative.
