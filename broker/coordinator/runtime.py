@@ -265,6 +265,10 @@ class CoordinatorRuntime(Generic[S]):
         for partition, shard in sorted(self._shards.items()):
             yield partition, shard.status
 
+    def states(self) -> Iterator[S]:
+        """The state machines of the active partitions."""
+        return (one.state for one in self._shards.values() if one.status is Status.ACTIVE)
+
     async def _serve(self, shard: Shard[S]) -> None:
         with shard.scope:
             try:

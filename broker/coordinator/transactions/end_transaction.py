@@ -12,9 +12,9 @@ from minikafka.broker.coordinator.transactions.init_producer import ProducerIden
 from minikafka.broker.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
+    EMPTY,
     EPOCH_MAX,
     EPOCH_PER_TRANSACTION,
-    IDLE,
     NONE,
     ONGOING,
     PREPARE_COMMIT,
@@ -99,7 +99,8 @@ def _error_of_version_2(current: Transaction, producer: ProducerIdentity, *, com
     if current.state is ONGOING:
         return ErrorCode.NONE
     if current.is_prepared:
-        same = (current.state is PREPARE_COMMIT) == commit
+        # With the current epoch it ends the next transaction, which is empty: Kafka calls that producer fenced.
+        same = (current.state is PREPARE_COMMIT) == commit or not repeated
         return ErrorCode.CONCURRENT_TRANSACTIONS if same else ErrorCode.INVALID_TXN_STATE
     if repeated:
         same = current.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT)
@@ -109,9 +110,4 @@ def _error_of_version_2(current: Transaction, producer: ProducerIdentity, *, com
 
 def _is_valid_epoch(current: Transaction, epoch: int, *, repeated: bool) -> bool:
     """The current epoch belongs to the next EndTxn; the one before, to one that is repeated after its markers began."""
-    if current.is_prepared:
-        return repeated
-    if current.state in (COMPLETE_COMMIT, COMPLETE_ABORT) and repeated:
-        return True
-    assert current.state in (*IDLE, ONGOING), current.state
-    return epoch == current.producer_epoch
+    return epoch == current.producer_epoch or (repeated and current.state not in (EMPTY, ONGOING))

@@ -19,7 +19,7 @@ VALUE_VERSION_MAX = 1
 def encode_record(transactional_id: str, value: Transaction | None, version: int) -> tuple[bytes, bytes | None]:
     """Encode key and value; a value of None is a tombstone. `version` is that of the value."""
     key = _versioned(TransactionLogKey(transactional_id=transactional_id), KEY_VERSION)
-    return key, None if value is None else _versioned(_message(value), version)
+    return key, None if value is None else _versioned(_message(value, version), version)
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
@@ -39,23 +39,25 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | N
     return transactional_id, _transaction(decode(TransactionLogValue, version, value, 2))
 
 
-def _message(value: Transaction) -> TransactionLogValue:
+def _message(value: Transaction, version: int) -> TransactionLogValue:
     partitions = [
         PartitionsSchema(topic=topic, partition_ids=[one.partition for one in some])
         for topic, some in groupby(sorted(value.partitions), lambda partition: partition.topic)
     ]
-    return TransactionLogValue(
+    message = TransactionLogValue(
         producer_id=value.producer_id,
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
         producer_epoch=value.producer_epoch,
         transaction_timeout_ms=value.timeout_ms,
         transaction_status=value.state,
         transaction_partitions=None if value.state is EMPTY else partitions,
         transaction_last_update_timestamp_ms=value.last_update_ms,
         transaction_start_timestamp_ms=value.start_ms,
-        client_transaction_version=value.client_version,
     )
+    if version >= 1:
+        message.previous_producer_id = value.previous_producer_id
+        message.next_producer_id = value.next_producer_id
+        message.client_transaction_version = value.client_version
+    return message
 
 
 def _transaction(value: TransactionLogValue) -> Transaction:

@@ -1,0 +1,367 @@
+"""TransactionCoordinator over logs in memory: epochs, outcomes, markers, timeouts, expiry, and crashes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+from support.coordinator_node import MemoryLogs
+
+from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
+from minikafka.broker.coordinator.transactions.marker_log import Marker
+from minikafka.broker.coordinator.transactions.transaction import EPOCH_MAX, Transaction, TransactionState
+from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_records import decode_record, encode_record
+from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
+from minikafka.protocol.errors import ErrorCode, NotEnoughReplicasError, TransactionCoordinatorFencedError
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.record import Record
+
+ID = "airline"
+PARTITIONS = frozenset({TopicPartition("flights", 0), TopicPartition("flights", 1)})
+V1, V2 = 0, 2
+TIMEOUT_MS = 60_000
+
+
+class Markers:
+    """Records the markers; `held` keeps them from being written."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[Marker, frozenset[TopicPartition]]] = []
+        self.held: trio.Event | None = None
+        self.refusal: TransactionCoordinatorFencedError | None = None
+
+    async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.held is not None:
+            await self.held.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        self.written.append((marker, partitions))
+
+
+class Bench:
+    """A coordinator that can crash and start again over the same logs."""
+
+    def __init__(self, **settings: int) -> None:
+        self.logs = MemoryLogs(1)
+        self.markers = Markers()
+        self.settings = TransactionSettings(**settings)
+        self.version = V2
+        self.coordinator = self._new()
+        self._epoch = 0
+        self._ids = 100
+
+    def _new(self) -> TransactionCoordinator:
+        return TransactionCoordinator(self.logs, self.settings, self._next_id, lambda: self.version, self.markers)
+
+    async def _next_id(self) -> int:
+        await trio.lowlevel.checkpoint()
+        self._ids += 1
+        return self._ids
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[TransactionCoordinator]:
+        """A coordinator in the next leader epoch; it crashes when the block ends."""
+        self.coordinator = self._new()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.coordinator.run)
+            self._epoch += 1
+            self.coordinator.runtime.elected(0, self._epoch)
+            await trio.testing.wait_all_tasks_blocked()
+            yield self.coordinator
+            nursery.cancel_scope.cancel()
+
+    @property
+    def now(self) -> Transaction:
+        (shard,) = self.coordinator.runtime.states()
+        return shard.transactions[ID]
+
+    async def init(self, expected: ProducerIdentity | None = None) -> ProducerIdentity:
+        return await self.coordinator.init_producer_id(ID, TIMEOUT_MS, expected)
+
+    async def add(self, producer: ProducerIdentity, version: int = V2) -> ErrorCode:
+        return await self.coordinator.add_partitions(ID, producer, PARTITIONS, client_version=version)
+
+    async def end(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
+        return await self.coordinator.end(ID, producer, commit=commit, client_version=version)
+
+    async def ended(self, producer: ProducerIdentity, *, commit: bool = True, version: int = V2) -> ProducerIdentity:
+        """A whole transaction, with its markers."""
+        assert await self.add(producer, version) is ErrorCode.NONE
+        answer = await self.end(producer, commit=commit, version=version)
+        await trio.testing.wait_all_tasks_blocked()
+        return answer
+
+    def put(self, value: Transaction) -> None:
+        """Write a state to the log, for the next coordinator."""
+        key, data = encode_record(ID, value, 1)
+        self.logs.append(TopicPartition("__transaction_state", 0), bytearray(encode_batch([Record(-1, 0, key, data)])))
+
+
+def in_trio(body: Callable[[], Awaitable[None]]) -> None:
+    trio.run(body, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_version_1_keeps_its_epoch_and_version_2_gets_one_for_each_transaction() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            producer = await bench.init()
+            assert await bench.ended(producer, version=V1) == producer
+            assert bench.now.state is TransactionState.COMPLETE_COMMIT
+            following = await bench.ended(producer, commit=False)
+            assert following == ProducerIdentity(producer.producer_id, producer.epoch + 1)
+            assert bench.now.state is TransactionState.COMPLETE_ABORT
+        assert [(one.producer_epoch, one.committed) for one, _ in bench.markers.written] == [(0, True), (1, False)]
+        assert {names for _, names in bench.markers.written} == {PARTITIONS}
+
+    in_trio(body)
+
+
+def test_markers_wait_until_the_outcome_is_committed() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            producer = await bench.init()
+            await bench.add(producer)
+            bench.logs.held = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.end, producer)
+                await trio.testing.wait_all_tasks_blocked()
+                assert bench.now.is_prepared
+                assert bench.markers.written == [], "a later leader may decide otherwise"
+                bench.logs.held.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(bench.markers.written) == 1
+
+    in_trio(body)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_next_coordinator_completes_what_is_decided_once_that_is_committed(commit: bool) -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.markers.held = trio.Event()
+        async with bench.running():
+            producer = await bench.init()
+            await bench.ended(producer, commit=commit)
+            assert bench.now.is_prepared
+        bench.markers.held = None
+        bench.logs.held = trio.Event()
+        async with bench.running():
+            assert bench.markers.written == []
+            bench.logs.held.set()
+            await trio.testing.wait_all_tasks_blocked()
+            ((marker, names),) = bench.markers.written
+            assert (marker.committed, marker.coordinator_epoch, names) == (commit, 2, PARTITIONS)
+            assert bench.now.state.title == ("CompleteCommit" if commit else "CompleteAbort")
+            assert await bench.end(producer, commit=commit) == ProducerIdentity(producer.producer_id, 1), "repeated"
+
+    in_trio(body)
+
+
+def test_kafka_17754_a_late_commit_does_not_end_the_next_transaction() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            first = await bench.init()
+            second = await bench.ended(first)
+            await bench.add(second)
+            assert (await bench.end(first)).error is ErrorCode.PRODUCER_FENCED
+            assert bench.now.state is TransactionState.ONGOING
+
+    in_trio(body)
+
+
+def test_a_commit_that_is_repeated_is_answered_the_same() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            first = await bench.init()
+            second = await bench.ended(first)
+            assert await bench.end(first) == second
+            assert (await bench.end(first, commit=False)).error is ErrorCode.INVALID_TXN_STATE
+
+    in_trio(body)
+
+
+def test_an_empty_abort_waits_for_the_markers_of_the_transaction_before() -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.markers.held = trio.Event()
+        async with bench.running():
+            second = await bench.ended(await bench.init())
+            assert (await bench.end(second, commit=False)).error is ErrorCode.CONCURRENT_TRANSACTIONS
+            bench.markers.held.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert await bench.end(second, commit=False) == ProducerIdentity(second.producer_id, 2)
+
+    in_trio(body)
+
+
+def test_kafka_9666_an_initialization_that_fails_takes_no_epoch() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            producer = await bench.init()
+            await bench.add(producer)
+            for _ in range(3):
+                bench.logs.refusal = NotEnoughReplicasError("")
+                assert (await bench.init()).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (bench.now.producer_epoch, bench.now.state) == (0, TransactionState.ONGOING)
+            assert (await bench.init()).error is ErrorCode.CONCURRENT_TRANSACTIONS
+            await trio.testing.wait_all_tasks_blocked()
+            assert (await bench.init()).epoch == 2
+
+    in_trio(body)
+
+
+def test_kip_360_a_producer_continues_and_an_older_one_is_fenced() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            first = await bench.init()
+            second = await bench.init(first)
+            assert second == ProducerIdentity(first.producer_id, 1)
+            assert await bench.init(first) == second, "the answer was lost"
+            await bench.init()
+            assert (await bench.init(second)).error is ErrorCode.PRODUCER_FENCED
+            other = ProducerIdentity(999, 0)
+            assert (await bench.init(other)).error is ErrorCode.PRODUCER_FENCED
+
+    in_trio(body)
+
+
+def test_a_producer_without_epochs_gets_a_new_id_when_it_initializes() -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.put(Transaction(7, TIMEOUT_MS, producer_epoch=EPOCH_MAX - 1))
+        async with bench.running():
+            found = await bench.init(ProducerIdentity(7, EPOCH_MAX - 1))
+            assert found == ProducerIdentity(101, 0)
+            assert await bench.init(ProducerIdentity(7, EPOCH_MAX - 1)) == found, "the answer was lost"
+
+    in_trio(body)
+
+
+def test_a_producer_without_epochs_gets_a_new_id_with_its_last_transaction() -> None:
+    async def body() -> None:
+        bench = Bench()
+        last = ProducerIdentity(7, EPOCH_MAX - 1)
+        bench.put(Transaction(7, TIMEOUT_MS, producer_epoch=EPOCH_MAX - 1))
+        async with bench.running():
+            found = await bench.ended(last)
+            assert found == ProducerIdentity(101, 0)
+            assert await bench.end(last) == found, "repeated"
+            ((marker, _),) = bench.markers.written
+            assert (marker.producer_id, marker.producer_epoch) == (7, EPOCH_MAX)
+            assert await bench.ended(found) == ProducerIdentity(101, 1)
+
+    in_trio(body)
+
+
+def test_fencing_never_exceeds_the_last_epoch() -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.put(
+            Transaction(7, TIMEOUT_MS, producer_epoch=EPOCH_MAX - 1, state=TransactionState.ONGOING, start_ms=0)
+        )
+        async with bench.running():
+            assert (await bench.init()).error is ErrorCode.CONCURRENT_TRANSACTIONS
+            await trio.testing.wait_all_tasks_blocked()
+            assert bench.now.producer_epoch == EPOCH_MAX
+            assert await bench.init() == ProducerIdentity(101, 0)
+
+    in_trio(body)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own(version: int) -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.version = version
+        async with bench.running():
+            producer = await bench.init()
+            await bench.add(producer, version)
+            await trio.sleep(TIMEOUT_MS / 1000 - 1)
+            assert bench.now.state is TransactionState.ONGOING
+            await trio.sleep(15)
+            assert bench.now.state is TransactionState.COMPLETE_ABORT
+            ((marker, _),) = bench.markers.written
+            assert (marker.producer_epoch, marker.committed) == (1, False)
+            late = await bench.end(producer, version=version)
+            assert late.error is (ErrorCode.INVALID_TXN_STATE if version == V2 else ErrorCode.PRODUCER_FENCED)
+            assert await bench.add(producer) is ErrorCode.PRODUCER_FENCED
+
+    in_trio(body)
+
+
+def test_a_transactional_id_that_nobody_uses_expires_unless_its_transaction_is_open() -> None:
+    async def body() -> None:
+        bench = Bench(expiration_ms=100_000, expiry_interval_ms=1_000, timeout_max_ms=2**31 - 1)
+        async with bench.running():
+            producer = await bench.coordinator.init_producer_id(ID, 2**31 - 1, None)
+            await bench.add(producer)
+            await trio.sleep(200)
+            assert bench.now.state is TransactionState.ONGOING, "two-phase commit has no timeout"
+            await bench.end(producer)
+            await trio.sleep(99)
+            assert bench.now.state is TransactionState.COMPLETE_COMMIT
+            await trio.sleep(3)
+            assert (await bench.coordinator.describe(ID)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        async with bench.running():
+            assert (await bench.coordinator.list(ListTransactionsRequest())).transaction_states == []
+
+    in_trio(body)
+
+
+def test_a_coordinator_whose_markers_are_refused_stops() -> None:
+    async def body() -> None:
+        bench = Bench()
+        bench.markers.refusal = TransactionCoordinatorFencedError("a later coordinator")
+        async with bench.running():
+            await bench.ended(await bench.init())
+            assert bench.now.is_prepared
+            assert bench.markers.written == []
+
+    in_trio(body)
+
+
+def test_verification_tells_members_of_the_transaction_from_others() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running() as coordinator:
+            producer = await bench.init()
+            other = TopicPartition("other", 0)
+            asked = frozenset({*PARTITIONS, other})
+            await bench.add(producer, V1)
+            found = await coordinator.verify_partitions(ID, producer, asked)
+            assert found == dict.fromkeys(PARTITIONS, ErrorCode.NONE) | {other: ErrorCode.TRANSACTION_ABORTABLE}
+            stale = ProducerIdentity(producer.producer_id, producer.epoch - 1)
+            assert set((await coordinator.verify_partitions(ID, stale, asked)).values()) == {ErrorCode.PRODUCER_FENCED}
+
+    in_trio(body)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("state", [one for one in TransactionState if one < TransactionState.DEAD])
+def test_records_are_read_back(version: int, state: TransactionState) -> None:
+    written = Transaction(
+        5, 1_000, 4, 6, 3, state=state, start_ms=17, last_update_ms=18, client_version=2,
+        partitions=frozenset() if state is TransactionState.EMPTY else PARTITIONS,
+    )  # fmt: skip
+    found = decode_record(*encode_record(ID, written, version))
+    assert found is not None
+    key, value = found
+    assert key == ID
+    assert isinstance(value, Transaction)
+    if version == 1:
+        assert value == written
+    assert (value.producer_id, value.state, value.partitions) == (5, state, written.partitions)
+    assert decode_record(*encode_record(ID, None, version)) == (ID, None)

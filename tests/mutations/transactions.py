@@ -1,0 +1,77 @@
+"""Planted bugs of transactions: epochs, markers, verification."""
+
+from mutations import Mutation
+
+_COORDINATOR = "tests/broker/coordinator/transactions/test_transaction_coordinator.py"
+_VERIFICATION = "tests/broker/partitions/test_verification.py"
+_STORIES = "tests/simulation/test_transaction_stories.py"
+_PACKAGE = "broker/coordinator/transactions"
+
+MUTATIONS = (
+    Mutation(
+        "markers are written before the outcome is committed",
+        f"{_PACKAGE}/transaction_coordinator.py",
+        "await _until_done(partial(self.runtime.until_committed, shard.partition, shard.coordinator_epoch, offset))",
+        "assert offset >= 0",
+        (f"{_COORDINATOR}::test_markers_wait_until_the_outcome_is_committed",),
+    ),
+    Mutation(
+        "a new coordinator forgets the transactions whose outcome is decided",
+        f"{_PACKAGE}/transaction_shard.py",
+        "        for transactional_id in list(self.prepared_offsets):\n",
+        "        for transactional_id in list(self.prepared_offsets)[:0]:\n",
+        (f"{_STORIES}::test_a_coordinator_dies_after_the_outcome_is_decided",),
+    ),
+    Mutation(
+        "a repeated EndTxn ends the next transaction",
+        f"{_PACKAGE}/end_transaction.py",
+        "    return epoch == current.producer_epoch or (repeated and current.state not in (EMPTY, ONGOING))\n",
+        "    return epoch == current.producer_epoch or repeated\n",
+        (f"{_COORDINATOR}::test_kafka_17754_a_late_commit_does_not_end_the_next_transaction",),
+    ),
+    Mutation(
+        "an aborted transaction keeps the epoch of its producer, who is not fenced",
+        f"{_PACKAGE}/transaction.py",
+        "            return self.prepared(now_ms, server_version, commit=False)\n",
+        "            return self.prepared(now_ms, 0, commit=False)\n",
+        (f"{_COORDINATOR}::test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own",),
+    ),
+    Mutation(
+        "a marker for a leader that is gone is not sent again",
+        f"{_PACKAGE}/marker_channel.py",
+        "                if not error:\n",
+        "                if error not in SUPERSEDED:\n",
+        (f"{_STORIES}::test_a_leader_dies_before_it_has_the_marker",),
+    ),
+    Mutation(
+        "epochs grow beyond the last one",
+        f"{_PACKAGE}/end_transaction.py",
+        "    if bumps and is_exhausted(current.producer_epoch):\n",
+        "    if bumps and current.producer_epoch > EPOCH_MAX:\n",
+        (f"{_COORDINATOR}::test_a_producer_without_epochs_gets_a_new_id_with_its_last_transaction",),
+    ),
+    Mutation(
+        "a marker leaves the token of a verification valid",
+        "broker/partitions/partition.py",
+        "        producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)\n"
+        "        written = self._write(batch, -1)\n"
+        "        self._verifications.end(batch.producer_id)\n",
+        "        producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)\n"
+        "        written = self._write(batch, -1)\n",
+        (f"{_VERIFICATION}::test_a_marker_makes_a_token_void",),
+    ),
+    Mutation(
+        "a token outlives the leader epoch",
+        "broker/partitions/partition.py",
+        "        self._verifications.clear()\n",
+        "",
+        (f"{_VERIFICATION}::test_a_new_leader_epoch_makes_a_token_void",),
+    ),
+    Mutation(
+        "a transaction is opened without asking its coordinator",
+        "broker/partitions/verification.py",
+        "        if known is None or token is not known:\n",
+        "        if known is not None and token is not known:\n",
+        (f"{_VERIFICATION}::test_a_transaction_is_opened_with_a_token_only",),
+    ),
+)
