@@ -68,7 +68,10 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
         raise NotCoordinatorError(f"group {request.group_id} has no coordinator yet")
     name = TopicPartition(TOPIC, index)
     verification = context.services.partitions.find(*name).begin_verification(
-        request.producer_id, request.producer_epoch, WITHOUT_SEQUENCE
+        request.producer_id,
+        request.producer_epoch,
+        WITHOUT_SEQUENCE,
+        bumps_epoch=context.version >= VERSION_THAT_ADDS,
     )
     if verification is None:
         return None

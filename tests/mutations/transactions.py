@@ -52,13 +52,17 @@ MUTATIONS = (
     ),
     Mutation(
         "a marker leaves the token of a verification valid",
-        "broker/partitions/partition.py",
-        "        producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)\n"
-        "        written = self._write(batch, -1)\n"
-        "        self._verifications.end(batch.producer_id)\n",
-        "        producers.check(batch, Origin.COORDINATOR, transaction_version=transaction_version)\n"
-        "        written = self._write(batch, -1)\n",
+        "broker/partitions/verification.py",
+        "        if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):\n",
+        "        if known is not None and known.producer_epoch < marker_epoch:\n",
         (f"{_VERIFICATION}::test_a_marker_makes_a_token_void",),
+    ),
+    Mutation(
+        "a marker makes the token of the next transaction void",
+        "broker/partitions/verification.py",
+        "        if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):\n",
+        "        if known is not None:\n",
+        (f"{_VERIFICATION}::test_the_marker_of_the_transaction_before_leaves_the_token_of_the_next_one",),
     ),
     Mutation(
         "a token outlives the leader epoch",

@@ -79,6 +79,19 @@ def test_a_marker_makes_a_token_void() -> None:
     assert target.last_stable_offset == target.log.end_offset == 1
 
 
+def test_the_marker_of_the_transaction_before_leaves_the_token_of_the_next_one() -> None:
+    """A client of version 2 begins the next transaction as soon as EndTxn is answered, before the marker is written."""
+    target = partition()
+    produce(target, target.begin_verification(PRODUCER, 0, 0, bumps_epoch=True))
+    token = target.begin_verification(PRODUCER, 1, 0, bumps_epoch=True)
+    end(target, epoch=1, version=2)
+    produce(target, token, epoch=1)
+    late = target.begin_verification(PRODUCER, 0, 0, bumps_epoch=True)
+    end(target, epoch=2, version=2)
+    with pytest.raises(InvalidTxnStateError):
+        produce(target, late, epoch=0)
+
+
 def test_a_new_leader_epoch_makes_a_token_void() -> None:
     target = partition()
     token = target.begin_verification(PRODUCER, 0, 0)
