@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
+from minikafka.controller.active.leadership_term import copy_image
 from minikafka.controller.active.request_queue import Decide, PendingDecision, RequestQueue
 from minikafka.controller.decisions import producer_id_blocks, standalone_registration
 from minikafka.controller.decisions.bootstrap_records import bootstrap
@@ -36,7 +37,7 @@ from minikafka.controller.settings.metadata_log_settings import (
 )
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_log import StandaloneLog
-from minikafka.protocol.errors import NotControllerError
+from minikafka.protocol.errors import KafkaStorageError, NotControllerError
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import Disk
 
@@ -184,16 +185,29 @@ class StandaloneController:
         self._log.close()
 
     async def _commit(self, batch: list[PendingDecision[Any]]) -> None:
-        """Append, commit, apply, reply."""
+        """Append, commit, apply, reply. If the disk is full, nothing was appended, and the requests fail."""
         changes = [pending.records for pending in batch if pending.records]
         if changes:
-            end = self._log.append(changes)
+            try:
+                end = self._log.append(changes)
+            except KafkaStorageError as error:
+                if self._log.is_offline:
+                    raise
+                self._refuse(batch, error)
+                return
             await self._log.commit(end)
             self.offset = end
         for pending in batch:
             self._finish(pending)
         if changes:
             await self._snapshot_if_due()
+
+    def _refuse(self, batch: list[PendingDecision[Any]], error: KafkaStorageError) -> None:
+        """Take decisions back that could not be written."""
+        self._decided = copy_image(self.image)
+        log.error("metadata change refused", error=str(error), requests=len(batch))
+        for pending in batch:
+            pending.fail(error)
 
     def _finish(self, pending: PendingDecision[Any]) -> None:
         if pending.records:
@@ -217,7 +231,7 @@ class StandaloneController:
         try:
             await self._log.write_snapshot(encode_snapshot(records_of(self.image)), self.offset)
             self._schedule.written()
-        except OSError as error:
+        except (OSError, KafkaStorageError) as error:
             self._schedule.failed(self._log.bytes_since_snapshot)
             log.error("metadata snapshot failed", error=str(error), offset=self.offset)
 

@@ -92,12 +92,21 @@ class StandaloneLog:
                     offset = batch.next_offset
 
     def append(self, decisions: Sequence[Sequence[Record]]) -> int:
-        """Append the records of each decision as one batch; returns the new end offset."""
+        """Append the records of each decision as one batch; returns the new end offset.
+
+        Raises:
+            KafkaStorageError: nothing was appended; unless the log `is_offline`, it can be tried again.
+        """
         now = self._now_ms()
         data = bytearray().join(encode_decision(records, now) for records in decisions if records)
         if data:
             self._log.append(data, list(batches(data)), leader_epoch=self.leader_epoch)
         return self._log.end_offset
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the disk has failed."""
+        return self._log.failure is not None
 
     async def commit(self, offset: int) -> None:
         """Wait until everything before `offset` is on the device.

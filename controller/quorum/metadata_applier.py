@@ -21,6 +21,7 @@ from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.records.batch import Batch
 
 __all__ = ["MetadataApplier", "OwnTerm", "Subscriber"]
@@ -162,7 +163,7 @@ class MetadataApplier:
         try:
             await self._stored.write_snapshot(snapshot, encode_snapshot(records_of(self.image)))
             self._schedule.written()
-        except OSError as error:
+        except (OSError, KafkaStorageError) as error:
             self._schedule.failed(self._stored.bytes_since_snapshot)
             log.error("metadata snapshot failed", error=str(error), offset=snapshot.offset)
 

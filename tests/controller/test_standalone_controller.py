@@ -1,6 +1,7 @@
 """The controller of a standalone node: order, group commit, subscribers, visibility of changes, restarts."""
 
 import contextlib
+import errno
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from minikafka.controller.decisions.decision import Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.standalone_controller import StandaloneController
-from minikafka.protocol.errors import InvalidTopicError, NotControllerError
+from minikafka.protocol.errors import InvalidTopicError, KafkaStorageError, NotControllerError
 from minikafka.protocol.messages import incremental_alter_configs as incremental
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.storage.memory_disk import MemoryDisk, PowerLoss
@@ -184,6 +185,22 @@ def test_a_record_that_does_not_fit_stops_the_node() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
     assert caught.group_contains(KeyError)
+
+
+def test_changes_are_refused_while_the_disk_is_full() -> None:
+    disk = new_disk()
+
+    async def use(controller: StandaloneController) -> None:
+        disk.fail("write", path="__cluster_metadata-0/", times=2, code=errno.ENOSPC)
+        for name in ("a", "b"):
+            with pytest.raises(KafkaStorageError, match="__cluster_metadata-0 cannot be written"):
+                await create(controller, name)
+        assert not controller.image.topics
+        assert await create(controller, "a", "c") == [0, 0]
+        assert list(controller.image.topics) == ["a", "c"]
+
+    controller, _ = with_controller(disk, use)
+    assert started(disk).image == controller.image
 
 
 def test_a_failing_subscriber_stops_the_node() -> None:
