@@ -41,16 +41,15 @@ class Room:
             self._warned_ms = now_ms
             self._logger.warning("log directory without descriptors", directory=self._path, error=str(error))
 
-    def check(self, disk: Disk, path: str) -> bool:
-        """Writes a file, and removes it; returns whether that was possible. Raises OSError if the disk fails."""
-        probe = f"{path}/{PROBE}"
+    def check(self, disk: Disk) -> None:
+        """Looks whether there is room again: writes a file, and removes it. Raises OSError if the disk fails."""
+        probe = f"{self._path}/{PROBE}"
         try:
             disk.write_atomically(probe, bytes(PROBE_BYTES), sync=False)
             disk.remove(probe)
         except OSError as error:
             if not is_passing(error):
                 raise
-            return False
+            return
         self.is_full = False
         self._logger.info("log directory has room again", directory=self._path)
-        return True

@@ -24,7 +24,7 @@ def is_full(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL and not isinstance(error, FailedSync)
 
 
-def is_passing(error: Exception) -> bool:
+def is_passing(error: BaseException) -> bool:
     """Whether the error only fails what was asked: there are no descriptors, no memory or no room."""
     if not isinstance(error, OSError) or isinstance(error, FailedSync):
         return False

@@ -436,8 +436,11 @@ class LogManager:
 
     def check_room(self) -> bool:
         """Tries to write where a disk was full; returns whether a directory has room again."""
-        found = [one.room.check(self._disk, one.path) for one in self.directories if one.room.is_full]
-        return any(found)
+        found = False
+        for directory in self.directories:
+            if directory.room.is_full and self._on(directory, partial(directory.room.check, self._disk)):
+                found |= not directory.room.is_full
+        return found
 
     def expire_producers(self) -> None:
         """Removes producers without appends for `producer.id.expiration.ms`."""

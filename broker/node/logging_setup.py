@@ -6,7 +6,8 @@ belongs to the controller, and is read for every event.
 
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -40,6 +41,24 @@ class Threshold:
         return event
 
 
+class BestEffort:
+    """A text file whose write errors are ignored: a node must not end because its log is on a full disk, or because
+    nobody reads its standard error any more. There is no other place to report them to."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write, or lose the text."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Flush as far as possible."""
+        with suppress(OSError):
+            self._file.flush()
+
+
 def log_to_stderr(levels: dict[str, str]) -> None:
     """Configure structlog for the process; `levels` may change later."""
     on_terminal = sys.stderr.isatty()
@@ -52,6 +71,6 @@ def log_to_stderr(levels: dict[str, str]) -> None:
             *([] if on_terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", BestEffort(sys.stderr))),
         cache_logger_on_first_use=True,
     )

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("minikafka")
 
+ROOM_CHECK_MS = 1000
+"""How often a full disk is tried."""
+
 
 class Node:
     """One node of a cluster.
@@ -166,6 +169,12 @@ class Node:
         follower = self.parts.metadata_follower(partitions_deleted)
         follower.start()
         self.parts.controller.subscribe(follower.apply)
+
+        async def look_for_room() -> None:
+            self.parts.logs.check_room()
+            follower.open_missing()
+
+        nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")
 
     # -- stop ----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from minikafka.controller.metadata.records import (
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directory_ids import LOST
+from minikafka.storage.disk_errors import is_passing
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.recovery import CorruptLog
@@ -101,6 +102,7 @@ class MetadataFollower:
         self._placed = placed
         self._refused: set[tuple[bytes, int]] = set()
         self._topics: dict[bytes, Topic] = {}
+        self._missing: dict[tuple[bytes, int], None] = {}
         self._node_id = node_id
         self._image = image
         self._logs = logs
@@ -117,6 +119,15 @@ class MetadataFollower:
             for index in range(len(topic.partitions)):
                 self._follow(topic, index, is_new=False)
         set_stray_logs_aside(self._logs, self._partitions)
+
+    def open_missing(self) -> None:
+        """Open the logs that could not be opened before, for example as the disk was full."""
+        for topic_id, index in list(self._missing):
+            topic = self._image.topics_by_id.get(topic_id)
+            if topic is not None and self._partitions.get(topic.name, index) is None:
+                self._follow(topic, index, is_new=True)
+            if topic is None or self._partitions.get(topic.name, index) is not None:
+                self._missing.pop((topic_id, index), None)
 
     def apply(self, records: Iterable[Any]) -> None:
         """Apply committed records, in order."""
@@ -211,7 +222,11 @@ class MetadataFollower:
                 key, topic_id=topic_id, assigned=assigned, is_new=is_new and replica not in self._refused
             )
         except (KafkaError, CorruptLog) as error:
-            log.error("partition not served: log cannot be opened", partition=str(key), error=str(error))
+            (log.debug if replica in self._missing else log.error)(
+                "partition not served: log cannot be opened", partition=str(key), error=str(error)
+            )
+            if error.__cause__ is not None and is_passing(error.__cause__):
+                self._missing[replica] = None
             self._refused.add(replica)
             if self._image.has_online(self._node_id, assigned):
                 self._placed(*replica, LOST)

@@ -1,9 +1,11 @@
 """The log level of a node, which clients can change while it runs (KIP-412)."""
 
+from pathlib import Path
+
 import pytest
 import structlog
 
-from minikafka.broker.node.logging_setup import Threshold
+from minikafka.broker.node.logging_setup import BestEffort, Threshold
 
 
 @pytest.mark.parametrize(
@@ -27,3 +29,13 @@ def test_events_below_the_level_are_dropped(level: str, logged: list[str]) -> No
             continue
         passed.append(method)
     assert passed == logged
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_under_the_log_does_not_end_the_node() -> None:
+    file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 (to close it fails)
+    logger = structlog.PrintLogger(BestEffort(file))  # type: ignore[arg-type]
+    for _ in range(1000):
+        logger.msg("x" * 100)
+    with pytest.raises(OSError, match="No space left"):
+        file.close()

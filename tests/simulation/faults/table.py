@@ -43,6 +43,7 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "break a frame": (network.break_frame, 3),
     "slow disk": (disks.slow, 3),
     "full disk": (disks.fill, 2),
+    "one of several directories is full": (disks.fill_one_of_several, 2),
     "failing disk": (disks.fail, 3),
     "lose power at an operation": (disks.lose_power_at_operation, 3),
     "stop during recovery": (disks.stop_during_recovery, 2),
@@ -73,11 +74,6 @@ NOT_SURVIVED_YET: dict[str, Off] = {
         disks.fail_one_of_several, 2,
         "a topic that was created again meanwhile is found in two directories",
         "--first 2012 --seeds 1",
-    ),
-    "one of several directories is full": Off(
-        disks.fill_one_of_several, 2,
-        "its partitions have no leader, as the full directory is neither reported nor used again",
-        "--first 2009 --seeds 1",
     ),
     "disk fails for good": Off(
         disks.leave_failed, 1,
