@@ -72,7 +72,7 @@ class Run:
 
 
 def _judge(run: Run, events: list[Event]) -> None:
-    assert check(events) == []
+    assert check(events, compacted=run.plan.compacted) == []
     idle = [name for name in programs(run.plan) if not run.plan.succeeded(name)]
     assert not idle, run.plan.coverage
     planted = 0
@@ -80,7 +80,7 @@ def _judge(run: Run, events: list[Event]) -> None:
         changed = list(events)
         if sabotage(History(changed, random.Random(1))):
             planted += 1
-            assert kind in {one.kind for one in check(changed)}, sabotage
+            assert kind in {one.kind for one in check(changed, compacted=run.plan.compacted)}, sabotage
     assert planted >= 10, "all but those that need transactions and logs of replicas"
 
 

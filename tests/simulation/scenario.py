@@ -91,6 +91,7 @@ class Scenario:
         self.recorder = Recorder(lambda: int(self.world.now * 1e9))
         self.plan = Plan.of(schedule.brokers)
         self.plan.committed_offsets_are_fresh = False
+        self._compacted = set(self.plan.compacted)
         self._incarnations: Counter[str] = Counter()
         self._supervised = self._with_members = True
 
@@ -220,6 +221,8 @@ class Scenario:
                 topic, index = partition.topic_partition
                 name = TopicPartition(f"replicas of {topic} {partition.topic_id.hex()}", index)
                 log = replica_log(partition.log, partition.high_watermark, name, host.node_id)
+                if partition.log.config.compacts:
+                    self._compacted.add(name.topic)
                 process.note(f"replicas of {host.name}", log)
 
     # -- verdicts ------------------------------------------------------------------------------------------------
@@ -230,6 +233,6 @@ class Scenario:
             raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error
 
     def _judge(self) -> None:
-        anomalies = check(self.recorder.events)
+        anomalies = check(self.recorder.events, compacted=self._compacted)
         if anomalies:
             raise Failure(str(anomalies[0].kind), "\n".join(str(anomaly) for anomaly in anomalies[:5]))

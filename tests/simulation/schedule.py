@@ -184,6 +184,7 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
         "log.flush.offset.checkpoint.interval.ms": random.choice((500, 60000)),
         "metadata.log.max.record.bytes.between.snapshots": random.choice((2000, 20000, 20971520)),
         "log.index.size.max.bytes": random.choice((1000, 20000)),
+        "log.cleaner.backoff.ms": 1000,
     }
     if schedule.durable:
         given["log.flush.interval.messages"] = 1

@@ -9,6 +9,7 @@ from minikafka.client.options import AssignorName
 
 SHORT_SEGMENT_MS = 2000
 """The least value of segment.bytes is 1 MiB, so that segments are to be rolled by time."""
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 
 
 @dataclass(slots=True)
@@ -27,6 +28,11 @@ class TopicPlan:
     partitions_max: int
     shrinking: bool = False
     configs: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def compacted(self) -> bool:
+        """Whether a later record of a key may replace a record; all records have a key then."""
+        return "compact" in self.configs.get("cleanup.policy", "")
 
 
 @dataclass(slots=True)
@@ -75,11 +81,12 @@ class Plan:
             TopicPlan("steady", partitions=3, partitions_max=3),
             TopicPlan("growing", partitions=1, partitions_max=4),
             TopicPlan("shrinking", partitions=2, partitions_max=2, shrinking=True, configs=short),
+            TopicPlan("compacted", partitions=1, partitions_max=1, configs={**short, **COMPACTED}),
         ]
         groups = [
             GroupPlan("eager", ("steady", "growing")),
             GroupPlan("cooperative", ("steady", "growing"), assignor="cooperative-sticky"),
-            GroupPlan("automatic", ("steady", "shrinking"), automatic=True),
+            GroupPlan("automatic", ("steady", "shrinking", "compacted"), automatic=True),
             GroupPlan("static", ("steady",), assignor="roundrobin", static=True),
         ]
         replicas = min(brokers, 3)
@@ -89,6 +96,11 @@ class Plan:
             replicas=replicas,
             min_insync=(2,) if replicas == 3 else (1,),
         )
+
+    @property
+    def compacted(self) -> frozenset[str]:
+        """The topics in which a later record of a key may replace a record."""
+        return frozenset(topic.name for topic in self.topics.values() if topic.compacted)
 
     def succeeded(self, program: str) -> list[str]:
         """What a program has done at least once."""

@@ -77,6 +77,8 @@ class RecordingProducer:
 
     async def send(self, topic: str, *, key: str | None = None, size_bytes: int = 0) -> Delivery:
         """Send a record. Raises KafkaError if it could not be queued."""
+        if key is None and topic in self.process.plan.compacted:
+            key = f"key-{self.process.random.randrange(KEY_COUNT)}"
         self._sent += 1
         self._value = value = name_of(self.name, self._sent, size_bytes)
         data = value_bytes(value)

@@ -17,6 +17,7 @@ def replica_log(log: Log, high_watermark: int, partition: TopicPartition, node: 
 
     The value has the batch's last offset, leader epoch and checksum. Replicas have the same batches, as followers
     store the bytes of their leader. A batch whose bytes do not have its checksum is "corrupt". Nothing is written.
+    Of a compacted log, which each replica compacts itself, there is one `Read` for each record.
 
     Args:
         log: An open log. It should be at rest: closed connections, no appends.
@@ -25,7 +26,19 @@ def replica_log(log: Log, high_watermark: int, partition: TopicPartition, node: 
     Raises:
         OSError: The disk cannot be read.
     """
-    return ReplicaLog(partition, node, log.start_offset, high_watermark, tuple(_reads(log, partition)))
+    reads = _records(log, partition) if log.config.compacts else _reads(log, partition)
+    return ReplicaLog(partition, node, log.start_offset, high_watermark, tuple(reads))
+
+
+def _records(log: Log, partition: TopicPartition) -> Iterator[Read]:
+    for index in range(len(log.segments)):
+        segment = log.segments[index]
+        for header in segment.scan(segment.base_offset):
+            batch = segment.batch(header)
+            for record in batch.records():
+                if record.offset >= log.start_offset:
+                    said = f"{record.value!r} at {record.timestamp} in epoch {batch.leader_epoch}"
+                    yield Read(partition, record.offset, str(record.key), said)
 
 
 def _reads(log: Log, partition: TopicPartition) -> Iterator[Read]:
