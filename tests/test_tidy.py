@@ -19,6 +19,8 @@ IMPORTS_TRIO = {
     "broker/apis/fetch.py",
     "broker/connections/connection.py",
     "broker/connections/idle_connections.py",
+    "broker/connections/long_polls.py",
+    "broker/connections/ready_sockets.py",
     "broker/coordinator/groups/group_coordinator.py",
     "broker/coordinator/runtime.py",
     "broker/coordinator/transactions/broker_requests.py",

@@ -6,17 +6,18 @@ Consumers and followers use the same API. A follower reads up to the log end off
 its progress to the leader; a consumer reads committed records, from version 11 on from any replica.
 """
 
-from collections.abc import Collection, Generator, Hashable, Iterable
+from collections.abc import Collection, Coroutine, Generator, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
-from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
+from minikafka.broker.apis.fetch_response import AT_ONCE, NIL, add_leaders, by_topic, changed, fail, fill, remember
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
-from minikafka.broker.connections.pauses import with_pauses
+from minikafka.broker.connections.long_polls import LongPoll
+from minikafka.broker.connections.pauses import at_once, with_pauses
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.broker.partitions.fetch_result import NO_RECORDS, NO_REPLICA, FetchResult
+from minikafka.broker.partitions.fetch_result import NO_RECORDS, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.preferred_read_replica import preferred_replica
@@ -30,20 +31,12 @@ from minikafka.broker.partitions.request_waiters import (
 from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.protocol.errors import (
     ErrorCode,
-    FencedLeaderEpochError,
     KafkaError,
-    NotLeaderOrFollowerError,
     UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
 )
 from minikafka.protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from minikafka.protocol.names import TopicPartition
@@ -54,11 +47,7 @@ VERSIONS = "4-18"
 VERSION_WITH_SESSIONS = 7
 VERSION_OF_ANY_REPLICA = 11
 VERSION_BY_ID = 13
-VERSION_WITH_LEADERS = 16
-NIL = bytes(16)
-AT_ONCE = 512
-"""Partitions between two pauses."""
-NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+PARTITIONS_AT_ONCE = 64
 
 
 class FetchServices(Clock, ClusterView, FetchService, PartitionStore, Protocol):
@@ -119,6 +108,40 @@ class Fetcher:
         )
 
 
+def begin(request: FetchRequest, context: Context) -> FetchResponse | LongPoll | Coroutine[Any, Any, FetchResponse]:
+    """As `handle`, at once or as a LongPoll where a consumer fetches a few partitions without a session; else a
+    coroutine."""
+    follows = max(request.replica_id, request.replica_state.replica_id) >= 0
+    if follows or request.session_id or request.session_epoch != FINAL_EPOCH:
+        return handle(request, context)
+    if sum([len(topic.partitions) for topic in request.topics]) > PARTITIONS_AT_ONCE:
+        return handle(request, context)
+    by_id = context.version >= VERSION_BY_ID
+    asked, fetcher = at_once(_asked(request, context, by_id)), Fetcher.of(request, context)
+
+    def waiting(answers: Reads) -> LongPoll | None:
+        missing_bytes = request.min_bytes - answers.size_bytes
+        if missing_bytes <= 0 or answers.urgent or request.max_wait_ms <= 0 or not answers.watched:
+            return None
+        fetcher.first_read = False
+        return LongPoll(answers.watched, missing_bytes, request.max_wait_ms / 1000, again)
+
+    def again(in_time: bool) -> FetchResponse | LongPoll | None:
+        answers = at_once(_read_all(request, asked, context, fetcher))
+        if answers.urgent:
+            return None
+        return (waiting(answers) if in_time else None) or _full(answers, context, by_id)
+
+    answers = at_once(_read_all(request, asked, context, fetcher))
+    return waiting(answers) or _full(answers, context, by_id)
+
+
+def _full(answers: Reads, context: Context, by_id: bool) -> FetchResponse:
+    """A response with all of a few partitions, without a session."""
+    response = FetchResponse(responses=at_once(by_topic(answers.partitions, by_id)))
+    return at_once(add_leaders(response, context))
+
+
 async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     """Responds once `min_bytes` are available, `max_wait_ms` have passed, or a partition has an error."""
     sessions = context.services.fetch_sessions
@@ -147,16 +170,16 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     response = FetchResponse()
     if session is not None:
         await with_pauses(_answer_changes(session, answers, response, by_id))
-        return await with_pauses(_add_leaders(response, context))
+        return await with_pauses(add_leaders(response, context))
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
         if opened:
             opened.changes.keys.update(dict.fromkeys(opened.partitions))
     for cached, answer in answers.partitions:
-        _remember(cached, answer)
-    response.responses = await with_pauses(_by_topic(answers.partitions, by_id))
-    return await with_pauses(_add_leaders(response, context))
+        remember(cached, answer)
+    response.responses = await with_pauses(by_topic(answers.partitions, by_id))
+    return await with_pauses(add_leaders(response, context))
 
 
 def _asked(request: FetchRequest, context: Context, by_id: bool) -> Generator[None, None, list[CachedPartition]]:
@@ -260,12 +283,12 @@ def _read_all(
                 found = _read(partition, cached, max_bytes, fetcher, request, context, not answers.size_bytes)
         except KafkaError as error:
             answers.urgent = True
-            _fail(answer, error, cached, context)
+            fail(answer, error, cached, context)
             continue
         _watch(partition, cached, found, answers, follows, context)
         if changes is not None:
             _looked_at(changes, partition, cached, found, context, follows)
-        _fill(answer, found)
+        fill(answer, found)
         answers.size_bytes += len(found.records)
         budget -= len(found.records)
     return answers
@@ -393,99 +416,19 @@ def _find(cached: CachedPartition, context: Context) -> Partition:
     return partition
 
 
-def _fill(answer: PartitionData, found: FetchResult) -> None:
-    answer.high_watermark = found.high_watermark
-    answer.last_stable_offset = found.last_stable_offset
-    answer.log_start_offset = found.log_start_offset
-    answer.records = found.records
-    answer.preferred_read_replica = found.preferred_replica
-    if found.diverging is not None:
-        answer.diverging_epoch = EpochEndOffset(epoch=found.diverging[0], end_offset=found.diverging[1])
-    answer.aborted_transactions = (
-        None
-        if found.aborted is None
-        else [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in found.aborted]
-    )
-
-
-def _fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: Context) -> None:
-    answer.error_code = error.code
-    answer.high_watermark = -1
-    answer.records = NO_RECORDS
-    unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
-    answer.aborted_transactions = [] if unknown else None
-    if isinstance(error, NOT_THE_LEADER) and context.version >= VERSION_WITH_LEADERS:
-        leader, epoch = current_leader(context.services.image, cached.topic, cached.partition)
-        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-
-
-def _add_leaders(response: FetchResponse, context: Context) -> Generator[None, None, FetchResponse]:
-    """Add the addresses of the leaders that the response names (KIP-951)."""
-    leaders: set[int] = set()
-    looked_at = 0
-    for topic in response.responses:
-        leaders |= {partition.current_leader.leader_id for partition in topic.partitions}
-        looked_at += 1 + len(topic.partitions) // 4
-        if looked_at > AT_ONCE:
-            looked_at = 0
-            yield
-    if leaders != {NO_REPLICA}:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
-            for one in addresses_of(context)
-            if one.node_id in leaders
-        ]
-    return response
-
-
 def _answer_changes(
     session: Session, answers: Reads, response: FetchResponse, by_id: bool
 ) -> Generator[None, None, None]:
     """An incremental response contains only partitions with records, errors or changed offsets (KIP-227)."""
-    changed: list[tuple[CachedPartition, PartitionData]] = []
+    moved: list[tuple[CachedPartition, PartitionData]] = []
     for number, (cached, answer) in enumerate(answers.partitions, 1):
         if number % AT_ONCE == 0:
             yield
-        if _changed(cached, answer):
-            changed.append((cached, answer))
+        if changed(cached, answer):
+            moved.append((cached, answer))
             moves = answer.error_code == ErrorCode.NONE and len(answer.records or b"")
             if moves and cached.key in session.partitions:
                 session.partitions.move_to_end(cached.key)
-        _remember(cached, answer)
+        remember(cached, answer)
     response.session_id = session.id
-    response.responses = yield from _by_topic(changed, by_id)
-
-
-def _changed(cached: CachedPartition, answer: PartitionData) -> bool:
-    return bool(
-        not cached.answered
-        or answer.error_code
-        or len(answer.records or b"")
-        or answer.high_watermark != cached.high_watermark
-        or answer.log_start_offset != cached.answered_log_start_offset
-        or answer.diverging_epoch.epoch >= 0
-        or answer.preferred_read_replica >= 0
-    )
-
-
-def _remember(cached: CachedPartition, answer: PartitionData) -> None:
-    cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0
-    cached.high_watermark = answer.high_watermark
-    cached.answered_log_start_offset = answer.log_start_offset
-
-
-def _by_topic(
-    answers: list[tuple[CachedPartition, PartitionData]], by_id: bool
-) -> Generator[None, None, list[FetchableTopicResponse]]:
-    """Adjacent partitions of a topic share an entry; the order of the partitions is kept."""
-    topics: list[FetchableTopicResponse] = []
-    last: tuple[bytes, str] | None = None
-    for number, (cached, answer) in enumerate(answers, 1):
-        if number % AT_ONCE == 0:
-            yield
-        topic = (cached.topic_id, "") if by_id else (NIL, cached.topic)
-        if topic != last:
-            topics.append(FetchableTopicResponse(topic=topic[1], topic_id=topic[0]))
-            last = topic
-        topics[-1].partitions.append(answer)
-    return topics
+    response.responses = yield from by_topic(moved, by_id)

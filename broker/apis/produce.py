@@ -2,9 +2,9 @@
 supported: librdkafka does not compress where they are missing (KAFKA-18659).
 """
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
@@ -81,7 +81,7 @@ class Appends(NamedTuple):
 
 
 async def handle(request: ProduceRequest, context: Context) -> ProduceResponse | None:
-    """Append each partition's batch, then wait until they are committed if acks=all.
+    """Append each partition's batch, then wait until they are flushed, or committed if acks=all.
 
     Raises:
         Disconnect: A partition failed with acks=0: closing the connection is the only way to let the client know.
@@ -103,17 +103,46 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
         for data in topic.partition_data:
             of_topic.partition_responses.append(_produce_to(topic, data, appends))
             await pause()
+    return await _when_appended(response, appends)
+
+
+def begin(
+    request: ProduceRequest, context: Context
+) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """As `handle`, at once for a small batch that need not be flushed or replicated; else a coroutine."""
+    topics = request.topic_data
+    if len(topics) != 1 or len(topics[0].partition_data) != 1 or _is_transactional(topics[0]):
+        return handle(request, context)
+    [topic] = topics
+    appends = Appends(request, context, NOT_VERIFIED, [], [])
+    answer = _produce_to(topic, topic.partition_data[0], appends)
+    of_topic = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
+    response = ProduceResponse(responses=[of_topic])
+    if appends.large:
+        return _when_appended(response, appends)
+    for partition, written, _ in appends.pending:
+        if written.flush_due or (request.acks == ALL and not _is_committed(partition, written, answer)):
+            return _when_appended(response, appends)
+    return _complete(response, appends)
+
+
+async def _when_appended(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
+    """Append large batches, then wait until all are flushed, or committed if acks=all."""
     for partition, batch, answered in appends.large:
         await _append_large(partition, batch, answered, appends)
     for partition, written, answer in appends.pending:
         if written.flush_due:
             await _settle(partition.flushed(), answer)
-    if request.acks == 0:
+    if appends.request.acks == ALL:
+        await _until_committed(appends.pending, appends.request.timeout_ms)
+    return _complete(response, appends)
+
+
+def _complete(response: ProduceResponse, appends: Appends) -> ProduceResponse | None:
+    if appends.request.acks == 0:
         _disconnect_on_failure(response)
         return None
-    if request.acks == ALL:
-        await _until_committed(appends.pending, request.timeout_ms)
-    return _add_leaders(response, context)
+    return _add_leaders(response, appends.context)
 
 
 def _merged(topics: list[TopicProduceData]) -> Iterable[TopicProduceData]:
@@ -264,13 +293,22 @@ async def _until_committed(pending: Pending, timeout_ms: int) -> None:
     may be committed later, whatever the error; the response has their offset, as in Kafka."""
     deadline = deadline_in(timeout_ms)
     for partition, written, answer in pending:
+        if _is_committed(partition, written, answer):
+            continue
         try:
-            if answer.error_code or partition.is_committed(written.last_offset + 1, written.leadership_term):
-                continue
             if not await before(deadline, partition.committed(written.last_offset + 1, written.leadership_term)):
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as error:
             answer.error_code = error.code
+
+
+def _is_committed(partition: Partition, written: AppendResult, answer: PartitionProduceResponse) -> bool:
+    """Whether a partition's answer is final: its batch is committed, or it has an error, which may be found here."""
+    try:
+        return bool(answer.error_code) or partition.is_committed(written.last_offset + 1, written.leadership_term)
+    except KafkaError as error:
+        answer.error_code = error.code
+        return True
 
 
 def _fail(answer: PartitionProduceResponse, error: KafkaError) -> None:

@@ -5,6 +5,11 @@ from its `Transport` and passes them, one at a time, to the `Dispatcher`. A requ
 
     decode → principal → authorize → handle → throttle → encode → measure
 
+A small request costs less than a switch to the task of its connection does. So one task watches all sockets
+(`ReadySockets`) and calls the *turn* of each connection that can be read: it reads, has the frames answered, and sends.
+Where a handler can answer without waiting (`begin` in its module, which is no coroutine function), this is the whole
+way; the task of the connection goes on with all others. Fetches that wait for records are kept in groups (`LongPolls`).
+
 The handler is found in the routing table. The response is sent, and if the client is over its quota the connection
 is then muted for the throttle time (KIP-219). Responses of requests that were read together are sent together, unless
 one of them waits: those before it are sent first.
@@ -14,6 +19,8 @@ one of them waits: those before it are sent first.
     server.py               accepts connections, within limits on their number
     idle_connections.py     closes connections after `connections.max.idle.ms`
     connection.py           one connection: frames in, responses out in order, muting
+    ready_sockets.py        calls the turns of connections that can be read, in one task
+    long_polls.py           groups of equal requests that wait
     before_waiting.py       sends the responses that are ready before a request waits
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request

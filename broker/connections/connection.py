@@ -1,11 +1,15 @@
 """One client's connection: reads frames, sends responses, one request at a time, in order.
 
+A connection waits in `Transport.wait_while`, which calls its *turn* when bytes have arrived. The turn answers at once
+what can be answered at once. All else is left to the connection's task: a request that waits, a large one, a response
+that the socket does not take.
+
 As in Apache Kafka, the next request is not decoded before the last one is answered; that is all the flow control there
 is. A malformed request ends the connection: where the next frame begins could not be trusted. A client over its quota
 gets its response first, then the connection is muted for the throttle time (KIP-219).
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,6 +17,7 @@ import structlog
 import trio
 
 from minikafka.broker.connections.before_waiting import BeforeWaiting
+from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
 from minikafka.protocol.frame import FrameReader
@@ -23,14 +28,25 @@ log = structlog.get_logger("minikafka.connection")
 REQUESTS_BETWEEN_CHECKPOINTS = 64
 READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
 """Responses of this size are not held back for those of requests that were received with theirs."""
-TURN_S = 0.002
-"""Longest turn of a client whose next request has always arrived, so that its reads never block."""
+
+Started = Coroutine[Any, Any, Answer]
+"""The rest of a request that cannot be answered at once."""
 
 
 class FrameHandler(Protocol):
     """Answers requests; in a node the `Dispatcher`."""
 
-    def answer(self, frame: bytearray, connection: ConnectionInfo) -> Coroutine[Any, Any, Answer]:
+    def answer_now(
+        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
+    ) -> Answer | Started | Parked:
+        """The response to a frame; or the rest of the work, to be awaited; or a wait whose response goes to `receiver`.
+
+        Raises:
+            MalformedMessage, Disconnect: The connection must be closed.
+        """
+        ...
+
+    def answer(self, frame: bytearray, connection: ConnectionInfo) -> Started:
         """The response to a frame, and how long the connection is muted after it.
 
         Raises:
@@ -66,6 +82,19 @@ class Connection:
         self._current_time = current_time
         self._rest_sent: trio.Event | None = None
         self.last_active = current_time()
+        # What is left to the task:
+        self._unsent: list[Any] = []
+        self._throttle_ms = 0
+        self._started: Started | None = None
+        self._frames: list[bytearray] = []
+        self._failure: Exception | None = None
+        self._at_end = False
+        # A request that waits without the task:
+        self._parked: Parked | None = None
+        self._parked_frame = bytearray()
+        self._more_arrived = False
+        self._delivered: trio.Event | None = None
+        self._task_runs = True
 
     async def serve(self) -> None:
         """Serve until the client disconnects, violates the protocol, or `scope` is cancelled; then close."""
@@ -79,35 +108,144 @@ class Connection:
         except OSError as error:
             log.error("connection closed", client=self.transport.peer_host, reason=str(error))
         finally:
+            if self._parked is not None:
+                self._parked.withdraw()
+            if self._started is not None:
+                self._started.close()
             self.transport.close()
 
     async def _serve(self) -> None:
-        turn_began, waits = self.last_active, 0
-        while frames := await self._receive():
-            self.last_active = self._current_time()
-            if self.transport.waits != waits:
-                turn_began, waits = self.last_active, self.transport.waits
-            elif self.last_active - turn_began > TURN_S:
-                await trio.lowlevel.checkpoint()
-                turn_began = self._current_time()
-            self.busy = True
-            await self._answer(frames)
-            self.busy = False
+        while not self._at_end:
+            self._task_runs = False
+            await self.transport.wait_while(self._turn)
+            self._task_runs = True
+            if self._more_arrived:
+                await self._delivery()
+            while not self._at_end and self._is_work_left:
+                self.busy = True
+                await self._finish_turn()
+            self.busy = self._parked is not None
             self.last_active = self._current_time()
 
-    async def _answer(self, frames: list[bytearray]) -> None:
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> bool:
+        """Read what has arrived and answer what can be answered at once; returns whether that is all."""
+        if self._parked is not None:
+            self._more_arrived = True
+            return False
+        try:
+            data = self.transport.receive_now()
+            if not data:
+                self._at_end = True
+                return False
+            self.last_active = self._current_time()
+            self._frames = self._reader.feed(data)
+            self._answer_now()
+            return not self._is_work_left
+        except BlockingIOError:
+            return True
+        except (MalformedMessage, Disconnect, OSError) as error:
+            self._failure = error
+            return False
+
+    @property
+    def _is_work_left(self) -> bool:
+        """Whether the task has anything to do. Raises OversizedFrame."""
+        return bool(
+            self._unsent or self._frames or self._started or self._throttle_ms or self._failure
+        ) or self._reader.target is not None
+
+    def _answer_now(self) -> None:
+        """Answer the frames up to the first that needs the task, and send the responses together."""
+        frames, ready, size_bytes, done = self._frames, [], 0, 0
+        try:
+            for frame in frames:
+                done += 1
+                answer = self._handler.answer_now(frame, self.info, self if done == len(frames) else None)
+                if isinstance(answer, tuple):
+                    parts, self._throttle_ms = answer
+                    ready += parts
+                    size_bytes += sum(map(len, parts))
+                    if self._throttle_ms or size_bytes >= READY_BYTES_MAX or done == REQUESTS_BETWEEN_CHECKPOINTS:
+                        break
+                elif isinstance(answer, Parked):
+                    self._parked, self._parked_frame, self.busy = answer, frame, True
+                else:
+                    self._started = answer
+                    break
+        finally:
+            self._frames = frames[done:]
+            if ready:
+                self._send_at_once(ready, size_bytes)
+
+    def _send_at_once(self, parts: list[Any], size_bytes: int) -> None:
+        """Send a response, or leave it to the task if it is large, the kernel does not take it, or the task sends."""
+        if self._unsent or self._task_runs or size_bytes >= READY_BYTES_MAX:
+            self._unsent += parts
+        else:
+            self._unsent += self.transport.send_now(parts)
+
+    def deliver(self, parts: list[Any] | None) -> None:
+        """See `Receiver`."""
+        self._parked = None
+        self.last_active = self._current_time()
+        if parts is None:
+            self._frames = [self._parked_frame]
+        else:
+            self.busy = False
+            self._send_at_once(parts, sum(map(len, parts)))
+        if self._delivered is not None:
+            self._delivered.set()
+        elif self._frames or self._unsent:
+            self.transport.resume()
+
+    async def _delivery(self) -> None:
+        """Bytes arrived while a request waited: its response comes first, unless the client is gone."""
+        self._more_arrived = False
+        if self._parked is None:
+            return
+        if self.transport.peer_is_gone():
+            raise ConnectionResetError("client disconnected during a request")
+        self._delivered = trio.Event()
+        await self._delivered.wait()
+        self._delivered = None
+
+    # -- the task ------------------------------------------------------------------------------------------------
+
+    async def _finish_turn(self) -> None:
+        """Do what a turn left."""
+        unsent, self._unsent = self._unsent, []
+        if unsent:
+            await self.transport.send(unsent)
+            self.last_active = self._current_time()
+        if self._throttle_ms:
+            throttle_ms, self._throttle_ms = self._throttle_ms, 0
+            await trio.sleep(throttle_ms / 1000)
+        if self._failure is not None:
+            raise self._failure
+        frames, self._frames = self._frames, []
+        started, self._started = self._started, None
+        if started is not None or frames:
+            await self._answer(frames, started)
+        if self._reader.target is not None:
+            await self._answer(await self._rest_of_frame(), None)
+        await self._send([])  # The next turn sends in another task.
+
+    async def _answer(self, frames: list[bytearray], started: Started | None) -> None:
         """Answer requests that were received together, in order, and send their responses together in one system call.
 
-        Responses are not held back by a later request that waits or disconnects, nor by a throttled one.
+        Responses are not held back by a later request that waits or disconnects, nor by a throttled one. The first
+        request may have been started already.
         """
         ready: list[Any] = []
         size_bytes = 0
-        for number, frame in enumerate(frames):
+        for number, answering in enumerate(self._answers(frames, started)):
             if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
                 await self._send(ready)
                 ready, size_bytes = [], 0
                 await trio.lowlevel.checkpoint()
-            parts, throttle_ms = await self._answer_after(ready, frame)
+            parts, throttle_ms = await self._after(ready, answering)
             ready += parts
             if len(frames) > 1:
                 size_bytes += sum(map(len, parts))
@@ -117,12 +255,18 @@ class Connection:
         if ready:
             await self._send(ready)
 
-    async def _answer_after(self, ready: list[Any], frame: bytearray) -> Answer:
+    def _answers(self, frames: list[bytearray], started: Started | None) -> Iterator[Started]:
+        if started is not None:
+            yield started
+        for frame in frames:
+            yield self._handler.answer(frame, self.info)
+
+    async def _after(self, ready: list[Any], answering: Started) -> Answer:
         """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects."""
         if not ready:
-            return await self._handler.answer(frame, self.info)
+            return await answering
         try:
-            return await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))
+            return await BeforeWaiting(answering, partial(self._send_now, ready))
         except (MalformedMessage, Disconnect):
             await self._send(ready)
             raise
@@ -158,20 +302,14 @@ class Connection:
             self.last_active = self._current_time()
         await trio.sleep(throttle_ms / 1000)
 
-    async def _receive(self) -> list[bytearray]:
-        """The next complete frames, at least one; none at the end of the stream."""
-        while True:
-            target = self._reader.target
-            if target is None:
-                data = await self.transport.receive_some()
-                if not data:
-                    return []
-                if frames := self._reader.feed(data):
-                    return frames
-                continue
+    async def _rest_of_frame(self) -> list[bytearray]:
+        """The frame of which a part was received; none if the stream ends before."""
+        while (target := self._reader.target) is not None:
             with target:
                 count = await self.transport.receive_into(target)
             if not count:
+                self._at_end = True
                 return []
             if frame := self._reader.received(count):
                 return [frame]
+        return []

@@ -6,9 +6,11 @@ known once the response is encoded, so measuring is the last step; `Connection` 
 the throttle time.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from functools import partial
+from types import CoroutineType
+from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import structlog
 
@@ -18,6 +20,7 @@ from minikafka.broker.connections.large_messages import (
     LARGE_MESSAGES,
     LargeMessages,
 )
+from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect, Principal, RequestContext
 from minikafka.broker.connections.request_steps import (
     Authorizer,
@@ -36,6 +39,9 @@ log = structlog.get_logger("minikafka.request")
 
 S = TypeVar("S")
 
+FETCH = b"\x00\x01"
+Started = Coroutine[Any, Any, Answer]
+
 
 class Dispatcher(Generic[S]):
     """Answers frames. There is one for a node; it keeps no state between requests.
@@ -49,6 +55,7 @@ class Dispatcher(Generic[S]):
         quotas: Throttles clients; None throttles no client.
         observer: Notified of completed requests.
         large_messages: Decodes and encodes messages that take longer than a step of a task may take.
+        long_polls: The waiting requests of those connections that give a receiver for their responses.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Dispatcher(Generic[S]):
         quotas: Quotas | None = None,
         observer: RequestObserver | None = None,
         large_messages: LargeMessages = LARGE_MESSAGES,
+        long_polls: LongPolls | None = None,
     ) -> None:
         self._services = services
         self._routes = routes
@@ -71,6 +79,7 @@ class Dispatcher(Generic[S]):
         self._quotas = quotas
         self._observer = observer
         self._large_messages = large_messages
+        self._long_polls = long_polls or LongPolls()
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         """Carry a request through all steps. Cancellation does not undo the handler's effects.
@@ -79,39 +88,129 @@ class Dispatcher(Generic[S]):
             MalformedMessage: The frame is no request of an API and version that this node supports.
             Disconnect: The connection must be closed without a response.
         """
+        answer = self.answer_now(frame, connection, None)
+        return answer if isinstance(answer, tuple) else await answer
+
+    @overload
+    def answer_now(self, frame: bytearray, connection: ConnectionInfo, receiver: None) -> Answer | Started: ...
+
+    @overload
+    def answer_now(
+        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
+    ) -> Answer | Started | Parked: ...
+
+    def answer_now(
+        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
+    ) -> Answer | Started | Parked:
+        """Carry a request through its steps as far as is possible without waiting.
+
+        Returns:
+            The response; or a coroutine of the rest, whose first await may wait; or a wait whose response `receiver`
+            gets, which otherwise is None.
+
+        Raises:
+            MalformedMessage, Disconnect: See `answer`.
+        """
+        if receiver is not None and not self._may_share():
+            receiver = None
+        if receiver is not None and frame[:2] == FETCH and (joined := self._long_polls.join(frame, receiver)):
+            return joined
         began_s = self._clock()
         try:
-            route, header, version, request = self._decode(frame, ELEMENTS_AT_ONCE)
+            decoded = self._decode(frame, ELEMENTS_AT_ONCE)
         except ManyElements:
-            route, header, version, request = await self._decode_large(frame)
+            return self._answer_large(frame, connection, began_s)
+        return self._handle(decoded, frame, connection, receiver, began_s)
+
+    def _may_share(self) -> bool:
+        """Whether nothing but a request's bytes decides about its response."""
+        observer = self._observer
+        return self._authorizer is None and self._quotas is None and (observer is None or not observer.enabled)
+
+    async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
+        try:
+            decoded = await self._large_messages.run(self._decode, frame, ELEMENTS_MAX)
+        except ManyElements:
+            raise Disconnect(f"a request with more than {ELEMENTS_MAX} elements in its arrays") from None
+        answer = self._handle(decoded, frame, connection, None, began_s)
+        assert not isinstance(answer, Parked), "nobody waits for the response"
+        return answer if isinstance(answer, tuple) else await answer
+
+    def _handle(
+        self,
+        decoded: "Decoded[S]",
+        frame: bytearray,
+        connection: ConnectionInfo,
+        receiver: Receiver | None,
+        began_s: float,
+    ) -> Answer | Started | Parked:
+        """The steps after the request was decoded."""
+        route, header, version, request = decoded
         try:
             principal = self._principal_of(connection)
             context = RequestContext(self._services, version, header.client_id or "", connection, principal)
-            response = await self._authorize_and_handle(route, request, context)
-            throttle_ms = self._throttle(request, response, context, frame, began_s) if self._quotas else 0
-            try:
-                parts = response_parts(response, version, header.correlation_id, ELEMENTS_AT_ONCE) if response else []
-            except ManyElements:
-                parts = await self._large_messages.run(response_parts, response, version, header.correlation_id)
-            if self._observer is not None and self._observer.enabled:
-                self._measure(self._observer, route, context, began_s, frame, parts, throttle_ms)
+            response = self._begin(route, request, context)
+            if isinstance(response, LongPoll):
+                if receiver is not None:
+                    encode = partial(response_parts, version=version, correlation_id=0)
+                    return self._long_polls.park(frame, receiver, response, encode)
+                response = route.handle(request, context)
+            step = _Request(route, request, context, header.correlation_id, frame, began_s)
+            if isinstance(response, CoroutineType):
+                return self._when_handled(step, response)
+            return self._complete(step, response)
         except (Disconnect, MalformedMessage):
             raise
         except Exception as error:
-            # A bug in minikafka: it is logged, and closes only this connection.
-            log.exception("request failed", api=route.name, version=version, client=header.client_id or "")
-            raise Disconnect(f"{route.name} failed: {error!r}") from error
+            raise _failed(route, version, header.client_id, error) from error
+
+    def _begin(self, route: Route[S], request: Any, context: RequestContext[S]) -> Any:
+        try:
+            if self._authorizer is not None:
+                self._authorizer.authorize(request, context)
+            return route.begin(request, context)
+        except KafkaError as error:
+            return _refusal(route, error)
+
+    async def _when_handled(self, step: "_Request[S]", handling: Coroutine[Any, Any, Any]) -> Answer:
+        route, context = step.route, step.context
+        try:
+            try:
+                response = await handling
+            except KafkaError as error:
+                response = _refusal(route, error)
+            answer = self._complete(step, response)
+            return answer if isinstance(answer, tuple) else await answer
+        except (Disconnect, MalformedMessage):
+            raise
+        except Exception as error:
+            raise _failed(route, context.version, context.client_id, error) from error
+
+    def _complete(self, step: "_Request[S]", response: Any) -> Answer | Started:
+        """The steps after the handler; a coroutine if the response is large."""
+        throttle_ms = self._throttle(response, step) if self._quotas else 0
+        if not response:
+            return self._measured(step, [], throttle_ms)
+        version, correlation_id = step.context.version, step.correlation_id
+        try:
+            parts = response_parts(response, version, correlation_id, ELEMENTS_AT_ONCE)
+        except ManyElements:
+            return self._encode_large(step, response, throttle_ms)
+        return self._measured(step, parts, throttle_ms)
+
+    async def _encode_large(self, step: "_Request[S]", response: Any, throttle_ms: int) -> Answer:
+        version, correlation_id = step.context.version, step.correlation_id
+        parts = await self._large_messages.run(response_parts, response, version, correlation_id)
+        return self._measured(step, parts, throttle_ms)
+
+    def _measured(self, step: "_Request[S]", parts: list[Any], throttle_ms: int) -> Answer:
+        if self._observer is not None and self._observer.enabled:
+            self._measure(self._observer, step, parts, throttle_ms)
         return parts, throttle_ms
 
     # -- the steps -----------------------------------------------------------------------------------------------
 
-    async def _decode_large(self, frame: bytearray) -> tuple[Route[S], RequestHeader, int, Any]:
-        try:
-            return await self._large_messages.run(self._decode, frame, ELEMENTS_MAX)
-        except ManyElements:
-            raise Disconnect(f"a request with more than {ELEMENTS_MAX} elements in its arrays") from None
-
-    def _decode(self, frame: bytearray, elements_max: int) -> tuple[Route[S], RequestHeader, int, Any]:
+    def _decode(self, frame: bytearray, elements_max: int) -> "Decoded[S]":
         """The route, the header, the version of the response, and the request."""
         header, body_offset = parse_request_header(frame)
         route = self._routes.get(header.api_key)
@@ -121,59 +220,63 @@ class Dispatcher(Generic[S]):
             request: Any = decode(route.request, header.api_version, frame, body_offset, elements_max)
             return route, header, header.api_version, request
         if header.api_key == API_VERSIONS_KEY:
-            unsupported = replace(route, handle=_unsupported_api_versions(route))
+            unsupported = replace(route, begin=_unsupported_api_versions(route))
             return unsupported, header, 0, route.request()
         raise Disconnect(f"version {header.api_version} of {route.name} is not supported")
 
-    async def _authorize_and_handle(self, route: Route[S], request: Any, context: RequestContext[S]) -> Any:
-        try:
-            if self._authorizer is not None:
-                self._authorizer.authorize(request, context)
-            return await route.handle(request, context)
-        except KafkaError as error:
-            return _refusal(route, error)
-
-    def _throttle(
-        self, request: Any, response: Any, context: RequestContext[S], frame: bytearray, began_s: float
-    ) -> int:
+    def _throttle(self, response: Any, step: "_Request[S]") -> int:
         """The throttle time, written into the response where its API has a field for it."""
         assert self._quotas is not None
-        handled_s = self._clock() - began_s
+        handled_s = self._clock() - step.began_s
         throttle_ms = self._quotas.throttle_time_ms(
-            request, response, context, request_size_bytes=len(frame), handled_s=handled_s
+            step.request, response, step.context, request_size_bytes=len(step.frame), handled_s=handled_s
         )
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
         return throttle_ms
 
     def _measure(
-        self,
-        observer: RequestObserver,
-        route: Route[S],
-        context: RequestContext[S],
-        began_s: float,
-        frame: bytearray,
-        parts: list[Any],
-        throttle_ms: int,
+        self, observer: RequestObserver, step: "_Request[S]", parts: list[Any], throttle_ms: int
     ) -> None:
         observer.request_completed(
-            route.name,
-            context,
-            duration_s=self._clock() - began_s,
-            request_size_bytes=len(frame),
+            step.route.name,
+            step.context,
+            duration_s=self._clock() - step.began_s,
+            request_size_bytes=len(step.frame),
             response_size_bytes=sum(map(len, parts)),
             throttle_ms=throttle_ms,
         )
 
 
+Decoded = tuple[Route[S], RequestHeader, int, Any]
+"""The route, the header, the version of the response, and the request."""
+
+
+class _Request(NamedTuple, Generic[S]):
+    """A decoded request, for the steps after its handler."""
+
+    route: Route[S]
+    request: Any
+    context: RequestContext[S]
+    correlation_id: int
+    frame: bytearray
+    began_s: float
+
+
+def _failed(route: Route[Any], version: int, client_id: str | None, error: Exception) -> Disconnect:
+    """A bug in minikafka: it is logged, and closes only this connection. Called while the error is handled."""
+    log.exception("request failed", api=route.name, version=version, client=client_id or "")
+    return Disconnect(f"{route.name} failed: {error!r}")
+
+
 def _unsupported_api_versions(route: Route[Any]) -> Callable[[Any, RequestContext[Any]], Any]:
     """Answers an ApiVersions of an unknown version in version 0, which every client can read (KIP-511)."""
 
-    async def handle(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
+    def begin(request: Any, context: RequestContext[Any]) -> ApiVersionsResponse:
         supported = ApiVersion(api_key=route.key, min_version=route.min_version, max_version=route.max_version)
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[supported])
 
-    return handle
+    return begin
 
 
 def _refusal(route: Route[Any], error: KafkaError) -> Any:

@@ -28,8 +28,12 @@ class Listening(Protocol):
         """
         ...
 
+    async def run(self) -> None:
+        """Watch the sockets of the clients that were accepted, until cancelled; without it none is heard."""
+        ...
+
     def close(self) -> None:
-        """Refuse clients from now on, and free the port. No task may be in `accept`."""
+        """Refuse clients from now on, and free the port. No task may be in `accept` or `run`; no client is open."""
         ...
 
 

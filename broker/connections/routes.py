@@ -19,7 +19,7 @@ Handler = Callable[[Any, RequestContext[S]], Awaitable[Any]]
 class ApiModule(Protocol[S_contra]):
     """A handler: a module of `broker/apis/`, or an `ApiHandler`.
 
-    Optional besides: `ADVERTISED_MIN_VERSION` and `ADVERTISED`, see `Route`.
+    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED` and `begin`, see `Route`.
     """
 
     @property
@@ -55,6 +55,8 @@ class Route(Generic[S]):
         name: The API's name in Kafka, for logs and metrics.
         advertised_min: The first version in ApiVersions where that is not `min_version` (Produce: KAFKA-18659).
         advertised: Whether ApiVersions lists the API.
+        begin: As `handle`, but returns what it can return without waiting: the response; a `LongPoll`; or the coroutine
+            of `handle`, which is what it does for APIs without such a function.
     """
 
     key: int
@@ -66,6 +68,7 @@ class Route(Generic[S]):
     advertised_min: int
     advertised: bool
     handle: Handler[S]
+    begin: Callable[[Any, RequestContext[S]], Any]
 
 
 def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
@@ -86,5 +89,6 @@ def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
             advertised_min=int(getattr(module, "ADVERTISED_MIN_VERSION", minimum)),
             advertised=bool(getattr(module, "ADVERTISED", True)),
             handle=module.handle,
+            begin=getattr(module, "begin", module.handle),
         )
     return dict(sorted(routes.items()))

@@ -49,6 +49,7 @@ class Server:
     async def serve(self, listening: Listening, listener_name: str) -> None:
         """Accept connections until cancelled; then close the listener and the connections that it accepted."""
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(listening.run)
             try:
                 while True:
                     accepted = await listening.accept()

@@ -2,10 +2,12 @@
 
 import errno
 import socket
+import sys
 
 import structlog
 import trio
 
+from minikafka.broker.connections.ready_sockets import ReadySockets
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport
 from minikafka.broker.settings.listeners import Listener
 
@@ -46,8 +48,15 @@ class TcpListening:
     def __init__(self, raw: socket.socket) -> None:
         self._raw = raw
         self._scratch = memoryview(bytearray(SCRATCH_SIZE_BYTES))
+        self._ready = ReadySockets() if sys.platform == "linux" else None
         host, port = raw.getsockname()[:2]
         self.address: tuple[str, int] = str(host), int(port)
+
+    async def run(self) -> None:
+        if self._ready is None:
+            await trio.sleep_forever()
+        else:
+            await self._ready.run()
 
     async def accept(self) -> SocketTransport | None:
         try:
@@ -62,7 +71,7 @@ class TcpListening:
             await trio.sleep(ACCEPT_PAUSE_S)
             return None
         try:
-            return SocketTransport(raw, self._scratch)
+            return SocketTransport(raw, self._scratch, self._ready)
         except OSError:
             raw.close()  # the client disconnected right after the accept
             return None

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import trio
 
+from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
 from minikafka.storage.disk import FileSlice
 
 SCRATCH_SIZE_BYTES = 256 << 10
@@ -21,21 +22,28 @@ SENDFILE_SIZE_BYTES_MAX = 8 << 20
 
 
 class Transport(Protocol):
-    """One connection's bytes.
-
-    Attributes:
-        waits: The number of reads that had to wait, so that other connections ran.
-    """
+    """One connection's bytes."""
 
     peer_host: str
     local_host: str
     local_port: int
-    waits: int
 
-    async def receive_some(self) -> memoryview:
+    async def wait_while(self, turn: Turn) -> None:
+        """Call `turn` whenever bytes or the stream's end have arrived, until it returns False or `resume` is called.
+
+        It may run in another task; it must not raise, and receives with `receive_now`. Cancellation ends the wait.
+        """
+        ...
+
+    def resume(self) -> None:
+        """Let `wait_while` return; no effect if no task waits."""
+        ...
+
+    def receive_now(self) -> memoryview:
         """The bytes received, valid until the next call on any connection of the node; empty at the end of the stream.
 
         Raises:
+            BlockingIOError: There are none.
             ConnectionResetError: The peer disconnected.
         """
         ...
@@ -62,25 +70,40 @@ class Transport(Protocol):
 class SocketTransport:
     """A non-blocking TCP socket; waits with trio only where the kernel would block."""
 
-    def __init__(self, raw: socket.socket, scratch: memoryview) -> None:
+    def __init__(self, raw: socket.socket, scratch: memoryview, ready: ReadySockets | None = None) -> None:
         self._raw = raw
+        self._fd = raw.fileno()
         self._scratch = scratch
-        self.waits = 0
+        self._ready = ready
+        self._waiting: trio.CancelScope | None = None
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
         self.local_host, self.local_port = raw.getsockname()[:2]
 
-    async def receive_some(self) -> memoryview:
-        size = await self.receive_into(self._scratch)
-        return self._scratch[:size]
+    async def wait_while(self, turn: Turn) -> None:
+        if self._ready is not None:
+            await self._ready.wait_while(self._fd, turn)
+            return
+        with trio.CancelScope() as self._waiting:
+            await trio.lowlevel.wait_readable(self._raw)
+            while turn():
+                await trio.lowlevel.wait_readable(self._raw)
+
+    def resume(self) -> None:
+        if self._ready is not None:
+            self._ready.resume(self._fd)
+        elif self._waiting is not None:
+            self._waiting.cancel()
+
+    def receive_now(self) -> memoryview:
+        return self._scratch[: self._raw.recv_into(self._scratch)]
 
     async def receive_into(self, target: memoryview) -> int:
         while True:
             try:
                 return self._raw.recv_into(target)
             except BlockingIOError:
-                self.waits += 1
                 await trio.lowlevel.wait_readable(self._raw)
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
@@ -143,6 +166,8 @@ class SocketTransport:
 
     def close(self) -> None:
         trio.lowlevel.notify_closing(self._raw)
+        if self._ready is not None:
+            self._ready.forget(self._fd)
         self._raw.close()
 
 
@@ -151,20 +176,42 @@ class StreamTransport:
 
     def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream
-        self.waits = 0
+        self._received: memoryview | None = None
+        self._waiting: trio.CancelScope | None = None
+        self._error: ConnectionResetError | None = None
         self.peer_host = peer_host
         self.local_host = local_host
         self.local_port = local_port
 
-    async def receive_some(self) -> memoryview:
-        self.waits += 1
+    async def wait_while(self, turn: Turn) -> None:
+        with trio.CancelScope() as self._waiting:
+            await self._receive()
+            while turn():
+                await self._receive()
+
+    async def _receive(self) -> None:
+        """Bytes that were received and are not taken yet stay where they are, also if this is cancelled."""
+        if self._received is not None or self._error is not None:
+            await trio.lowlevel.checkpoint()
+            return
         try:
-            return memoryview(await self._stream.receive_some(SCRATCH_SIZE_BYTES))
+            self._received = memoryview(await self._stream.receive_some(SCRATCH_SIZE_BYTES))
         except trio.BrokenResourceError as error:
-            raise ConnectionResetError(str(error)) from error
+            self._error = ConnectionResetError(str(error))
+
+    def resume(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def receive_now(self) -> memoryview:
+        if self._error is not None:
+            raise self._error
+        if self._received is None:
+            raise BlockingIOError
+        received, self._received = self._received, None
+        return received
 
     async def receive_into(self, target: memoryview) -> int:
-        self.waits += 1
         try:
             data = await self._stream.receive_some(len(target))
         except trio.BrokenResourceError as error:

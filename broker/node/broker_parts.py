@@ -13,6 +13,7 @@ from minikafka.broker.apis.quorum_state import Quorum, quorum_of
 from minikafka.broker.apis.services import LogDirectory, Services
 from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.large_messages import LargeMessages
+from minikafka.broker.connections.long_polls import LongPolls
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
@@ -110,6 +111,7 @@ class BrokerParts:
         )
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS)
+        self.long_polls = LongPolls()
 
     # -- other services for handlers -----------------------------------------------------------------------------
 
@@ -205,8 +207,16 @@ class BrokerParts:
         request_log, large = RequestLog(self.log_levels, ROOT), LargeMessages(self._disk.run)
         text = self.config.text("max.connections.per.ip.overrides") or ""
         overrides = dict(entry.strip().rsplit(":", 1) for entry in text.split(",") if entry.strip())
+        dispatcher = Dispatcher(
+            services,
+            self.routes,
+            clock=trio.current_time,
+            observer=request_log,
+            large_messages=large,
+            long_polls=self.long_polls,
+        )
         return Server(
-            Dispatcher(services, self.routes, clock=trio.current_time, observer=request_log, large_messages=large),
+            dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
             connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),

@@ -120,6 +120,7 @@ class Node:
             await self._register(nursery, bound)
             listeners.pop_all()  # They are closed by the server from now on.
         server = self.parts.server()
+        nursery.start_soon(self.parts.long_polls.run)
         for name, listening in bound:
             nursery.start_soon(server.serve, listening, name)
         nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))

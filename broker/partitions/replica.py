@@ -12,7 +12,7 @@ from minikafka.broker.partitions.fetch_result import (
     FetchResult,
     divergence,
 )
-from minikafka.broker.partitions.request_waiters import WAKE_BYTES, CommitWaiters, GrowthSignal, Waiter
+from minikafka.broker.partitions.request_waiters import WAKE_BYTES, CommitWaiters, GrowthListener, GrowthSignal
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
@@ -156,11 +156,11 @@ class Replica:
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: GrowthListener) -> None:
         """Notify `waiter` when the consumer-visible records grow."""
         self.visible.watch(waiter)
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: GrowthListener) -> None:
         """Remove a waiter; unknown ones are ignored."""
         self.visible.unwatch(waiter)
 

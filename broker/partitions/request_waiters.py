@@ -126,7 +126,7 @@ class ChangedPartitions:
         self.grown = 0
         self.keys: dict[Hashable, None] = {}
         self._followed: dict[Hashable, list[tuple[GrowthSignal, ChangeListener]]] = {}
-        self._waiter: Waiter | None = None
+        self._waiter: GrowthListener | None = None
 
     def follow(self, key: Hashable, *signals: tuple[GrowthSignal, bool]) -> None:
         """Track a partition; no effect if it is already tracked, or after `close`.
@@ -156,11 +156,11 @@ class ChangedPartitions:
         for key in list(self._followed):
             self.unfollow(key)
 
-    def watch(self, waiter: Waiter) -> None:
+    def watch(self, waiter: GrowthListener) -> None:
         """Register the one waiter to wake when a partition grows."""
         self._waiter = waiter
 
-    def unwatch(self, waiter: Waiter) -> None:
+    def unwatch(self, waiter: GrowthListener) -> None:
         """Remove the waiter."""
         if self._waiter is waiter:
             self._waiter = None
@@ -286,9 +286,9 @@ class Watchable(Protocol):
 
     grown: int
 
-    def watch(self, waiter: Waiter) -> None: ...
+    def watch(self, waiter: GrowthListener) -> None: ...
 
-    def unwatch(self, waiter: Waiter) -> None: ...
+    def unwatch(self, waiter: GrowthListener) -> None: ...
 
 
 async def sleep_until_grown(watched: Sequence[Watchable], missing_bytes: int, deadline: float) -> bool:

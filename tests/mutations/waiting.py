@@ -11,8 +11,8 @@ MUTATIONS = (
     Mutation(
         "responses are held back while a later request waits",
         _CONNECTION,
-        "await BeforeWaiting(self._handler.answer(frame, self.info), partial(self._send_now, ready))",
-        "await self._handler.answer(frame, self.info)",
+        "await BeforeWaiting(answering, partial(self._send_now, ready))",
+        "await answering",
         (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
     ),
     Mutation(
@@ -28,6 +28,27 @@ MUTATIONS = (
         "        except (MalformedMessage, Disconnect):\n            await self._send(ready)\n            raise\n",
         "        except (MalformedMessage, Disconnect):\n            raise\n",
         (f"{_CONNECTIONS}::test_requests_before_a_malformed_one_are_answered",),
+    ),
+    Mutation(
+        "a turn sends while the task sends the rest of an earlier response",
+        _CONNECTION,
+        "        if self._unsent or self._task_runs or size_bytes",
+        "        if size_bytes",
+        (f"{_CONNECTIONS}::test_a_parked_request_is_answered_by_whoever_has_its_response",),
+    ),
+    Mutation(
+        "a long poll that found too little does not wait on",
+        "broker/connections/long_polls.py",
+        "            self._watch(group)\n            self._expire_at(next",
+        "            self._expire_at(next",
+        ("tests/broker/connections/test_long_polls.py::test_a_group_waits_until_enough_has_come",),
+    ),
+    Mutation(
+        "a request joins a group that is being answered",
+        "broker/connections/long_polls.py",
+        "            del self._groups[group.key]  # still a listener: listeners are being called\n",
+        "",
+        ("tests/broker/connections/test_long_polls.py::test_equal_requests_are_answered_by_one_read",),
     ),
     Mutation(
         "a closed fetch session tracks partitions again when its fetch wakes up",

@@ -1,49 +1,25 @@
 """A connection on a stream in memory: order, coalescing, muting, fairness, and what ends it."""
 
 import itertools
+import math
 import socket
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from minikafka.broker.connections.connection import Connection
+from minikafka.broker.connections.long_polls import LongPoll, LongPolls, Parked, Receiver
+from minikafka.broker.connections.ready_sockets import ReadySockets, Turn
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
 
-WAITING, ECHO, FAILING = b"\x00\x01", b"\x00\x02", b"\x00\x03"
+WAITING, ECHO, FAILING, PARKED = b"\x00\x01", b"\x00\x02", b"\x00\x03", b"\x00\x04"
+NEVER = LongPoll([], 1, math.inf, lambda in_time: None)
 TIMEOUT_S = 30
-
-
-class SaturatedTransport:
-    """A transport whose client has always sent the next request already; optionally, each read waits."""
-
-    peer_host = local_host = "127.0.0.1"
-    local_port = 9092
-
-    def __init__(self, requests: int, *, waits_each: bool) -> None:
-        self.left = requests
-        self.waits = 0
-        self._waits_each = waits_each
-
-    async def receive_some(self) -> memoryview:
-        if self._waits_each:
-            self.waits += 1
-            await trio.lowlevel.checkpoint()
-        self.left -= 1
-        return memoryview(framed(ECHO) if self.left >= 0 else b"")
-
-    async def send(self, parts: Sequence[bytes]) -> None:
-        pass
-
-    def send_now(self, parts: Sequence[bytes]) -> Sequence[bytes]:
-        return []
-
-    def close(self) -> None:
-        pass
 
 
 class NarrowTransport:
@@ -51,7 +27,6 @@ class NarrowTransport:
 
     peer_host = local_host = "127.0.0.1"
     local_port = 9092
-    waits = 0
 
     def __init__(self, requests: Sequence[bytes]) -> None:
         self._unread = [b"".join(map(framed, requests))]
@@ -60,9 +35,14 @@ class NarrowTransport:
         self.broken = False
         self._sending = False
 
-    async def receive_some(self) -> memoryview:
-        if not self._unread:
-            await trio.sleep_forever()
+    async def wait_while(self, turn: Turn) -> None:
+        while self._unread:
+            await trio.lowlevel.checkpoint()
+            if not turn():
+                return
+        await trio.sleep_forever()
+
+    def receive_now(self) -> memoryview:
         return memoryview(self._unread.pop())
 
     async def send(self, parts: Sequence[bytes]) -> None:
@@ -83,23 +63,34 @@ class NarrowTransport:
         pass
 
 
-class TaskSteps(trio.abc.Instrument):
-    """Counts how often each task was scheduled."""
-
-    def __init__(self) -> None:
-        self.of: Counter[str] = Counter()
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.of[task.name] += 1
-
-
 class Echo:
-    """Echoes frames; frames of key 1 wait for `released`, frames of key 3 disconnect."""
+    """Echoes frames; frames of key 1 wait for `released`, frames of key 3 disconnect.
+
+    Frames of key 4 are parked where they may be: their responses are what the test delivers. `at_once` gives for each
+    request in turn whether it is answered at once, unless it waits.
+    """
+
+    at_once = itertools.cycle([True])
 
     def __init__(self) -> None:
+        self.receivers: list[Receiver] = []
+        self.polls = LongPolls()
         self.released = trio.Event()
         self.seen: list[bytes] = []
         self.throttle_ms = 0
+
+    def answer_now(
+        self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None
+    ) -> Answer | Coroutine[Any, Any, Answer] | Parked:
+        if bytes(frame[:2]) == PARKED and receiver is not None:
+            self.receivers.append(receiver)
+            return self.polls.park(frame, receiver, NEVER, list)
+        if bytes(frame[:2]) == WAITING or not next(self.at_once):
+            return self.answer(frame, connection)
+        self.seen.append(bytes(frame))
+        if bytes(frame[:2]) == FAILING:
+            raise Disconnect("asked to")
+        return [framed(bytes(frame))], self.throttle_ms
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         self.seen.append(bytes(frame))
@@ -137,6 +128,20 @@ async def connected_by_tcp() -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
+async def connected_by_epoll() -> AsyncIterator[Client]:
+    """A client connected by a socket, which is watched together with others."""
+    ready = ReadySockets()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = await trio.open_tcp_stream("127.0.0.1", server.getsockname()[1])
+        transport = SocketTransport(server.accept()[0], memoryview(bytearray(SCRATCH_SIZE_BYTES)), ready)
+        async with ours, trio.open_nursery() as nursery:
+            nursery.start_soon(ready.run)
+            async with serving(ours, transport) as client:
+                yield client
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
 async def serving(ours: trio.abc.Stream, transport: Transport) -> AsyncIterator[Client]:
     echo = Echo()
     connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)
@@ -159,9 +164,18 @@ async def read_exactly(stream: trio.abc.Stream, size: int) -> bytes:
     return data
 
 
-def test_responses_have_the_order_of_the_requests() -> None:
+@pytest.fixture(autouse=True, params=[[True], [False], [True, False], [False, True, True]])
+def requests_answered_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Echo, "at_once", itertools.cycle(request.param))
+
+
+BY = pytest.mark.parametrize("by", [connected, connected_by_tcp, connected_by_epoll])
+
+
+@BY
+def test_responses_have_the_order_of_the_requests(by: Connect) -> None:
     async def main() -> None:
-        async with connected() as (client, _, _):
+        async with by() as (client, _, _):
             bodies = [ECHO + bytes([number]) for number in range(200)]
             await client.send_all(b"".join(map(framed, bodies)))
             assert [await read_frame(client) for _ in bodies] == bodies
@@ -169,7 +183,7 @@ def test_responses_have_the_order_of_the_requests() -> None:
     trio.run(main)
 
 
-@pytest.mark.parametrize("by", [connected, connected_by_tcp])
+@BY
 def test_a_waiting_request_does_not_hold_back_earlier_responses(by: Connect) -> None:
     async def main() -> None:
         with trio.fail_after(TIMEOUT_S):
@@ -310,22 +324,90 @@ def test_a_client_may_disconnect_in_the_middle_of_a_frame() -> None:
     trio.run(main)
 
 
-@pytest.mark.parametrize(("waits_each", "turns"), [(False, range(33, 51)), (True, range(101, 103))])
-def test_other_connections_get_their_turn(waits_each: bool, turns: range) -> None:
-    """100 requests of a millisecond or more: a checkpoint every two milliseconds, none where reads wait anyway."""
-
+@BY
+def test_a_parked_request_is_answered_by_whoever_has_its_response(by: Connect) -> None:
     async def main() -> None:
-        times = itertools.count(0, 0.0005)
-        connection = Connection(
-            SaturatedTransport(100, waits_each=waits_each),  # type: ignore[arg-type]
-            Echo(),
-            listener="PLAINTEXT",
-            size_bytes_max=1000,
-            current_time=lambda: next(times),
-        )
-        await connection.serve()
+        Echo.at_once = itertools.cycle([True])
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, echo, connection):
+                for response in (b"one", b"another"):
+                    await client.send_all(framed(ECHO) + framed(PARKED))
+                    assert await read_frame(client) == ECHO
+                    await trio.testing.wait_all_tasks_blocked()
+                    assert connection.busy
+                    echo.receivers.pop().deliver([framed(response)])
+                    assert await read_frame(client) == response
+                    assert not connection.busy
 
-    steps = TaskSteps()
-    trio.run(main, instruments=[steps])
-    (count,) = (count for name, count in steps.of.items() if name.endswith("main"))
-    assert count in turns
+    trio.run(main)
+
+
+@BY
+@pytest.mark.parametrize("response", [b"one", bytes(1 << 20), None], ids=["small", "large", "from its task"])
+def test_what_follows_a_parked_request_is_answered_after_it(by: Connect, response: bytes | None) -> None:
+    async def main() -> None:
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, echo, _):
+                await client.send_all(framed(PARKED))
+                await trio.testing.wait_all_tasks_blocked()
+                await client.send_all(framed(ECHO + b"a") + framed(ECHO + b"b"))
+                await trio.testing.wait_all_tasks_blocked()
+                assert not echo.seen
+                echo.receivers.pop().deliver(None if response is None else [framed(response)])
+                assert await read_frame(client) == (PARKED if response is None else response)
+                assert await read_frame(client) == ECHO + b"a"
+                assert await read_frame(client) == ECHO + b"b"
+
+    trio.run(main)
+
+
+@BY
+def test_a_parked_request_is_withdrawn_with_its_connection(by: Connect) -> None:
+    async def main() -> None:
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, echo, connection):
+                await client.send_all(framed(PARKED))
+                await trio.testing.wait_all_tasks_blocked()
+                connection.scope.cancel()
+                assert await client.receive_some(10) == b""
+                assert not waits(echo, connection)
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize("by", [connected_by_tcp, connected_by_epoll])
+def test_a_client_that_disconnects_while_its_request_is_parked_is_noticed(by: Connect) -> None:
+    async def main() -> None:
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, echo, connection):
+                await client.send_all(framed(PARKED))
+                await trio.testing.wait_all_tasks_blocked()
+                await client.aclose()
+                while waits(echo, connection):
+                    await trio.sleep(0)
+
+    trio.run(main)
+
+
+def waits(echo: Echo, connection: Connection) -> bool:
+    """Whether a request of key 4 waits."""
+    joined = echo.polls.join(bytearray(PARKED), connection)
+    if joined is not None:
+        joined.withdraw()
+    return joined is not None
+
+
+@BY
+def test_a_request_that_arrives_in_pieces_is_answered(by: Connect) -> None:
+    async def main() -> None:
+        with trio.fail_after(TIMEOUT_S):
+            async with by() as (client, _, _):
+                for number in range(3):
+                    request = framed(ECHO + bytes([number]) * 100)
+                    for cut in (2, 7, 40):
+                        await client.send_all(request[:cut])
+                        await trio.testing.wait_all_tasks_blocked()
+                        await client.send_all(request[cut:])
+                        assert framed(await read_frame(client)) == request
+
+    trio.run(main)

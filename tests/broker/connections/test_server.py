@@ -13,6 +13,8 @@ import structlog
 import trio
 import trio.testing
 
+from minikafka.broker.connections.long_polls import Receiver
+from minikafka.broker.connections.ready_sockets import Turn
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo
 from minikafka.broker.connections.server import Server
 from minikafka.broker.connections.tcp_listening import TcpListening, listen_on_tcp
@@ -26,14 +28,22 @@ ANY_PORT = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 class SilentClient:
     """A transport whose client never sends."""
 
-    local_host, local_port, waits = "node", 9092, 0
+    local_host, local_port = "node", 9092
 
     def __init__(self, peer_host: str) -> None:
         self.peer_host = peer_host
         self.closed = False
 
-    async def receive_some(self) -> memoryview:
+    async def wait_while(self, turn: Turn) -> None:
         await trio.sleep_forever()
+
+    def resume(self) -> None:
+        raise AssertionError
+
+    def receive_now(self) -> memoryview:
+        raise AssertionError
+
+    def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
         raise AssertionError
 
     async def receive_into(self, target: memoryview) -> int:
@@ -58,6 +68,9 @@ class Arrivals:
         self.arrive, self._arrived = trio.open_memory_channel[SilentClient | None](math.inf)
         self.closed = False
 
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
     async def accept(self) -> Transport | None:
         return await self._arrived.receive()
 
@@ -67,6 +80,9 @@ class Arrivals:
 
 class NoRequests:
     """A handler that is never called."""
+
+    def answer_now(self, frame: bytearray, connection: ConnectionInfo, receiver: Receiver | None) -> Answer:
+        raise AssertionError
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         raise AssertionError
@@ -123,7 +139,7 @@ def test_a_tcp_listener_names_its_address_and_accepts() -> None:
             accepted = await first(listening)
             assert (accepted.peer_host, accepted.local_port) == ("127.0.0.1", port)
             client.sendall(b"hello")
-            assert bytes(await accepted.receive_some()) == b"hello"
+            assert await received(listening, accepted) == b"hello"
             accepted.close()
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: "):
             listen_on_tcp(Listener("PLAINTEXT", "127.0.0.1", port, "PLAINTEXT"))
@@ -141,11 +157,26 @@ def test_a_tcp_client_that_has_gone_is_no_connection() -> None:
         with socket.create_connection(listening.address) as client:
             accepted = await first(listening)
             client.sendall(b"second")
-            assert bytes(await accepted.receive_some()) == b"second"
+            assert await received(listening, accepted) == b"second"
             accepted.close()
         listening.close()
 
     trio.run(main)
+
+
+async def received(listening: TcpListening, accepted: Transport) -> bytes:
+    """The next bytes that a connection receives."""
+    found: list[bytes] = []
+
+    def turn() -> bool:
+        found.append(bytes(accepted.receive_now()))
+        return False
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listening.run)
+        await accepted.wait_while(turn)
+        nursery.cancel_scope.cancel()
+    return found[0]
 
 
 async def first(listening: TcpListening) -> Transport:

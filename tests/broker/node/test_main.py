@@ -37,6 +37,9 @@ class MemoryListeners:
         self.address = listener.host, listener.port
         return self
 
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
     async def accept(self) -> StreamTransport | None:
         return await self._accepted.receive()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import trio
 
+from minikafka.broker.connections.ready_sockets import Turn
 from minikafka.broker.connections.transport import Transport
 from minikafka.broker.settings.listeners import Listener
 from minikafka.client.connections.stream import Receiver, Stream
@@ -69,12 +70,21 @@ class _Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self.waits = 0
+        self._waiting: trio.CancelScope | None = None
         self.peer_host = endpoint.peer_address[0]
         self.local_host, self.local_port = endpoint.address
 
-    async def receive_some(self) -> memoryview:
-        await self._wait()
+    async def wait_while(self, turn: Turn) -> None:
+        with trio.CancelScope() as self._waiting:
+            await self._wait()
+            while turn():
+                await self._wait()
+
+    def resume(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def receive_now(self) -> memoryview:
         return memoryview(self._endpoint.receive(READ_SIZE))
 
     async def receive_into(self, target: memoryview) -> int:
@@ -82,8 +92,9 @@ class _Transport:
         return self._endpoint.recv_into(target)
 
     async def _wait(self) -> None:
-        if not self._endpoint.is_readable:
-            self.waits += 1
+        if self._endpoint.is_readable:
+            await trio.lowlevel.checkpoint()
+        else:
             await self._endpoint.wait_readable()
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
@@ -115,6 +126,9 @@ class _Listening:
     def __init__(self, bound: BoundListener) -> None:
         self._bound = bound
         self.address = bound.address
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
 
     async def accept(self) -> Transport | None:
         try:

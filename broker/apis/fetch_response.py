@@ -1,0 +1,117 @@
+"""Responses to Fetch: a partition's records or error, the order of topics, the leaders' addresses."""
+
+from collections.abc import Generator
+
+from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
+from minikafka.broker.apis.services import ClusterView
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.partitions.fetch_result import NO_RECORDS, NO_REPLICA, FetchResult
+from minikafka.broker.partitions.fetch_sessions import CachedPartition
+from minikafka.protocol.errors import (
+    FencedLeaderEpochError,
+    KafkaError,
+    NotLeaderOrFollowerError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from minikafka.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+VERSION_WITH_LEADERS = 16
+NIL = bytes(16)
+AT_ONCE = 512
+"""Partitions between two pauses."""
+NOT_THE_LEADER = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+
+Context = RequestContext[ClusterView]
+
+
+def fill(answer: PartitionData, found: FetchResult) -> None:
+    """The records and offsets of a partition."""
+    answer.high_watermark = found.high_watermark
+    answer.last_stable_offset = found.last_stable_offset
+    answer.log_start_offset = found.log_start_offset
+    answer.records = found.records
+    answer.preferred_read_replica = found.preferred_replica
+    if found.diverging is not None:
+        answer.diverging_epoch = EpochEndOffset(epoch=found.diverging[0], end_offset=found.diverging[1])
+    answer.aborted_transactions = (
+        None
+        if found.aborted is None
+        else [AbortedTransaction(producer_id=producer, first_offset=first) for producer, first in found.aborted]
+    )
+
+
+def fail(answer: PartitionData, error: KafkaError, cached: CachedPartition, context: Context) -> None:
+    """The error of a partition; of another leader, where it is."""
+    answer.error_code = error.code
+    answer.high_watermark = -1
+    answer.records = NO_RECORDS
+    unknown = isinstance(error, UnknownTopicIdError | UnknownTopicOrPartitionError)
+    answer.aborted_transactions = [] if unknown else None
+    if isinstance(error, NOT_THE_LEADER) and context.version >= VERSION_WITH_LEADERS:
+        leader, epoch = current_leader(context.services.image, cached.topic, cached.partition)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+
+
+def add_leaders(response: FetchResponse, context: Context) -> Generator[None, None, FetchResponse]:
+    """Add the addresses of the leaders that the response names (KIP-951)."""
+    leaders: set[int] = set()
+    looked_at = 0
+    for topic in response.responses:
+        leaders |= {partition.current_leader.leader_id for partition in topic.partitions}
+        looked_at += 1 + len(topic.partitions) // 4
+        if looked_at > AT_ONCE:
+            looked_at = 0
+            yield
+    if leaders != {NO_REPLICA}:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack)
+            for one in addresses_of(context)
+            if one.node_id in leaders
+        ]
+    return response
+
+
+def changed(cached: CachedPartition, answer: PartitionData) -> bool:
+    """Whether an incremental response has to contain the partition (KIP-227)."""
+    return bool(
+        not cached.answered
+        or answer.error_code
+        or len(answer.records or b"")
+        or answer.high_watermark != cached.high_watermark
+        or answer.log_start_offset != cached.answered_log_start_offset
+        or answer.diverging_epoch.epoch >= 0
+        or answer.preferred_read_replica >= 0
+    )
+
+
+def remember(cached: CachedPartition, answer: PartitionData) -> None:
+    """Note in the session what its client was told."""
+    cached.answered = not answer.error_code and answer.diverging_epoch.epoch < 0
+    cached.high_watermark = answer.high_watermark
+    cached.answered_log_start_offset = answer.log_start_offset
+
+
+def by_topic(
+    answers: list[tuple[CachedPartition, PartitionData]], by_id: bool
+) -> Generator[None, None, list[FetchableTopicResponse]]:
+    """Adjacent partitions of a topic share an entry; the order of the partitions is kept."""
+    topics: list[FetchableTopicResponse] = []
+    last: tuple[bytes, str] | None = None
+    for number, (cached, answer) in enumerate(answers, 1):
+        if number % AT_ONCE == 0:
+            yield
+        topic = (cached.topic_id, "") if by_id else (NIL, cached.topic)
+        if topic != last:
+            topics.append(FetchableTopicResponse(topic=topic[1], topic_id=topic[0]))
+            last = topic
+        topics[-1].partitions.append(answer)
+    return topics
