@@ -34,7 +34,7 @@ MUTATIONS = (
         _CONNECTION,
         "        if self._unsent or self._task_runs or size_bytes",
         "        if size_bytes",
-        (f"{_CONNECTIONS}::test_a_parked_request_is_answered_by_whoever_has_its_response",),
+        (f"{_CONNECTIONS}::test_a_delivered_response_follows_what_the_kernel_did_not_take",),
     ),
     Mutation(
         "a long poll that found too little does not wait on",

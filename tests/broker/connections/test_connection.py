@@ -42,6 +42,9 @@ class NarrowTransport:
                 return
         await trio.sleep_forever()
 
+    def resume(self) -> None:
+        """Nothing: the task sends."""
+
     def receive_now(self) -> memoryview:
         return memoryview(self._unread.pop())
 
@@ -219,6 +222,24 @@ def test_what_the_kernel_does_not_take_is_sent_while_a_later_request_waits(writa
                 if event is transport.writable and writable_first:
                     assert transport.sent == framed(ECHO + b"abcdef")
             assert transport.sent == framed(ECHO + b"abcdef") + framed(WAITING) + framed(ECHO)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_a_delivered_response_follows_what_the_kernel_did_not_take() -> None:
+    async def main() -> None:
+        Echo.at_once = itertools.cycle([True])
+        transport, echo = NarrowTransport([ECHO + b"abcdef", PARKED]), Echo()
+        connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.serve)
+            await trio.testing.wait_all_tasks_blocked()
+            assert transport.sent == framed(ECHO + b"abcdef")[:5]
+            echo.receivers.pop().deliver([framed(b"delivered")])
+            transport.writable.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert transport.sent == framed(ECHO + b"abcdef") + framed(b"delivered")
             nursery.cancel_scope.cancel()
 
     trio.run(main)
