@@ -137,7 +137,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the watermarks of a diverging response count",
-        "broker/apis/fetch.py",
+        "broker/apis/fetch_response.py",
         "not answer.error_code and answer.diverging_epoch.epoch < 0",
         "not answer.error_code",
         _TESTS,

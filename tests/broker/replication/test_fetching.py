@@ -306,14 +306,14 @@ def test_what_grows_during_the_pauses_of_a_fetch_is_seen(monkeypatch: pytest.Mon
         request = consumer_asks(0, max_wait_ms=60_000)
         request.session_epoch = -1
         began = trio.current_time()
-        fill = fetch._fill
+        fill = fetch.fill
 
         def fill_and_grow(answer: PartitionData, found: FetchResult) -> None:
             fill(answer, found)
-            monkeypatch.setattr(fetch, "_fill", fill)
+            monkeypatch.setattr(fetch, "fill", fill)
             leader.produce(b"meanwhile")
 
-        monkeypatch.setattr(fetch, "_fill", fill_and_grow)
+        monkeypatch.setattr(fetch, "fill", fill_and_grow)
         answer = await ask(leader, request)
         assert len(answer.responses[0].partitions[0].records or b"")
         assert trio.current_time() == began
