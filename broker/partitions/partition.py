@@ -191,9 +191,7 @@ class Partition(Replica):
         self.check_leader()
         return self._verifications.begin(self.log.producers, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)
 
-    def _append_in_transaction(
-        self, batch: Batch, stamped: int, verification: Verification | None
-    ) -> AppendResult:
+    def _append_in_transaction(self, batch: Batch, stamped: int, verification: Verification | None) -> AppendResult:
         producers = self.log.producers
         known = producers.find_duplicate(batch)
         if known is not None:
