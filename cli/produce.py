@@ -72,7 +72,8 @@ def produce(
 ) -> None:
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
-    Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits.
+    Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
+    SIGTERM does so within five seconds, or gives up.
 
     \b
     Examples:

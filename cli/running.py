@@ -1,7 +1,8 @@
 """Runs the async part of a command, and handles Ctrl-C and SIGTERM.
 
 The first signal interrupts blocks marked as interruptible (reading input, waiting for records), so that the command
-can deliver, commit and print a summary. The second signal cancels everything. The exit code is 128 + signal.
+can deliver, commit and print a summary. The second signal cancels everything, and so do TERM_GRACE_S after a SIGTERM:
+whoever sends it waits for the end, and sends no other. The exit code is 128 + signal.
 
 The event loop is trio's, because its worker threads do not delay the exit of the process: one of them may be blocked
 in a read of a terminal or in a write to a pager.
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from minikafka.client import Admin
+
+
+TERM_GRACE_S = 5
 
 
 class Stop:
@@ -50,7 +54,11 @@ class Stop:
                 self._waits.remove(scope)
 
     def on_signal(self, number: int) -> None:
-        """Cancel interruptible blocks at the first signal, everything at the second."""
+        """Cancel interruptible blocks at the first signal, everything at the second or TERM_GRACE_S after SIGTERM."""
+        import anyio
+
+        if number == signal.SIGTERM and self._everything is not None:
+            self._everything.deadline = min(self._everything.deadline, anyio.current_time() + TERM_GRACE_S)
         scopes = [self._everything] if self.signal else list(self._waits)
         self.signal = self.signal or number
         for scope in scopes:

@@ -46,6 +46,7 @@ Caveats:
       may be reassigned meanwhile, and another member may consume its last records again. Automatic commits never
       include the record being processed; a commit of its offset is rejected then. With a `Listener`, a rebalance waits
       for the application's next request for records, as in the JVM client.
+    * `allow_auto_create_topics` is False for Consumer and Admin; Kafka's consumer has topics created that it reads.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
     * No KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
       does not detect truncation after an unclean leader election (KIP-320).
@@ -65,6 +66,7 @@ from minikafka.client.admin.admin_types import (
 )
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
+from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
@@ -108,6 +110,7 @@ __all__ = [
     "QuorumReplica",
     "Reassignment",
     "RecordBatch",
+    "RecordDeserializationError",
     "RecordMetadata",
     "TopicPartition",
     "TransactionAborted",

@@ -189,6 +189,8 @@ class ClientOptions:
 class AdminOptions(ClientOptions):
     """Options of an Admin."""
 
+    allow_auto_create_topics: bool = option(False, boolean)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOptions(ClientOptions):
@@ -247,6 +249,7 @@ class ProducerOptions(ClientOptions):
 class ConsumerOptions(ClientOptions):
     """Options of a Consumer (times in ms, sizes in bytes)."""
 
+    allow_auto_create_topics: bool = option(False, boolean)
     group_id: str | None = option(None, _NONEMPTY_TEXT)
     group_instance_id: str | None = option(None, _NONEMPTY_TEXT)
     auto_offset_reset: OffsetReset = option("latest", one_of(*get_args(OffsetReset)))

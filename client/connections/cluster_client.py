@@ -9,6 +9,7 @@ of Producer, Consumer and Admin: an async context manager with a task group and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container
 from enum import IntEnum
 from typing import Any, Self, TypeVar
@@ -55,7 +56,9 @@ class Cluster:
 
     Attributes:
         metadata: the cached metadata; changed by `refresh` and by the background task.
-        topics: the topics that refreshes request; None: all topics.
+        topics: the topics that refreshes request; None: all topics. Those that do not exist are forgotten, unless the
+            client waits for them.
+        is_wanted: whether the client uses a topic, also if it does not exist.
         on_update: called after every change of `metadata`.
         features: the levels of the cluster's finalized features, as the newest connection knows them (KIP-584).
     """
@@ -63,6 +66,7 @@ class Cluster:
     def __init__(self, options: ClientOptions, seams: Seams, task_group: TaskGroup) -> None:
         self.metadata = Metadata()
         self.topics: dict[str, None] | None = {}
+        self.is_wanted: Callable[[str], bool] = lambda name: False
         self.on_update: Callable[[], None] = lambda: None
         self.features: dict[str, int] = {}
         self._options = options
@@ -77,6 +81,7 @@ class Cluster:
         self._stalled = StalledRequests()
         self._posted = anyio.Event()
         self._features_epoch = -1
+        self._awaited: Counter[str] = Counter()
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self._refresh_wanted = anyio.Event()
         self._refreshing = anyio.Lock()
@@ -295,7 +300,11 @@ class Cluster:
                 )
             return topic
 
-        return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
+        self._awaited[name] += 1
+        try:
+            return await self.retry(attempt, f"looking up topic {name!r}", timeout_ms=timeout_ms)
+        finally:
+            self._awaited -= Counter((name,))
 
     async def coordinator(self, key: str, kind: CoordinatorType = CoordinatorType.GROUP) -> int:
         """The node id of the coordinator of a group id or a transactional id.
@@ -349,6 +358,7 @@ class Cluster:
             with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
                 await self._refresh_wanted.wait()
             self._refresh_wanted = anyio.Event()
+            self._forget_missing()
             try:
                 await self.refresh()
                 failures = failures + 1 if self._is_incomplete() else 0
@@ -358,6 +368,14 @@ class Cluster:
                 self._refresh_wanted.set()
                 failures += 1
             await anyio.sleep(self._backoff.delay_ms(failures) / 1000)
+
+    def _forget_missing(self) -> None:
+        """Ask no more for topics that do not exist, such as deleted ones, and that nobody waits for."""
+        errors = self.metadata.errors
+        for name in list(self.topics or ()):
+            missing = isinstance(errors.get(name), UnknownTopicOrPartitionError)
+            if self.topics is not None and missing and not (self._awaited[name] or self.is_wanted(name)):
+                del self.topics[name], errors[name]
 
     def _is_incomplete(self) -> bool:
         """Whether a requested topic does not exist yet."""

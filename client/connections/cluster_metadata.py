@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.errors import KafkaError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from minikafka.protocol.types import NIL_UUID
+
+MISSING_PATIENCE_S = 5
+"""How long a topic may be unknown before the application is told: a new one is not known to all brokers at once."""
+
+
+def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
+    """The error for the application."""
+    quoted = ", ".join(map(repr, names))
+    return UnknownTopicOrPartitionError(
+        f"topic {quoted} does not exist: create it, or have brokers create it with allow_auto_create_topics=True"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     background_fetch.py    the background task: Fetch requests, start offsets, errors
     fetch_state.py         positions, planned fetches and buffered chunks; aborted transactions
     consumer_record.py     `ConsumerRecord` and `RecordBatch`
+    deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 
 Caveats:

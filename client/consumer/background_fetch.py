@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.cluster_metadata import MISSING_PATIENCE_S, missing_topics
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
@@ -26,7 +27,7 @@ from minikafka.client.consumer.fetch_state import (
 )
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.options import ConsumerOptions
-from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, error_for
+from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest
 from minikafka.protocol.names import TopicPartition
 
@@ -58,6 +59,7 @@ class FetchLoop:
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
         self._finding_positions = False
+        self._missing_since: dict[str, float] = {}
 
     def wake(self) -> None:
         """Look for partitions to fetch now."""
@@ -197,7 +199,18 @@ class FetchLoop:
         self.arrived()
         self.wake()
 
+    def _report_missing(self, unpositioned: list[tuple[PartitionState, int]]) -> None:
+        """Have the application's next request raise that an assigned topic does not exist, once."""
+        now = anyio.current_time()
+        for topic in {state.tp.topic for state, _ in unpositioned}:
+            if not isinstance(self._cluster.metadata.errors.get(topic), UnknownTopicOrPartitionError):
+                self._missing_since.pop(topic, None)
+            elif now - self._missing_since.setdefault(topic, now) >= MISSING_PATIENCE_S:
+                self._missing_since[topic] = float("inf")
+                self._fail(missing_topics([topic]))
+
     async def _find(self, unpositioned: list[tuple[PartitionState, int]]) -> dict[TopicPartition, int]:
+        self._report_missing(unpositioned)
         found: dict[TopicPartition, int] = {}
         without_reset = [state.tp for state, _ in unpositioned if state.reset is None]
         stable = self._options.isolation_level == READ_COMMITTED

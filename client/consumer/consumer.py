@@ -403,6 +403,7 @@ class Consumer(ClusterClient):
             self._seams,
         )
         self.cluster.on_update = self._subscriptions.updated
+        self.cluster.is_wanted = self._subscriptions.is_wanted
         tasks.start_soon(self._loop.run)
         if self._options.group_id is not None and self._options.enable_auto_commit:
             tasks.start_soon(self._subscriptions.commit_periodically)

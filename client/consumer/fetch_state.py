@@ -8,12 +8,14 @@ dropped. `background_fetch.py` sends the requests.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from minikafka.client.consumer.consumer_record import ConsumerRecord
+from minikafka.client.consumer.deserialization import RecordDeserializationError, deserialization_error, deserialized
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -84,9 +86,12 @@ class Chunk:
         next_offset: the offset after the chunk, including records that are hidden from the user.
         ends_response: whether it is the last chunk of a fetch response.
         taken: the number of records returned to the user.
+        failure: why the records end before the chunk does: the next one cannot be deserialized.
     """
 
-    __slots__ = ("_batches", "_options", "_records", "ends_response", "era", "next_offset", "state", "taken")
+    __slots__ = (
+        "_batches", "_options", "_records", "ends_response", "era", "failure", "next_offset", "state", "taken"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -105,6 +110,7 @@ class Chunk:
         self._options = options
         self._batches = some
         self._records: list[ConsumerRecord] | None = None
+        self.failure: RecordDeserializationError | None = None
 
     def split(self) -> tuple[Chunk, Chunk]:
         """Two chunks in place of one too large to be decoded at once; records already taken precede the position."""
@@ -130,24 +136,20 @@ class Chunk:
         return self._records
 
     def _materialize(self) -> list[ConsumerRecord]:
-        tp, options = self.state.tp, self._options
+        tp, start = self.state.tp, self.state.position
         columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
-        keys, values = columns.keys(), columns.values()
-        if options.key_deserializer is not None:
-            keys = [None if one is None else options.key_deserializer(one) for one in keys]
-        if options.value_deserializer is not None:
-            values = [None if one is None else options.value_deserializer(one) for one in values]
-        headers = repeat(()) if columns.headers is None else columns.headers
-        types = repeat(0) if columns.timestamp_types is None else columns.timestamp_types
+        first = bisect_left(columns.offsets, start) if start is not None else 0
+        keys = deserialized(columns.keys(), first, self._options.key_deserializer)
+        values = deserialized(columns.values(), first, self._options.value_deserializer)
+        if keys.error is not None or values.error is not None:
+            self.failure = deserialization_error(tp, columns, first, keys, values)
+        headers = repeat(()) if columns.headers is None else islice(columns.headers, first, None)
+        types = repeat(0) if columns.timestamp_types is None else islice(columns.timestamp_types, first, None)
         rows = zip(
-            repeat(tp.topic), repeat(tp.partition), columns.offsets, columns.timestamps, keys, values, headers,
-            types, strict=False,
+            repeat(tp.topic), repeat(tp.partition), islice(columns.offsets, first, None),
+            islice(columns.timestamps, first, None), keys.objects, values.objects, headers, types, strict=False,
         )  # fmt: skip
-        records = list(map(tuple.__new__, repeat(ConsumerRecord), rows))
-        start = self.state.position
-        if start is not None and records and records[0].offset < start:
-            return [record for record in records if record.offset >= start]
-        return records
+        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
 
     def arrow(self, columns: Sequence[str]) -> RecordBatch:
         """The records not yet taken, as an Arrow record batch.
@@ -181,7 +183,7 @@ class Chunk:
     def position(self) -> int:
         """The user's position after `taken` records."""
         if self.taken >= len(self.records):
-            return self.next_offset
+            return self.failure.offset if self.failure is not None else self.next_offset
         return self.records[self.taken - 1].offset + 1 if self.taken else self.records[0].offset
 
     @property
@@ -259,7 +261,10 @@ class Fetcher:
             self.chunks.appendleft(chunk)
 
     def readable_chunk(self) -> Chunk | None:
-        """The chunk to take records from, which has records left, or None. Raises CorruptMessageError."""
+        """The chunk to take records from, which has records left, or None.
+
+        Raises CorruptMessageError and RecordDeserializationError; `skip` is to be called then.
+        """
         while True:
             chunk = self.current = self.current or self._oldest()
             if chunk is None:
@@ -271,6 +276,9 @@ class Fetcher:
                 continue
             if chunk.taken < len(records):
                 return chunk
+            if chunk.failure is not None:
+                chunk.state.position = chunk.position
+                raise chunk.failure
             self.finish(chunk)
             chunk.state.processed = chunk.state.position
 
@@ -305,7 +313,7 @@ class Fetcher:
             return []
         records = chunk.records[chunk.taken : chunk.taken + limit]
         chunk.taken += len(records)
-        if chunk.taken >= len(chunk.records):
+        if chunk.taken >= len(chunk.records) and chunk.failure is None:
             self.finish(chunk)
         else:
             chunk.state.position = chunk.position
@@ -327,7 +335,7 @@ class Fetcher:
         return None
 
     def skip(self) -> None:
-        """Drop the current chunk, whose records cannot be decoded."""
+        """Drop the current chunk, whose next record cannot be decoded; the position stays there."""
         if self.current is not None:
             self.current.state.move(self.current.state.position)
             self._drop_stale()

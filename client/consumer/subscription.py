@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.cluster_metadata import MISSING_PATIENCE_S, missing_topics
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.listener import Listener
@@ -70,6 +71,7 @@ class Subscriptions:
         self._committed: dict[TopicPartition, int] = {}
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
         """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
+        self._told_missing: list[str] = []
         self._has_reassigned = False
         self.settled_only = False
         """Whether a listener is being called, for which positions are those of records that were processed."""
@@ -89,7 +91,7 @@ class Subscriptions:
         self._topics, self._pattern = topics, pattern
         self._listener = listener
         if self._options.group_id is None:
-            await self._cluster.retry(self._read_all, "subscribing")
+            await self._read_subscribed()
         elif self._group is None:
             self._group = Group(self._cluster, self._options, self, self._seams)
             self._group_scope = anyio.CancelScope()
@@ -151,9 +153,31 @@ class Subscriptions:
             if self._pattern.fullmatch(name) and not (topic.is_internal and self._options.exclude_internal_topics)
         ]
 
-    async def _read_all(self) -> None:
-        await self.subscribed_topics()
+    async def _read_subscribed(self) -> None:
+        """Assign all partitions. Raises UnknownTopicOrPartitionError for a topic that does not exist after seconds."""
+        patience_s = min(MISSING_PATIENCE_S, self._options.default_api_timeout_ms / 1000)
+        deadline = anyio.current_time() + patience_s
+        while await self._cluster.retry(self.subscribed_topics, "subscribing"):
+            missing = self._missing()
+            if not missing:
+                break
+            if anyio.current_time() >= deadline:
+                raise missing_topics(missing)
+            await anyio.sleep(max(self._options.retry_backoff_ms / 1000, patience_s / 50))
         self._read(self._all_partitions())
+
+    def _missing(self) -> list[str]:
+        errors = self._cluster.metadata.errors
+        return [name for name in self._topics if isinstance(errors.get(name), UnknownTopicOrPartitionError)]
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether the topic is subscribed to or assigned, or this member's to assign to others."""
+        group = self._group.membership if self._group is not None else None
+        return (
+            topic in self._topics
+            or any(tp.topic == topic for tp in self._fetcher.states)
+            or (group is not None and group.is_leader and topic in group.group_topics)
+        )
 
     def _all_partitions(self) -> list[TopicPartition]:
         topics = self._cluster.metadata.topics
@@ -179,9 +203,13 @@ class Subscriptions:
         await self._cluster.refresh()
         for name in self._topics:
             error = self._cluster.metadata.errors.get(name)
-            missing = isinstance(error, UnknownTopicOrPartitionError)
-            if error is not None and (not error.retriable or (missing and self._options.group_id is None)):
+            if error is not None and not error.retriable:
                 raise error
+        if self._options.group_id is not None:
+            for name in self._missing():
+                if name not in self._told_missing:
+                    _logger.warning("subscribed topic does not exist: %s", name)
+            self._told_missing = self._missing()
         self._matched = self._matching() if self._pattern else []
         return self._matched if self._pattern else self._topics
 

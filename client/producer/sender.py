@@ -71,6 +71,7 @@ class Sender:
         elif self._options.enable_idempotence:
             await self._cluster.retry(self._init_producer_id, "getting a producer id")
         self._cluster.on_update = self._updated
+        self._cluster.is_wanted = lambda name: any(one.topic == name for one in self._accumulator.unfinished())
         self._tasks.start_soon(self._run)
 
     def open_batch(self, lane: Lane, size_bytes: int) -> PendingBatch:
@@ -150,6 +151,8 @@ class Sender:
     def _leader(self, topic: str, partition: int) -> int:
         leader = self._cluster.metadata.leader(topic, partition)
         if leader < 0:
+            if self._cluster.topics is not None:
+                self._cluster.topics[topic] = None  # a topic that was deleted may have been forgotten
             self._cluster.refresh_soon()
         return leader
 

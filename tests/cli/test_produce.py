@@ -164,6 +164,26 @@ def test_a_second_ctrl_c_aborts_pending_deliveries(
         node.resume()
 
 
+def test_sigterm_ends_it_though_the_broker_does_not_answer(
+    started: Start, node: NodeProcess, judge: Client, topic: str
+) -> None:
+    process = started("produce", topic)
+    assert process.stdin is not None
+    process.stdin.write(b"one\n")
+    process.stdin.flush()
+    judge.consume(topic, 1)
+    node.pause()
+    try:
+        process.stdin.write(b"two\n")
+        process.stdin.flush()
+        descriptor = process.stdin.fileno()
+        eventually(lambda: waiting_bytes(descriptor) == 0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    finally:
+        node.resume()
+
+
 def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_bytes(b"line\n" * 20_000)
     ours, theirs = pty.openpty()

@@ -7,8 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
 from support.clients import until_answered
 from support.fake_network import FakeNetwork
+from trio.testing import MockClock
 
 from minikafka.client import Consumer, Producer
 from minikafka.client.connections.cluster_client import ClusterClient
@@ -24,6 +26,7 @@ from minikafka.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from minikafka.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
@@ -282,3 +285,35 @@ def test_asyncio_cancellation_and_timeouts_work() -> None:
                 await handler()
 
     asyncio.run(serve())
+
+
+def test_a_deleted_topic_is_not_asked_for_any_more_unless_somebody_waits_for_it() -> None:
+    network = FakeNetwork({"t": [1], "u": [1]})
+    broker = network.broker("a", 1)
+
+    def asked() -> list[list[str]]:
+        taken = [[one.name for one in each.topics] for each in broker.requests if isinstance(each, MetadataRequest)]
+        broker.requests.clear()
+        return taken
+
+    async def main() -> None:
+        async with ClusterClient(make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin"), network.seams()) as client:
+            for name in network.topics:
+                await client.cluster.topic(name, 1000)
+            del network.topics["t"]
+            client.cluster.refresh_soon()
+            await trio.sleep(60)
+            assert 2 < len(asked()) < 6
+            assert (client.cluster.topics, client.cluster.metadata.errors) == ({"u": None}, {})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(client.cluster.topic, "t", 60_000)
+                await trio.sleep(30)
+                network.topics["t"] = [1]
+            assert client.cluster.metadata.leader("t", 0) == 1
+            client.cluster.is_wanted = lambda name: name == "t"
+            del network.topics["t"]
+            client.cluster.refresh_soon()
+            await trio.sleep(60)
+            assert asked()[-1] == ["u", "t"]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))

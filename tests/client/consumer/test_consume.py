@@ -5,9 +5,15 @@ from __future__ import annotations
 import anyio
 import confluent_kafka
 import pytest
-from support.clients import until_answered
 
-from minikafka.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from minikafka.client import (
+    Admin,
+    Consumer,
+    OffsetAndMetadata,
+    Producer,
+    RecordDeserializationError,
+    TopicPartition,
+)
 from minikafka.protocol.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 pytestmark = pytest.mark.anyio
@@ -161,6 +167,41 @@ async def test_deserializers(bootstrap: str, topic: str) -> None:
         assert [record.value for record in await consumer.poll(60_000)] == [0, 1, 2]
 
 
+async def test_a_record_that_cannot_be_deserialized_is_named_and_can_be_skipped(bootstrap: str, topic: str) -> None:
+    """As RecordDeserializationException: after the records before it, again at each request, until a seek."""
+    await fill(bootstrap, topic, 3)
+    tp = TopicPartition(topic, 0)
+    async with Producer(bootstrap_servers=bootstrap) as producer:
+        await producer.send(topic, b"x", key=b"k", headers=[("h", b"1")], timestamp_ms=NOW)
+        await producer.send(topic, b"4", key=b"not a number")
+        await producer.send(topic, b"5")
+    async with reader(bootstrap, topic, value_deserializer=int, group_id=topic) as consumer:
+        seen: list[int] = []
+        while len(seen) < 3:
+            seen += [record.value for record in await consumer.poll(60_000)]
+        assert seen == [0, 1, 2]
+        for _ in range(2):
+            with pytest.raises(RecordDeserializationError, match=r"value of the record at offset 3 .*seek to 4") as one:
+                await consumer.poll(60_000)
+            assert (one.value.topic_partition, one.value.offset, one.value.origin) == (tp, 3, "value")
+            assert (one.value.key, one.value.value, list(one.value.headers)) == (b"k", b"x", [("h", b"1")])
+            assert (one.value.timestamp, type(one.value.__cause__)) == (NOW, ValueError)
+            assert await consumer.position(tp) == 3
+        await consumer.commit()
+        assert (await consumer.committed())[tp].offset == 3
+        consumer.seek(tp, 4)
+        assert [record.value for record in await consumer.poll(60_000)] == [4, 5]
+    async with reader(bootstrap, topic, key_deserializer=int) as consumer:
+        seen += [record.offset for record in await consumer.poll(60_000)]
+        with pytest.raises(RecordDeserializationError, match="key of the record at offset 3"):
+            await anext(aiter(consumer))
+        assert seen == [0, 1, 2, 0, 1, 2]
+        consumer.seek(tp, 5)
+        async for batch in consumer.batches():
+            assert batch.values == [b"5"]
+            break
+
+
 async def test_new_partitions_are_detected(bootstrap: str, topic: str) -> None:
     await fill(bootstrap, topic, 3)
     async with reader(bootstrap, topic, metadata_max_age_ms=200) as consumer:
@@ -185,13 +226,35 @@ async def test_patterns(bootstrap: str, topic: str) -> None:
         assert consumer.assignment() == []
 
 
-async def test_a_topic_that_does_not_exist_is_named(bootstrap: str, topic: str) -> None:
+async def test_a_topic_that_does_not_exist_is_named_within_seconds(bootstrap: str, topic: str) -> None:
     async def enter() -> None:
-        async with reader(bootstrap, topic, allow_auto_create_topics=False, default_api_timeout_ms=300):
+        async with reader(bootstrap, topic):
             raise AssertionError("not reached")
 
-    with pytest.raises(UnknownTopicOrPartitionError, match=topic):
-        await until_answered(enter)
+    with anyio.fail_after(30), pytest.raises(UnknownTopicOrPartitionError, match=rf"'{topic}' does not exist"):
+        await enter()
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        assert topic not in await admin.list_topics(), "the consumer created it"
+    async with reader(bootstrap) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        with anyio.fail_after(30), pytest.raises(UnknownTopicOrPartitionError, match=rf"'{topic}' does not exist"):
+            await consumer.poll(60_000)
+
+
+async def test_a_member_of_a_group_waits_for_a_topic_that_does_not_exist(
+    bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reader(bootstrap, topic, group_id=topic, metadata_max_age_ms=200) as consumer:
+        while not caplog.records:
+            assert await consumer.poll(100) == []
+        assert caplog.records[0].getMessage() == f"subscribed topic does not exist: {topic}"
+        await fill(bootstrap, topic, 1)
+        assert len(await consumer.poll(60_000)) == 1
+
+
+async def test_a_consumer_may_have_topics_created(bootstrap: str, topic: str) -> None:
+    async with reader(bootstrap, topic, allow_auto_create_topics=True) as consumer:
+        assert consumer.assignment() == [TopicPartition(topic, 0)]
 
 
 async def test_invalid_subscriptions_are_explained(bootstrap: str, topic: str) -> None:

@@ -1,0 +1,90 @@
+"""Applies the deserializers of a consumer; `RecordDeserializationError` names the first record that has no value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.columns import Columns
+from minikafka.protocol.records.record import Headers
+
+
+class RecordDeserializationError(KafkaError):
+    """A deserializer raised an exception, which is the cause. The records before were returned.
+
+    The consumer stays at this record, and the next request for records raises again: seek to `offset` + 1 to skip it.
+    As in the JVM client (KIP-334, KIP-1036).
+
+    Attributes:
+        topic_partition, offset, timestamp, headers: of the record.
+        origin: "key" or "value".
+        key, value: as they were received.
+    """
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        offset: int,
+        origin: str,
+        error: Exception,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers,
+    ) -> None:
+        super().__init__(
+            f"{topic_partition}: the {origin} of the record at offset {offset} cannot be deserialized: {error!r};"
+            f" seek to {offset + 1} to skip it"
+        )
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.origin = origin
+        self.key, self.value = key, value
+        self.timestamp = timestamp
+        self.headers = headers
+        self.__cause__ = error
+
+
+class Deserialized(NamedTuple):
+    """The objects of a column; `error` is what the deserializer raised for the one after the last."""
+
+    objects: Sequence[Any]
+    error: Exception | None = None
+
+
+def deserialized(
+    column: Sequence[bytes | None], first: int, deserializer: Callable[[bytes], Any] | None
+) -> Deserialized:
+    """The column from index `first` on, as objects."""
+    if deserializer is None:
+        return Deserialized(column[first:] if first else column)
+    objects: list[Any] = []
+    try:
+        objects.extend(None if one is None else deserializer(one) for one in islice(column, first, None))
+    except Exception as error:  # noqa: BLE001 (the user's function may raise anything; the application receives it)
+        return Deserialized(objects, error)
+    return Deserialized(objects)
+
+
+def deserialization_error(
+    tp: TopicPartition, columns: Columns, first: int, keys: Deserialized, values: Deserialized
+) -> RecordDeserializationError:
+    """The error of the first record of which the key or the value could not be deserialized."""
+    of_key = keys.error is not None and (values.error is None or len(keys.objects) <= len(values.objects))
+    error = keys.error if of_key else values.error
+    assert error is not None
+    index = first + len(keys.objects if of_key else values.objects)
+    return RecordDeserializationError(
+        tp,
+        columns.offsets[index],
+        "key" if of_key else "value",
+        error,
+        key=columns.keys()[index],
+        value=columns.values()[index],
+        timestamp=columns.timestamps[index],
+        headers=columns.headers[index] if columns.headers is not None else (),
+    )
