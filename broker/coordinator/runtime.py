@@ -183,6 +183,7 @@ class Shard(Generic[S]):
         self.last_offset = -1
         self.committed_offset = -1
         self.scope = trio.CancelScope()
+        self.loaded = trio.Event()
         self.tasks: trio.Nursery | None = None
         self.waiting: dict[PendingReply, None] = {}
         self.next_wakeup_ms: float = math.inf
@@ -279,6 +280,7 @@ class CoordinatorRuntime(Generic[S]):
                 return
             async with trio.open_nursery() as shard.tasks:
                 shard.status = Status.ACTIVE
+                shard.loaded.set()
                 for decision in shard.state.loaded(self._now()):
                     self._execute(shard, decision)
                 await self._fire_deadlines(shard)
@@ -345,6 +347,13 @@ class CoordinatorRuntime(Generic[S]):
             except KafkaError as error:
                 raise error_for(coordinator_error(error), error.message) from error
             shard.committed_offset = max(shard.committed_offset, offset)
+
+    async def until_loaded(self, partition: int, timeout_s: float) -> None:
+        """Wait a moment if the partition is being loaded: a new one is at once, and clients come back late."""
+        shard = self._shards.get(partition)
+        if shard is not None and shard.status is Status.LOADING:
+            with trio.move_on_after(timeout_s):
+                await shard.loaded.wait()
 
     def _active(self, partition: int) -> Shard[S]:
         shard = self._shards.get(partition)

@@ -47,6 +47,8 @@ log = structlog.get_logger("minikafka.coordinator")
 
 TOPIC = "__transaction_state"
 RETRY_S = 0.1
+LOADING_S = 0.1
+"""How long a request waits for its partition to be loaded."""
 
 
 class Markers(Protocol):
@@ -258,6 +260,7 @@ class TransactionCoordinator:
     ) -> Any:
         count = self._environment.partition_count(TOPIC)
         index = -1 if count is None else partition_for(transactional_id, count)
+        await self.runtime.until_loaded(index, LOADING_S)
         return await self.runtime.submit(index, decide)
 
 
