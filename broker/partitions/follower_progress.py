@@ -16,6 +16,7 @@ from minikafka.controller.metadata.image import PartitionState
 from minikafka.controller.metadata.records import BrokerRecord
 from minikafka.protocol.settings.dataclass_fields import setting_field
 from minikafka.protocol.settings.registry import NODE_SETTINGS
+from minikafka.storage.directory_ids import UNASSIGNED, is_online
 
 NEVER_MS = -(1 << 62)
 UNKNOWN = -1
@@ -133,6 +134,7 @@ class LeaderState:
         self._partition_epoch = -1
         self._lag_ms_max = environment.lag_ms_max
         self._brokers = environment.brokers
+        self._directories: dict[int, bytes] = {}
         self.adopt(state, environment.steady_ms())
 
     def adopt(self, state: PartitionState, now_ms: int) -> None:
@@ -143,6 +145,7 @@ class LeaderState:
         self._partition_epoch = state.partition_epoch
         self.isr = state.isr
         self.pending = None
+        self._directories = {node_id: state.directory(node_id) for node_id in state.replicas}
         others = [node_id for node_id in state.replicas if node_id != self._node_id]
         self.followers = {node_id: self.followers.get(node_id) or Follower(node_id) for node_id in others}
         for node_id in state.isr:
@@ -213,11 +216,14 @@ class LeaderState:
 
     def _is_isr_eligible(self, follower: Follower) -> bool:
         """Whether the broker is unfenced, not shutting down, and still the incarnation that fetched: after a restart it
-        may have lost records (KIP-841, KIP-903)."""
+        may have lost records (KIP-841, KIP-903). Its data directory must not have failed since (KIP-858)."""
         broker = self._brokers().get(follower.node_id)
         if broker is None or broker.fenced or broker.in_controlled_shutdown or follower.broker_epoch is None:
             return False
-        return follower.broker_epoch == broker.epoch
+        return follower.broker_epoch == broker.epoch and self._has_directory(broker)
+
+    def _has_directory(self, broker: BrokerRecord) -> bool:
+        return is_online(self._directories.get(broker.node_id, UNASSIGNED), broker.log_dirs)
 
     def out_of_sync_replicas(self, leader_end_offset: int, now_ms: int) -> list[int]:
         """The in-sync followers that have not caught up for `replica.lag.time.max.ms`."""
@@ -263,6 +269,8 @@ class LeaderState:
         starts = [
             follower.log_start_offset
             for follower in self.followers.values()
-            if (broker := self._brokers().get(follower.node_id)) is not None and not broker.fenced
+            if (broker := self._brokers().get(follower.node_id)) is not None
+            and not broker.fenced
+            and self._has_directory(broker)
         ]
         return min([leader_start_offset, *starts])

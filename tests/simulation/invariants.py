@@ -13,7 +13,8 @@ def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
     """The broken invariants, as sentences; empty once the cluster is at rest.
 
     - All nodes run, serve, and have the same metadata.
-    - All replicas are in sync, and each leads or follows as the metadata says, in its epoch.
+    - All replicas are in sync, and each leads or follows as the metadata says, in its epoch; but those in a data
+      directory that has failed for good are not, and no others are taken for such.
     - Followers have the end and the high watermark of their leader.
     - No node serves a replica that is not its own.
     """
@@ -36,11 +37,15 @@ def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:
     for topic in image.topics.values():
         for index, state in enumerate(topic.partitions):
             name = f"{topic.name}-{index}"
-            if sorted(state.isr) != sorted(state.replicas):
-                yield f"{name} has replicas {state.replicas}, in sync {state.isr}"
+            live = [node_id for node_id in state.replicas if image.has_online(node_id, state.directory(node_id))]
+            if sorted(state.isr) != sorted(live):
+                yield f"{name} has live replicas {live}, in sync {state.isr}"
                 continue
+            for node_id in {*state.replicas} - {*live}:
+                if all(one.failure is None for one in nodes[node_id].parts.logs.directories):
+                    yield f"{name} is taken for lost on node {node_id}, whose directories have not failed"
             led = nodes[state.leader].parts.partitions.get(topic.name, index)
-            for node_id in state.replicas:
+            for node_id in live:
                 expected[node_id] += 1
                 replica = nodes[node_id].parts.partitions.get(topic.name, index)
                 if led is None or replica is None or replica.topic_id != topic.id:
@@ -53,5 +58,6 @@ def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:
                         f" {replica.high_watermark}; on its leader {led.log.end_offset}, {led.high_watermark}"
                     )
     for node_id, node in nodes.items():
-        if len(node.parts.partitions) != expected[node_id]:
-            yield f"node {node_id} serves {len(node.parts.partitions)} replicas instead of {expected[node_id]}"
+        served = sum(one.log.failure is None for one in node.parts.partitions)
+        if served != expected[node_id]:
+            yield f"node {node_id} serves {served} replicas instead of {expected[node_id]}"

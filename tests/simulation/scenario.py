@@ -219,6 +219,8 @@ class Scenario:
         for host in self.cluster.hosts.values():
             for partition in host.node.parts.partitions if isinstance(host.node, Node) else ():
                 topic, index = partition.topic_partition
+                if partition.log.failure is not None:
+                    continue
                 name = TopicPartition(f"replicas of {topic} {partition.topic_id.hex()}", index)
                 log = replica_log(partition.log, partition.high_watermark, name, host.node_id)
                 if partition.log.config.compacts:

@@ -52,35 +52,14 @@ FAULTS: dict[str, tuple[Fault, float]] = {
     "rot": (disks.rot, 2),
     "few descriptors": (disks.few_descriptors, 1),
     "metadata directory fails at start": (disks_at_start.metadata_fails, 1),
+    "data directory fails at start": (disks_at_start.data_fails, 2),
+    "data directory missing at start": (disks_at_start.data_missing, 2),
+    "metadata directory missing at start": (disks_at_start.metadata_missing, 1),
+    "one of several directories fails": (disks.fail_one_of_several, 2),
+    "disk fails for good": (disks.leave_failed, 1),
 }
 
-NOT_SURVIVED_YET: dict[str, Off] = {
-    "data directory fails at start": Off(
-        disks_at_start.data_fails, 2,
-        "its partitions are made anew in another directory, and the next start finds them twice",
-        "--first 2004 --seeds 1",
-    ),
-    "data directory missing at start": Off(
-        disks_at_start.data_missing, 2,
-        "as above; the broker may also register as stopped cleanly, lead, and cut the others",
-        "--first 2035 --seeds 1, with kill",
-    ),
-    "metadata directory missing at start": Off(
-        disks_at_start.metadata_missing, 1,
-        "the node founds or joins a cluster that does not know its data, and deletes it",
-        "--first 2021 --seeds 1",
-    ),
-    "one of several directories fails": Off(
-        disks.fail_one_of_several, 2,
-        "a topic that was created again meanwhile is found in two directories",
-        "--first 2012 --seeds 1",
-    ),
-    "disk fails for good": Off(
-        disks.leave_failed, 1,
-        "a leader whose directory has failed stays leader; a node with such a directory does not start",
-        "--first 2004 --seeds 1",
-    ),
-}  # fmt: skip
+NOT_SURVIVED_YET: dict[str, Off] = {}
 """Faults that should be survived and are not yet; `--faults` of `simulation.seeds` switches them on."""
 
 
