@@ -12,6 +12,8 @@ from minikafka.storage.disk_errors import is_full, is_passing
 
 PROBE = ".room"
 PROBE_BYTES = 1 << 16
+FREE_BYTES_MIN = 1 << 21
+"""Less counts as no room: a disk that is full now and then would move leaders to and fro."""
 WARNING_MS = 10_000
 
 
@@ -45,6 +47,8 @@ class Room:
         """Looks whether there is room again: writes a file, and removes it. Raises OSError if the disk fails."""
         probe = f"{self._path}/{PROBE}"
         try:
+            if disk.free_bytes(self._path) < FREE_BYTES_MIN:
+                return
             disk.write_atomically(probe, bytes(PROBE_BYTES), sync=False)
             disk.remove(probe)
         except OSError as error:

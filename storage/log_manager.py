@@ -109,6 +109,10 @@ class LogManager:
         """The directories that have not failed."""
         return [directory for directory in self.directories if directory.failure is None]
 
+    def full_directory_ids(self) -> list[bytes]:
+        """The ids of the directories whose disk is full."""
+        return [directory.id for directory in self.healthy if directory.room.is_full]
+
     def online_ids(self) -> list[bytes]:
         """The ids of the directories that have not failed."""
         return [directory.id for directory in self.healthy]

@@ -172,8 +172,7 @@ class Node:
         self.parts.controller.subscribe(follower.apply)
 
         async def look_for_room() -> None:
-            self.parts.logs.check_room()
-            follower.open_missing()
+            follower.look_for_room()
 
         nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")
 

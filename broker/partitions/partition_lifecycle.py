@@ -5,7 +5,7 @@ it, so that a topic can be used as soon as CreateTopics has returned. Source: Ka
 `ReplicaManager.applyDelta`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 import structlog
@@ -103,6 +103,7 @@ class MetadataFollower:
         self._refused: set[tuple[bytes, int]] = set()
         self._topics: dict[bytes, Topic] = {}
         self._missing: dict[tuple[bytes, int], None] = {}
+        self._in_full: dict[tuple[bytes, int], None] = {}
         self._node_id = node_id
         self._image = image
         self._logs = logs
@@ -120,8 +121,37 @@ class MetadataFollower:
                 self._follow(topic, index, is_new=False)
         set_stray_logs_aside(self._logs, self._partitions)
 
-    def open_missing(self) -> None:
-        """Open the logs that could not be opened before, for example as the disk was full."""
+    def look_for_room(self) -> None:
+        """Called from time to time: full disks are tried, and the controller is told where they are or are not full.
+
+        A replica in a full directory counts as lost while there are others in sync, so that these lead. One that is
+        alone stays, and serves reads.
+        """
+        self._logs.check_room()
+        self._open_missing()
+        full = self._logs.full_directory_ids()
+        if full or self._in_full:
+            for partition in self._partitions:
+                self._tell_if_full(partition, full)
+
+    def _tell_if_full(self, partition: Partition, full: Collection[bytes]) -> None:
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        index = partition.topic_partition.partition
+        directory = self._logs.directory_id(partition.topic_partition)
+        if topic is None or directory is None:
+            return
+        state, replica = topic.partitions[index], (partition.topic_id, index)
+        others = any(node != self._node_id for node in state.isr)
+        if directory in full and state.leader >= 0 and others:
+            if replica not in self._in_full:
+                log.warning("partition led elsewhere: log directory full", partition=str(partition))
+                self._in_full[replica] = None
+                self._placed(*replica, LOST)
+        elif replica in self._in_full and (directory not in full or state.leader < 0):
+            del self._in_full[replica]
+            self._report_place(partition, state)
+
+    def _open_missing(self) -> None:
         for topic_id, index in list(self._missing):
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None and self._partitions.get(topic.name, index) is None:
@@ -195,8 +225,9 @@ class MetadataFollower:
 
     def _report_place(self, partition: Partition, state: PartitionState) -> None:
         directory = self._logs.directory_id(partition.topic_partition)
-        if directory is not None and directory != state.directory(self._node_id):
-            self._placed(partition.topic_id, partition.topic_partition.partition, directory)
+        replica = partition.topic_id, partition.topic_partition.partition
+        if directory is not None and directory != state.directory(self._node_id) and replica not in self._in_full:
+            self._placed(*replica, directory)
 
     def directory_failed(self) -> None:
         """A data directory has failed: the replicas in it are fetched no more."""
@@ -261,6 +292,7 @@ class MetadataFollower:
 
     def _remove_replica(self, partition: Partition) -> None:
         led_before = partition.is_leader
+        self._in_full.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._partitions.remove(partition.topic_partition)
         self._fetchers.unfollow(partition)
         partition.resign()

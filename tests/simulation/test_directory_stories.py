@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from simulation.story import Story, Tell
 from simulation.world.cluster import Host
@@ -250,3 +251,40 @@ def test_metadata_say_where_each_replica_is(tell: Tell) -> None:
 def _placed(story: Story, node_id: int) -> bool:
     logs = story.node(node_id).parts.logs
     return story.state("t").directory(node_id) == logs.directory_id(TopicPartition("t", 0))
+
+
+# -- full directories ------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_whose_directory_is_full_is_replaced_until_there_is_room(tell: Tell) -> None:
+    story = with_topic(tell)
+    full = home(story, 1, "t")
+    story.hosts[1].disk.full(full)
+    assert story.produce("t", "after", acks="all") == [20]
+    story.until(lambda: story.state("t").leader in (2, 3) and 1 not in story.state("t").isr, within_s=5)
+    assert story.produce("t", "later", acks="all") == [21]
+    assert story.hosts[1].ready
+    story.wait(20)
+    assert 1 not in story.state("t").isr
+    story.hosts[1].disk.free(full)
+    story.until_in_sync("t", 1, 2, 3)
+    story.prefer("t", 1, 2, 3)
+    assert story.produce("t", "last", acks="all") == [22]
+    assert story.read("t") == [*RECORDS, "after", "later", "last"]
+
+
+def test_a_lone_replica_in_a_full_directory_is_read_and_refuses_writes_until_there_is_room(tell: Tell) -> None:
+    story = tell({**TWO, "min.insync.replicas": "1"}, nodes=3)
+    story.start()
+    story.create("alone", [1])
+    story.produce("alone", "a", "b")
+    full = home(story, 1, "alone")
+    story.hosts[1].disk.full(full)
+    with pytest.raises(KafkaStorageError, match=r"alone-0 cannot be written: .*No space left on device"):
+        story.produce("alone", "c", retries=0)
+    story.wait(5)
+    assert story.state("alone").leader == 1
+    assert story.read("alone") == ["a", "b"]
+    story.hosts[1].disk.free(full)
+    story.produce("alone", "d")
+    assert story.read("alone") == ["a", "b", "d"]
