@@ -12,9 +12,10 @@ from pathlib import Path
 
 import click
 
+from minikafka.cli.record_text import Describe, describer_of, shown
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.protocol.records.control import control_type
+from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords, Record
 from minikafka.storage.producer_state import CorruptSnapshot, ProducerStates
 
@@ -51,7 +52,8 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
         click.ClickException: Not a file of a log.
     """
     if file.suffix == ".log":
-        return json_lines(data) if as_json else batch_lines(data, records=records)
+        describe = describer_of(topic_of(file))
+        return json_lines(data) if as_json else batch_lines(data, records=records, describe=describe)
     reader = READERS.get(file.suffix)
     if reader is not None:
         return reader(base_offset_of(file), data)
@@ -62,12 +64,17 @@ def lines_of(file: Path, data: bytes, *, records: bool, as_json: bool) -> Iterat
     )
 
 
+def topic_of(file: Path) -> str:
+    """The topic in the name of a segment's directory; "" for others."""
+    return file.absolute().parent.name.rpartition("-")[0]
+
+
 def base_offset_of(file: Path) -> int:
     """The offset in a segment file's name; 0 for other files."""
     return int(file.stem) if file.stem.isdigit() else 0
 
 
-def batch_lines(data: bytes, *, records: bool) -> Iterator[str]:
+def batch_lines(data: bytes, *, records: bool, describe: Describe) -> Iterator[str]:
     """A line for each batch, followed by its records."""
     position = 0
     try:
@@ -75,7 +82,7 @@ def batch_lines(data: bytes, *, records: bool) -> Iterator[str]:
             yield batch_line(batch, position)
             position += batch.size_bytes
             if records:
-                yield from record_lines(batch)
+                yield from record_lines(batch, describe)
     except CorruptRecords as error:
         yield f"at position {position}: {error}"
         return
@@ -102,7 +109,7 @@ def batch_line(batch: Batch, position: int) -> str:
     )
 
 
-def record_lines(batch: Batch) -> Iterator[str]:
+def record_lines(batch: Batch, describe: Describe) -> Iterator[str]:
     """A line for each record of a batch."""
     try:
         found = batch.records()
@@ -111,24 +118,22 @@ def record_lines(batch: Batch) -> Iterator[str]:
         return
     for record in found:
         if batch.is_control:
-            yield f"| offset: {record.offset} timestamp: {record.timestamp} control: {control_type(record.key).name}"
+            yield f"| offset: {record.offset} timestamp: {record.timestamp} {marker_text(record)}"
             continue
         headers = ", ".join(f"{key}={shown(value)}" for key, value in record.headers)
         yield (
-            f"| offset: {record.offset} timestamp: {record.timestamp} key: {shown(record.key)} "
-            f"payload: {shown(record.value)}" + (f" headers: [{headers}]" if headers else "")
+            f"| offset: {record.offset} timestamp: {record.timestamp} {describe(record)}"
+            + (f" headers: [{headers}]" if headers else "")
         )
 
 
-def shown(value: bytes | None) -> str:
-    """Bytes as text if they are UTF-8, else in hex; `null` for None."""
-    if value is None:
-        return "null"
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return "0x" + value.hex()
-    return text if text.isprintable() else json.dumps(text)
+def marker_text(record: Record) -> str:
+    """A control record: of a transaction also the epoch of the coordinator that has ended it."""
+    kind = control_type(record.key)
+    text = f"control: {kind.name}"
+    if kind in (ControlType.COMMIT, ControlType.ABORT) and record.value is not None:
+        text += f" coordinatorEpoch: {int.from_bytes(record.value[2:6], 'big', signed=True)}"
+    return text
 
 
 def json_lines(data: bytes) -> Iterator[str]:

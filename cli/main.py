@@ -17,6 +17,7 @@ COMMANDS = {
     "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum."),
     "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."),
     "reassign": ("minikafka.cli.reassign:reassign", "Reassign partitions to other brokers."),
+    "transactions": ("minikafka.cli.transactions:transactions", "List, describe and find hanging transactions."),
     "dump-log": ("minikafka.cli.dump_log:dump_log", "Print the contents of log files."),
     "perf": ("minikafka.cli.perf:perf", "Measure throughput and latency."),
 }

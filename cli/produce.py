@@ -47,6 +47,7 @@ STANDARD_INPUT = 0
 @click.option("--header", "headers", multiple=True, type=NameValue(), help="Header of every record; repeatable.")
 @click.option("--partition", type=click.IntRange(0), help="Partition of all records.  [default: by key]")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
+@click.option("--transactional-id", help="Send all lines in one transaction with this id.")
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), help="Required acknowledgements.  [default: all]")
 @click.option(
     "--option",
@@ -66,6 +67,7 @@ def produce(
     headers: tuple[tuple[str, str], ...],
     partition: int | None,
     compression_type: str | None,
+    transactional_id: str | None,
     acks: str | None,
     options: tuple[tuple[str, str], ...],
     quiet: bool,
@@ -73,7 +75,8 @@ def produce(
     """Send each line of FILE, or of standard input, as a record to TOPIC.
 
     Progress and a summary go to standard error. Ctrl-C delivers the lines read so far and exits;
-    SIGTERM does so within five seconds, or gives up.
+    SIGTERM does so within five seconds, or gives up. With --transactional-id consumers with isolation level
+    read_committed see all lines or none: Ctrl-C and errors abort.
 
     \b
     Examples:
@@ -86,7 +89,12 @@ def produce(
     if key_separator == b"":
         raise click.BadParameter("must not be empty", param_hint="--key-separator")
     arguments = client_arguments(
-        ProducerOptions, bootstrap_server, options, compression_type=compression_type, acks=acks
+        ProducerOptions,
+        bootstrap_server,
+        options,
+        compression_type=compression_type,
+        acks=acks,
+        transactional_id=transactional_id,
     )
     encoded = tuple((name, value.encode(errors="surrogateescape")) for name, value in headers)
     job = Job(topic, bootstrap_server, key_separator, null, encoded, partition)
@@ -148,17 +156,30 @@ class Sending:
                 if job.partition is not None:
                     check_partition(job.topic, partitions, job.partition)
                 with self._shown:
-                    await self._send_all(producer, arguments, stop)
-                    self._settle()
-                    if stop.signal and self._waiting and not self._quiet:
-                        click.echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
-                    await producer.flush()
-                    self._settle()
+                    if arguments.get("transactional_id") is None:
+                        await self._send_and_deliver(producer, arguments, stop)
+                    else:
+                        await self._send_in_transaction(producer, arguments, stop)
         finally:
             if not self._quiet and self._sent:
                 click.echo(self.summary(time.monotonic() - started), err=True)
         if self._error:
             raise click.ClickException(self._error)
+
+    async def _send_and_deliver(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
+        await self._send_all(producer, arguments, stop)
+        self._settle()
+        if stop.signal and self._waiting and not self._quiet:
+            click.echo("Delivering the lines read so far; press Ctrl-C again to abort.", err=True)
+        await producer.flush()
+        self._settle()
+
+    async def _send_in_transaction(self, producer: Producer, arguments: dict[str, Any], stop: Stop) -> None:
+        """Commit all lines, or abort. Raises click.ClickException after an abort because of Ctrl-C."""
+        async with producer.transaction():
+            await self._send_and_deliver(producer, arguments, stop)
+            if stop.signal or self._error:
+                raise click.ClickException(self._error or "the transaction was aborted")
 
     def summary(self, elapsed_s: float) -> str:
         """The number of records, and the rate."""

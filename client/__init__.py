@@ -58,11 +58,15 @@ from minikafka.client.admin.admin_types import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
+    HangingTransaction,
     LogDirectory,
     NewTopic,
+    ProducerState,
     QuorumDescription,
     QuorumReplica,
     Reassignment,
+    TransactionDescription,
+    TransactionListing,
 )
 from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
@@ -97,6 +101,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
+    "HangingTransaction",
     "InvalidOption",
     "KafkaError",
     "Listener",
@@ -106,6 +111,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "Producer",
     "ProducerFenced",
+    "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
     "Reassignment",
@@ -114,4 +120,6 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "TransactionAborted",
+    "TransactionDescription",
+    "TransactionListing",
 ]

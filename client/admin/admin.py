@@ -1,4 +1,4 @@
-"""The admin client's public class: topics, configs, records and the cluster; inherits groups and replicas.
+"""The admin client's public class: topics, configs, records, the cluster; inherits groups, replicas, transactions.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("flights", partitions=6, configs={"retention.ms": "3600000"})
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from minikafka.client.admin.admin_replicas import ReplicaAdmin
+from minikafka.client.admin.admin_transactions import TransactionAdmin
 from minikafka.client.admin.admin_types import (
     BROKER,
     TOPIC,
@@ -62,7 +62,7 @@ _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 _FIRST_VERSION_WITH_STATES = 6
 
 
-class Admin(ReplicaAdmin):
+class Admin(TransactionAdmin):
     """Manages topics, configs, groups and the cluster.
 
     Args:

@@ -134,3 +134,47 @@ class GroupDescription:
     assignor: str
     coordinator: int
     members: list[GroupMember] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id; `state` as in Kafka: Empty, Ongoing, PrepareCommit, CompleteAbort …"""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """The last transaction of a transactional id; `start_ms` is -1 before the first one."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    coordinator: int
+    timeout_ms: int
+    start_ms: int
+    partitions: list[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """What a partition's leader knows of a producer; `transaction_start_offset` is None if no transaction is open."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """An open transaction of a partition that no coordinator knows."""
+
+    partition: TopicPartition
+    producer: ProducerState

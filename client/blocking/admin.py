@@ -11,10 +11,14 @@ from minikafka.client.admin.admin_types import (
     ConfigEntry,
     GroupDescription,
     GroupListing,
+    HangingTransaction,
     LogDirectory,
     NewTopic,
+    ProducerState,
     QuorumDescription,
     Reassignment,
+    TransactionDescription,
+    TransactionListing,
 )
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.blocking.portal import BlockingClient, documented_as
@@ -161,3 +165,24 @@ class Admin(BlockingClient):
 
     def unregister_broker(self, node_id: int) -> None:
         self._wait(self._admin.unregister_broker, node_id)
+
+    def list_transactions(
+        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
+    ) -> list[TransactionListing]:
+        return self._wait(self._admin.list_transactions, states=states, producer_ids=producer_ids)
+
+    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        return self._wait(self._admin.describe_transaction, transactional_id)
+
+    def describe_producers(self, partition: TopicPartition) -> list[ProducerState]:
+        return self._wait(self._admin.describe_producers, partition)
+
+    def abort_transaction(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        self._wait(self._admin.abort_transaction, partition, producer_id, producer_epoch, coordinator_epoch)
+
+    def find_hanging_transactions(
+        self, partitions: Iterable[TopicPartition], *, older_than_ms: int = 900_000
+    ) -> list[HangingTransaction]:
+        return self._wait(self._admin.find_hanging_transactions, partitions, older_than_ms=older_than_ms)

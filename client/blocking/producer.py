@@ -6,7 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Unpack
 
 import anyio
@@ -147,9 +147,12 @@ class Producer(BlockingClient):
         """Send all queued records without lingering, and wait until each is delivered or has failed."""
         self._wait(self._flush)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[None]:
         """As the async `transaction`."""
+        return self._transaction()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         self.begin()
         try:
             yield

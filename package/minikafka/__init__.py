@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         GroupDescription,
         GroupListing,
         GroupMetadata,
+        HangingTransaction,
         InvalidOption,
         KafkaError,
         Listener,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         OffsetAndTimestamp,
         Producer,
         ProducerFenced,
+        ProducerState,
         QuorumDescription,
         QuorumReplica,
         Reassignment,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
         RecordMetadata,
         TopicPartition,
         TransactionAborted,
+        TransactionDescription,
+        TransactionListing,
     )
 
 __version__ = "0.1.0"
@@ -67,6 +71,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMetadata",
+    "HangingTransaction",
     "InvalidOption",
     "KafkaError",
     "Listener",
@@ -76,6 +81,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "Producer",
     "ProducerFenced",
+    "ProducerState",
     "QuorumDescription",
     "QuorumReplica",
     "Reassignment",
@@ -83,6 +89,8 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
     "TransactionAborted",
+    "TransactionDescription",
+    "TransactionListing",
     "__version__",
 ]
 

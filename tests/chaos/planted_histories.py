@@ -176,6 +176,14 @@ def reordered_without_acks_all(it: Script, *, legal: bool) -> tuple[int, ...]:
     return first, second
 
 
+def reordered_beside_a_copy(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """A producer that is not idempotent may write twice: a copy elsewhere than acknowledged may be behind any other."""
+    first = it.send("a", 0 if legal else 2, by="p", idempotent=False)
+    second = it.send("b", None, by="q")
+    it.poll((1, "b"), (2, "a"))
+    return first, second
+
+
 def two_values(it: Script, *, legal: bool) -> tuple[int, ...]:
     """Two consumers disagree; or they read two partitions."""
     sent = it.send("a", None, outcome=UNKNOWN), it.send("b", None, by="q", to=SECOND if legal else FIRST)
@@ -443,7 +451,12 @@ HISTORIES = {
         lost_transaction,
     ],
     Kind.DUPLICATE: [duplicate, duplicate_in_the_final_reading],
-    Kind.REORDERED: [reordered_writers, reordered_in_flight, reordered_without_acks_all],
+    Kind.REORDERED: [
+        reordered_writers,
+        reordered_in_flight,
+        reordered_without_acks_all,
+        reordered_beside_a_copy,
+    ],
     Kind.TWO_VALUES: [two_values, two_acknowledged_values],
     Kind.POLL_BACK: [poll_back, poll_back_within_one, poll_before_a_seek],
     Kind.SEND_BACK: [send_back],

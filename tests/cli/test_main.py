@@ -12,6 +12,7 @@ import pytest
 from support.clients import Client, Outgoing
 from support.command_line import Minikafka
 from support.node import NodeProcess
+from support.open_transaction import open_transaction
 
 from minikafka.cli.main import COMMANDS, cli
 from minikafka.cli.reference_page import commands
@@ -45,6 +46,9 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
         judge.produce(topic, [Outgoing(b"%d" % number, key=b"k") for number in range(1200)])
         if "segment.bytes" in line:
             judge.alter_settings(topic, {"segment.bytes": "1048576"})
+    if line.startswith(("minikafka transactions describe", "minikafka transactions abort")):
+        open_transaction(node.bootstrap, topic)
+        line = line.replace("delays-0", topic).replace("flights:7 --start-offset 4711", "flights:0 --start-offset 1200")
     name = f"{topic}-new" if line.startswith("minikafka topics create") else topic
     line = line.replace("/tmp/kafka", str(node.data_dir))
     line = TOPIC.sub(lambda found: f"{name}-2" if found[0] == "weather" else name, line)

@@ -94,7 +94,7 @@ def signatures(kind: type[Any]) -> dict[str, str]:
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         if not name.startswith("_") or name == "__init__":
             text = str(inspect.signature(method))
-            found[name] = text.replace("BlockingDelivery", "Delivery").replace("AsyncIterator", "Iterator")
+            found[name] = text.replace("BlockingDelivery", "Delivery").replace("Async", "")
     return found
 
 

@@ -55,7 +55,8 @@ def _reordered(partition: Partition) -> Iterator[Anomaly]:
 def _ordered(write: Write, offset: int) -> bool:
     """Whether the record is at this offset only, and not part of another anomaly."""
     failed = write.operation.outcome is Outcome.FAIL
-    return not write.suspect and not write.elsewhere and write.place == offset and not failed
+    is_here = write.place == offset and write.acked in (None, offset)
+    return not write.suspect and not write.elsewhere and is_here and not failed
 
 
 def _overtaken(write: Write, other: Write) -> bool:

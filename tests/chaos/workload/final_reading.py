@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 import trio
 
-from chaos.history import ReadAll
+from chaos.history import Outcome, ReadAll
 from chaos.workload.offset_readers import fetch_offsets, partitions_of
 from chaos.workload.process import ClientProcess
 from chaos.workload.producers import RecordingProducer
@@ -175,24 +175,47 @@ async def _read_everything(
 async def _read_from_start(
     process: ClientProcess, partitions: list[TopicPartition], *, read_committed: bool
 ) -> list[TopicPartition]:
-    """Read partitions to the high watermark; those whose end was reached. Raises KafkaError."""
+    """Read partitions to the high watermark; those whose end was reached. Raises KafkaError.
+
+    A reading is in the history from before its end is known: what is written meanwhile need not be in it.
+    """
     isolation = "read_committed" if read_committed else "read_uncommitted"
     it = RecordingConsumer(
         process, PROGRAM, isolation_level=isolation, auto_offset_reset="none", enable_auto_commit=False
     )
+    invocations = {
+        tp: process.invoke(it.name, ReadAll(tp, read_committed=read_committed)) for tp in partitions
+    }
+    try:
+        readings = await _read_all(process, it, partitions, read_committed=read_committed)
+    except KafkaError as error:
+        for invocation in invocations.values():
+            process.complete(invocation, Outcome.FAIL, error=error)
+        raise
+    for tp, reading in readings.items():
+        reached = reading.position >= reading.end
+        process.complete(invocations[tp], Outcome.OK if reached else Outcome.FAIL, reading)
+    return [tp for tp, reading in readings.items() if reading.position >= reading.end]
+
+
+async def _read_all(
+    process: ClientProcess, it: RecordingConsumer, partitions: list[TopicPartition], *, read_committed: bool
+) -> dict[TopicPartition, ReadAll]:
+    """How far each partition could be read, and its records. Raises KafkaError."""
     async with process.admin() as admin, it.consumer as consumer:
         starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
         ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-        readings = {tp: ReadAll(tp, starts[tp].offset, 0, ends[tp].offset, (), read_committed) for tp in partitions}
         consumer.assign(partitions)
         for tp in partitions:
             consumer.seek(tp, starts[tp].offset)
         records, positions = await _read_to(it, {tp: one.offset for tp, one in ends.items()}, process.patience_ms)
-    for tp, reading in readings.items():
-        reads = tuple(read_of(one) for one in records if (one.topic, one.partition) == tp)
-        if positions[tp] >= reading.end:  # an attempt that failed is made again, and is not the final reading
-            process.note(it.name, ReadAll(tp, reading.start, positions[tp], reading.end, reads, read_committed))
-    return [tp for tp, position in positions.items() if position >= readings[tp].end]
+    reads = {
+        tp: tuple(read_of(one) for one in records if (one.topic, one.partition) == tp) for tp in partitions
+    }
+    return {
+        tp: ReadAll(tp, starts[tp].offset, positions[tp], ends[tp].offset, reads[tp], read_committed)
+        for tp in partitions
+    }
 
 
 async def _read_to(

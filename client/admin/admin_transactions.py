@@ -1,0 +1,183 @@
+"""The part of `Admin` for transactions: listing, describing, finding and ending those that hang (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minikafka.client.admin.admin_replicas import ReplicaAdmin
+from minikafka.client.admin.admin_types import (
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from minikafka.client.connections.cluster_client import CoordinatorType
+from minikafka.protocol.errors import (
+    CoordinatorNotAvailableError,
+    KafkaError,
+    LeaderNotAvailableError,
+    NetworkError,
+    NotCoordinatorError,
+    TransactionalIdNotFoundError,
+    error_for,
+)
+from minikafka.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
+from minikafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from minikafka.protocol.names import TopicPartition
+
+
+class TransactionAdmin(ReplicaAdmin):
+    """The transaction methods of `Admin`."""
+
+    async def list_transactions(
+        self, *, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
+    ) -> list[TransactionListing]:
+        """The transactional ids of all brokers, or those in the given states ("Ongoing", …), sorted by id.
+
+        Raises KafkaError if a broker does not answer, as the list would not be complete.
+        """
+        await self.cluster.retry(self.cluster.refresh, "finding brokers")
+        request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
+        found: list[TransactionListing] = []
+        for node_id in sorted(self.cluster.metadata.brokers):
+            response = await self._ask_node(node_id, request, "listing transactions")
+            if response.error_code:
+                raise error_for(response.error_code, f"ListTransactions failed at broker {node_id}")
+            found += [
+                TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, node_id)
+                for one in response.transaction_states
+            ]
+        return sorted(found, key=lambda one: one.transactional_id)
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """Describe the last transaction of a transactional id. Raises TransactionalIdNotFoundError …"""
+
+        async def attempt() -> TransactionDescription:
+            node_id = await self.cluster.coordinator(transactional_id, CoordinatorType.TRANSACTION)
+            request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
+            try:
+                response = await self.cluster.request(request, node_id)
+                one = response.transaction_states[0]
+                if one.error_code:
+                    text = f"transactional id {transactional_id!r}: {error_for(one.error_code)}"
+                    raise error_for(one.error_code, text)
+            except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+                self.cluster.forget_coordinator(transactional_id, CoordinatorType.TRANSACTION)
+                raise
+            partitions = [TopicPartition(topic.topic, index) for topic in one.topics for index in topic.partitions]
+            return TransactionDescription(
+                transactional_id,
+                one.transaction_state,
+                one.producer_id,
+                one.producer_epoch,
+                node_id,
+                one.transaction_timeout_ms,
+                one.transaction_start_time_ms,
+                sorted(partitions),
+            )
+
+        return await self.cluster.retry(attempt, f"describing transactional id {transactional_id!r}")
+
+    async def describe_producers(self, partition: TopicPartition) -> list[ProducerState]:
+        """The producers that a partition's leader knows. Raises UnknownTopicOrPartitionError …"""
+        tp = TopicPartition(*partition)
+        request = DescribeProducersRequest(topics=[TopicRequest(name=tp.topic, partition_indexes=[tp.partition])])
+
+        async def attempt() -> list[ProducerState]:
+            response = await self._ask_leader(tp, request)
+            one = response.topics[0].partitions[0]
+            if one.error_code:
+                self.cluster.refresh_soon()
+                raise error_for(one.error_code, f"{tp}: {one.error_message or error_for(one.error_code)}")
+            return [
+                ProducerState(
+                    state.producer_id,
+                    state.producer_epoch,
+                    state.last_sequence,
+                    state.last_timestamp,
+                    state.coordinator_epoch,
+                    None if state.current_txn_start_offset < 0 else state.current_txn_start_offset,
+                )
+                for state in one.active_producers
+            ]
+
+        return await self.cluster.retry(attempt, f"describing the producers of {tp}")
+
+    async def abort_transaction(
+        self, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Write an abort marker into one partition, whatever the coordinator says: for transactions that hang only.
+
+        Raises InvalidProducerEpochError, TransactionCoordinatorFencedError …
+        """
+        tp = TopicPartition(*partition)
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_result=False,
+            topics=[WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+        )
+
+        async def attempt() -> None:
+            response = await self._ask_leader(tp, WriteTxnMarkersRequest(markers=[marker]))
+            code = response.markers[0].topics[0].partitions[0].error_code
+            if code:
+                self.cluster.refresh_soon()
+                raise error_for(code, f"aborting the transaction in {tp}: {error_for(code)}")
+
+        await self.cluster.retry(attempt, f"aborting the transaction in {tp}")
+
+    async def find_hanging_transactions(
+        self, partitions: Iterable[TopicPartition], *, older_than_ms: int = 900_000
+    ) -> list[HangingTransaction]:
+        """Open transactions in these partitions that no coordinator knows, so that nobody will end them.
+
+        Args:
+            older_than_ms: Only transactions without a record for so long; brokers' `transaction.max.timeout.ms`.
+        """
+        before_ms = self._seams.now_ms() - older_than_ms
+        candidates: list[HangingTransaction] = []
+        for tp in partitions:
+            for one in await self.describe_producers(tp):
+                if one.transaction_start_offset is not None and one.last_timestamp_ms <= before_ms:
+                    candidates.append(HangingTransaction(TopicPartition(*tp), one))
+        if not candidates:
+            return []
+        ids = {one.producer.producer_id for one in candidates}
+        known = {one.producer_id: one.transactional_id for one in await self.list_transactions(producer_ids=ids)}
+        return [one for one in candidates if not await self._is_coordinated(one, known)]
+
+    async def _is_coordinated(self, one: HangingTransaction, known: dict[int, str]) -> bool:
+        """Whether the coordinator's transaction of this producer has the partition."""
+        transactional_id = known.get(one.producer.producer_id)
+        if transactional_id is None:
+            return False
+        try:
+            described = await self.describe_transaction(transactional_id)
+        except TransactionalIdNotFoundError:
+            return False
+        return described.producer_id == one.producer.producer_id and one.partition in described.partitions
+
+    async def _ask_node(self, node_id: int, request: Any, what: str) -> Any:
+        return await self.cluster.retry(lambda: self.cluster.request(request, node_id), what)
+
+    async def _ask_leader(self, tp: TopicPartition, request: Any) -> Any:
+        """Raises KafkaError; retriable if there is no leader."""
+        await self.cluster.topic(tp.topic, self._client_options.default_api_timeout_ms)
+        leader = self.cluster.metadata.leader(*tp)
+        if leader < 0:
+            await self.cluster.refresh()
+            raise LeaderNotAvailableError(f"{tp} has no leader")
+        try:
+            return await self.cluster.request(request, leader)
+        except KafkaError:
+            self.cluster.refresh_soon()
+            raise
