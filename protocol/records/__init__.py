@@ -15,6 +15,7 @@ control batches (`control`).
     column_codec.py    encodes and decodes many records at once, with numpy if it is installed
     numpy_codec.py     the numpy implementation of column_codec.py
     batch_table.py     numpy: the headers of many batches as columns, and the position of each of their records
+    numpy_scan.py      numpy: the checks of a produced batch
     numpy_varints.py   numpy: many varints at once
 
 Caveats:

@@ -78,6 +78,15 @@ def encode_columns(
     )  # fmt: skip
 
 
+def scan_usual(payload: bytes | memoryview, count: int) -> tuple[int, int] | None:
+    """See `numpy_scan.scan_usual`; None also if numpy is not installed. The first call imports it."""
+    try:
+        from minikafka.protocol.records import numpy_scan
+    except ImportError:
+        return None
+    return numpy_scan.scan_usual(payload, count)
+
+
 @cache
 def load_numpy_codec() -> ModuleType | None:
     """The numpy implementation, imported on first use; None if numpy is not installed."""

@@ -55,12 +55,14 @@ def _read_long(buffer: Array, position: Array, size_bytes_max: int) -> tuple[Arr
     return (number >> np.uint64(1)).astype(np.int64) ^ -(number & np.uint64(1)).astype(np.int64), position
 
 
-def read_blobs(buffer: Array, position: Array, what: str) -> tuple[Array, Array, Array]:
+def read_blobs(
+    buffer: Array, position: Array, what: str, size_bytes_max: int = 5
+) -> tuple[Array, Array, Array]:
     """(Starts, ends, positions after) of length-prefixed bytes; for null the end is before the start.
 
     Raises CorruptRecords for a length below -1.
     """
-    sizes, starts = read_varints(buffer, position)
+    sizes, starts = read_varints(buffer, position, size_bytes_max)
     if sizes.min(initial=0) < -1:
         raise CorruptRecords(f"{what} length {sizes.min()} is negative")
     ends = starts + sizes

@@ -1,0 +1,75 @@
+"""The scan with numpy has the result of the broker's loop, or none: random records, and random damage to them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minikafka.broker.partitions.record_scan import ScanResult, scan
+from minikafka.protocol.errors import InvalidRecordError
+from minikafka.protocol.records.numpy_scan import scan_usual
+from minikafka.protocol.records.record import Record, encode_records
+
+BLOBS = st.none() | st.binary(max_size=5) | st.integers(60, 20_000).map(bytes)
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        offset=st.just(0),
+        timestamp=st.integers(0, 2**40),
+        key=BLOBS,
+        value=BLOBS,
+        headers=st.just(()) | st.just((("h", b"1"),)),
+    ),
+    min_size=1,
+    max_size=100,
+)
+
+
+def payload_of(records: list[Record]) -> bytes:
+    return encode_records(records, range(len(records)), records[0].timestamp)
+
+
+def looped(payload: bytes, count: int) -> ScanResult | None:
+    """What the loop finds; None for invalid records."""
+    steps = scan(payload, count, 2**63)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        result: ScanResult = done.value
+        return result
+    except InvalidRecordError:
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(records=RECORDS, repeated=st.sampled_from([1, 30]))
+def test_records_without_headers_are_scanned_as_by_the_loop(records: list[Record], repeated: int) -> None:
+    records = records * repeated
+    payload = payload_of(records)
+    expected = None if any(record.headers for record in records) else looped(payload, len(records))
+    assert scan_usual(payload, len(records)) == expected
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    records=RECORDS,
+    change=st.integers(-2, 2),
+    damage=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
+    cut=st.sampled_from([0, 0, 1, 7]),
+)
+def test_damaged_records_are_never_taken_for_others(
+    records: list[Record], change: int, damage: list[tuple[int, int]], cut: int
+) -> None:
+    payload = bytearray(payload_of(records))
+    for position, byte in damage:
+        payload[position % len(payload)] = byte
+    data, count = bytes(payload[: len(payload) - cut]), len(records) + change
+    found = scan_usual(data, count)
+    assert found is None or found == looped(data, count)
+
+
+@pytest.mark.parametrize(("payload", "count"), [(b"", 1), (b"", 0), (bytes(7), -1), (bytes(70), 2**31 - 1)])
+def test_impossible_counts_allocate_nothing(payload: bytes, count: int) -> None:
+    assert scan_usual(payload, count) is None
