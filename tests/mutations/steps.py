@@ -11,6 +11,20 @@ _SESSIONS = "broker/partitions/fetch_sessions.py"
 
 MUTATIONS = (
     Mutation(
+        "the scan with numpy does not look at offset deltas",
+        "protocol/records/numpy_scan.py",
+        "        if not np.array_equal(offset_deltas, np.arange(count)):\n            return None\n",
+        "",
+        ("tests/protocol/records/test_numpy_scan.py::test_damaged_records_are_never_taken_for_others",),
+    ),
+    Mutation(
+        "the scan with numpy takes records with headers",
+        "protocol/records/numpy_scan.py",
+        ' or buffer.take(position, mode="clip").any()',
+        "",
+        ("tests/protocol/records/test_numpy_scan.py::test_damaged_records_are_never_taken_for_others",),
+    ),
+    Mutation(
         "a fetch sleeps through what grew while it let others run",
         _FETCH,
         " - answers.grown_meanwhile(answers.watched)\n",
