@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from bench.codecs import measure_codecs
 from bench.connections import measure_connections
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
@@ -31,6 +32,7 @@ WITH_A_RUNNING_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
     "requests": measure_requests,
     "latency": measure_latency,
     "connections": measure_connections,
+    "codecs": measure_codecs,
     "spark": measure_spark,
 }
 STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] = {

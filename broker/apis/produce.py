@@ -111,9 +111,12 @@ def begin(
 ) -> ProduceResponse | Coroutine[Any, Any, ProduceResponse | None] | None:
     """As `handle`, at once for a small batch that need not be flushed or replicated; else a coroutine."""
     topics = request.topic_data
-    if len(topics) != 1 or len(topics[0].partition_data) != 1 or _is_transactional(topics[0]):
+    if len(topics) != 1 or len(topics[0].partition_data) != 1:
         return handle(request, context)
     [topic] = topics
+    records = topic.partition_data[0].records or b""
+    if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL:
+        return handle(request, context)
     appends = Appends(request, context, NOT_VERIFIED, [], [])
     answer = _produce_to(topic, topic.partition_data[0], appends)
     of_topic = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
