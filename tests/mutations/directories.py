@@ -1,0 +1,54 @@
+"""Planted bugs in data directories that fail, are missing, or come back (KIP-112, KIP-858)."""
+
+from mutations import Mutation
+
+_STORIES = "tests/simulation/test_directory_stories.py"
+_LOG_MANAGER = "storage/log_manager.py"
+_AT_START = f"{_STORIES}::test_a_directory_that_fails_at_start_means_an_unclean_start_and_no_log_is_made_anew"
+
+MUTATIONS = (
+    Mutation(
+        "a failed directory is not reported to the controller",
+        "broker/node/broker_parts.py",
+        "        self.directory_reports.directory_failed()\n",
+        "        assert path\n",
+        (f"{_STORIES}::test_a_leader_whose_directory_fails_is_replaced_within_seconds_and_serves_from_the_other",),
+    ),
+    Mutation(
+        "a log is made anew while the directory that may have it is offline",
+        _LOG_MANAGER,
+        "and not (is_new and assigned == UNASSIGNED):\n",
+        "and not key:\n",
+        (_AT_START,),
+    ),
+    Mutation(
+        "a directory that fails at start does not count as an unclean shutdown",
+        _LOG_MANAGER,
+        "all(directory.failure is None and directory.clean for directory in self.directories)\n"
+        "        epochs = {directory.broker_epoch for directory in self.directories}\n",
+        "all(directory.clean for directory in self.healthy)\n"
+        "        epochs = {directory.broker_epoch for directory in self.healthy}\n",
+        (_AT_START,),
+    ),
+    Mutation(
+        "a voter without its metadata log starts",
+        "controller/quorum_controller.py",
+        "        if settings.is_controller:\n            check_metadata",
+        "        if not settings.is_controller:\n            check_metadata",
+        (f"{_STORIES}::test_a_node_without_its_metadata_directory_refuses_to_start",),
+    ),
+    Mutation(
+        "a replica in a failed directory may lead",
+        "controller/decisions/leader_election.py",
+        "        return self.may_lead(node) and self.has_online(node, state.directory(node))\n",
+        "        return self.may_lead(node)\n",
+        ("tests/controller/decisions/test_directories.py",),
+    ),
+    Mutation(
+        "a leader proposes a follower whose directory has failed, again and again",
+        "broker/partitions/follower_progress.py",
+        " == broker.epoch and self._has_directory(broker)\n",
+        " == broker.epoch\n",
+        (f"{_STORIES}::test_a_follower_whose_directory_fails_leaves_the_isr_at_once_and_stays_out",),
+    ),
+)
