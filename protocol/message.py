@@ -116,8 +116,8 @@ def decode(
     """The message at `offset`; trailing bytes are ignored, as in Kafka.
 
     Args:
-        elements_max: how many elements all arrays may have together; 16 numbers count as one. A bound on the time and
-            memory that decoding takes; counts are checked against the remaining bytes in any case.
+        elements_max: how many elements all arrays may have together: a bound on the time and memory that decoding
+            takes. Counts are checked against the remaining bytes in any case.
 
     Raises:
         MalformedMessage: the bytes are not a valid message, or the message has no such version.
@@ -158,7 +158,7 @@ def encode_parts(message: Any, version: int, elements_max: int = UNLIMITED) -> l
     """Like `encode`, but records that are not bytes-like, such as slices of a file, are kept as objects.
 
     Args:
-        elements_max: as for `decode`.
+        elements_max: as for `decode`; 16 numbers count as one.
 
     Returns:
         bytes and, between them, the objects given for `records`, in order.

@@ -14,6 +14,7 @@ import trio
 
 from minikafka.broker.apis.fetch_response import AT_ONCE, NIL, add_leaders, by_topic, changed, fail, fill, remember
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.long_polls import LongPoll
 from minikafka.broker.connections.pauses import at_once, with_pauses
 from minikafka.broker.connections.request_context import RequestContext
@@ -43,6 +44,7 @@ from minikafka.protocol.names import TopicPartition
 
 REQUEST = FetchRequest
 VERSIONS = "4-18"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 VERSION_WITH_SESSIONS = 7
 VERSION_OF_ANY_REPLICA = 11

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from minikafka.broker.apis.cluster_answers import addresses_of
 from minikafka.broker.apis.services import ClusterView, CoordinatorService
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode, InvalidRequestError, KafkaError
 from minikafka.protocol.messages.find_coordinator import (
@@ -18,6 +20,7 @@ from minikafka.protocol.messages.find_coordinator import (
 
 REQUEST = FindCoordinatorRequest
 VERSIONS = "0-6"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 GROUP, TRANSACTION = 0, 1
 VERSION_WITH_KEYS = 4
@@ -34,9 +37,11 @@ Context = RequestContext[FindCoordinatorServices]
 async def handle(request: FindCoordinatorRequest, context: Context) -> FindCoordinatorResponse:
     """Each key has its own error; before version 4 there is one key."""
     if context.version >= VERSION_WITH_KEYS:
-        return FindCoordinatorResponse(
-            coordinators=[await _find(request.key_type, key, context) for key in request.coordinator_keys]
-        )
+        pause, response = Pauses(every=64), FindCoordinatorResponse()
+        for key in request.coordinator_keys:
+            response.coordinators.append(await _find(request.key_type, key, context))
+            await pause()
+        return response
     found = await _find(request.key_type, request.key, context)
     return FindCoordinatorResponse(
         error_code=found.error_code,

@@ -7,6 +7,8 @@ storage: the local start is the log start, and nothing is remote.
 from collections import Counter
 
 from minikafka.broker.apis.services import PartitionStore
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.protocol.errors import (
@@ -26,6 +28,7 @@ from minikafka.protocol.messages.list_offsets import (
 
 REQUEST = ListOffsetsRequest
 VERSIONS = "1-11"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 VERSION_OF = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
@@ -42,18 +45,21 @@ async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionS
     for topic in request.topics:
         if topic.partitions:
             asked.setdefault(topic.name, []).extend(topic.partitions)
-    return ListOffsetsResponse(topics=[_topic(name, asked[name], request, context) for name in asked])
+    pause = Pauses()
+    return ListOffsetsResponse(topics=[await _topic(name, asked[name], request, context, pause) for name in asked])
 
 
-def _topic(
+async def _topic(
     name: str,
     partitions: list[ListOffsetsPartition],
     request: ListOffsetsRequest,
     context: RequestContext[PartitionStore],
+    pause: Pauses,
 ) -> ListOffsetsTopicResponse:
     answer = ListOffsetsTopicResponse(name=name)
     named = Counter(asked.partition_index for asked in partitions)
     for asked in {asked.partition_index: asked for asked in partitions}.values():
+        await pause()
         answered = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
         answer.partitions.append(answered)
         try:

@@ -18,6 +18,7 @@ from minikafka.broker.apis.services import (
     ReplicationService,
     SettingsService,
 )
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.controller.metadata.image import Topic
@@ -33,6 +34,7 @@ from minikafka.protocol.names import check_topic_name
 
 REQUEST = MetadataRequest
 VERSIONS = "0-13"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 NIL = bytes(16)
 VERSION_BY_ID = 12

@@ -1,6 +1,8 @@
 """OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-101, KIP-279, KIP-320). Versions 2 to 4."""
 
 from minikafka.broker.apis.services import PartitionStore
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.offset_for_leader_epoch import (
@@ -13,16 +15,20 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 
 REQUEST = OffsetForLeaderEpochRequest
 VERSIONS = "2-4"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 
 
 async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext[PartitionStore]
 ) -> OffsetForLeaderEpochResponse:
     """The largest epoch not above the requested one, and its end offset; -1 where there is none."""
-    response = OffsetForLeaderEpochResponse()
+    response, pause = OffsetForLeaderEpochResponse(), Pauses()
     for topic in request.topics:
-        answers = [_end_of_epoch(topic.topic, asked, context) for asked in topic.partitions]
-        response.topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+        response.topics.append(answer := OffsetForLeaderTopicResult(topic=topic.topic))
+        await pause()
+        for asked in topic.partitions:
+            answer.partitions.append(_end_of_epoch(topic.topic, asked, context))
+            await pause()
     return response
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from minikafka.broker.apis.cluster_answers import addresses_of, current_leader
 from minikafka.broker.apis.produce_in_transaction import NOT_VERIFIED, Verified, verify
 from minikafka.broker.apis.services import Clock, ClusterView, PartitionStore, TransactionService
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.partitions.batch_validation import LargeBatch, RejectedRecords, produced_batch
@@ -42,6 +43,7 @@ from minikafka.protocol.records.batch import Batch
 
 REQUEST = ProduceRequest
 VERSIONS = "3-13"
+ELEMENTS_MAX = ELEMENTS_MAX_WITH_PAUSES
 ADVERTISED_MIN_VERSION = 0
 
 VERSION_WITH_LEADERS = 10

@@ -16,7 +16,7 @@ import structlog
 
 from minikafka.broker.connections.large_messages import (
     ELEMENTS_AT_ONCE,
-    ELEMENTS_MAX,
+    ELEMENTS_MAX_WITH_PAUSES,
     LARGE_MESSAGES,
     LargeMessages,
 )
@@ -129,9 +129,9 @@ class Dispatcher(Generic[S]):
 
     async def _answer_large(self, frame: bytearray, connection: ConnectionInfo, began_s: float) -> Answer:
         try:
-            decoded = await self._large_messages.run(self._decode, frame, ELEMENTS_MAX)
+            decoded = await self._large_messages.run(self._decode, frame, ELEMENTS_MAX_WITH_PAUSES)
         except ManyElements:
-            raise Disconnect(f"a request with more than {ELEMENTS_MAX} elements in its arrays") from None
+            raise Disconnect("a request with too many elements in its arrays") from None
         answer = self._handle(decoded, frame, connection, None, began_s)
         assert not isinstance(answer, Parked), "nobody waits for the response"
         return answer if isinstance(answer, tuple) else await answer
@@ -217,7 +217,8 @@ class Dispatcher(Generic[S]):
         if route is None:
             raise Disconnect(f"API key {header.api_key} is not supported on this listener")
         if route.min_version <= header.api_version <= route.max_version:
-            request: Any = decode(route.request, header.api_version, frame, body_offset, elements_max)
+            most = min(elements_max, route.elements_max)
+            request: Any = decode(route.request, header.api_version, frame, body_offset, most)
             return route, header, header.api_version, request
         if header.api_key == API_VERSIONS_KEY:
             unsupported = replace(route, begin=_unsupported_api_versions(route))

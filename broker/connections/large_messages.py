@@ -1,7 +1,7 @@
 """Decodes and encodes large messages in a worker thread, one at a time, so that no step of a task is long.
 
 A message costs time and memory by the elements of its arrays, about 1 µs and 200 bytes for each, not by its bytes. Up
-to `ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread; with more than `ELEMENTS_MAX` it is refused.
+to `ELEMENTS_AT_ONCE` it is decoded and encoded at once, above in a thread; above the bound of its API it is refused.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,8 +10,10 @@ from typing import Any
 import trio
 
 ELEMENTS_AT_ONCE = 4_000
-ELEMENTS_MAX = 100_000
-"""Apache Kafka has no such bound. The largest requests of clients and brokers name each partition once."""
+ELEMENTS_MAX = 10_000
+"""The bound of most APIs. Apache Kafka has none on the wire; of changes by one request it has the same."""
+ELEMENTS_MAX_WITH_PAUSES = 100_000
+"""The bound of APIs whose handlers pause: their `ELEMENTS_MAX`."""
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.apis import api_of
 
@@ -19,7 +20,7 @@ Handler = Callable[[Any, RequestContext[S]], Awaitable[Any]]
 class ApiModule(Protocol[S_contra]):
     """A handler: a module of `broker/apis/`, or an `ApiHandler`.
 
-    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED` and `begin`, see `Route`.
+    Optional besides: `ADVERTISED_MIN_VERSION`, `ADVERTISED`, `ELEMENTS_MAX` and `begin`, see `Route`.
     """
 
     @property
@@ -57,6 +58,7 @@ class Route(Generic[S]):
         advertised: Whether ApiVersions lists the API.
         begin: As `handle`, but returns what it can return without waiting: the response; a `LongPoll`; or the coroutine
             of `handle`, which is what it does for APIs without such a function.
+        elements_max: How many elements the arrays of a request may have together.
     """
 
     key: int
@@ -69,6 +71,7 @@ class Route(Generic[S]):
     advertised: bool
     handle: Handler[S]
     begin: Callable[[Any, RequestContext[S]], Any]
+    elements_max: int = ELEMENTS_MAX
 
 
 def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
@@ -90,5 +93,6 @@ def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
             advertised=bool(getattr(module, "ADVERTISED", True)),
             handle=module.handle,
             begin=getattr(module, "begin", module.handle),
+            elements_max=int(getattr(module, "ELEMENTS_MAX", ELEMENTS_MAX)),
         )
     return dict(sorted(routes.items()))

@@ -19,8 +19,6 @@ from minikafka.protocol.types import BYTES, RECORDS, STRING, Kind
 
 STRING_SIZE_MAX = 0x7FFF
 UNLIMITED = 1 << 62
-NUMBERS_PER_ELEMENT = 16
-"""Arrays of numbers are decoded by one call: so many numbers count as one element."""
 
 
 def decoder_source(cls: Any, version: int, *, of_view: bool = False) -> Source:
@@ -196,7 +194,7 @@ class _Decoder:
     def elements(self, field: Field, target: str, where: str, count: str, compact: bool) -> None:
         line, kind = self.source.line, field.kind
         if kind is not None and kind.code and kind.size_bytes < 16:
-            self.count(f"{count} // {NUMBERS_PER_ELEMENT}")
+            self.count(count)
             self.numbers(kind, target, count)
             return
         self.count(count)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from minikafka.protocol.codec.compile_decoder import NUMBERS_PER_ELEMENT, STRING_SIZE_MAX, UNLIMITED, holds_records
+from minikafka.protocol.codec.compile_decoder import STRING_SIZE_MAX, UNLIMITED, holds_records
 from minikafka.protocol.codec.generated_source import ARRAYS_READY, Source
 from minikafka.protocol.codec.schema import IMPLIED, Field, declaration_of, fields_of
 from minikafka.protocol.codec.varint import SHORT, UVARINTS, uvarint
 from minikafka.protocol.message_errors import ManyElements, UnencodableMessage, UnsupportedField
 from minikafka.protocol.types import RECORDS, STRING
+
+NUMBERS_PER_ELEMENT = 16
+"""Arrays of numbers are encoded by one call: so many numbers count as one element."""
 
 
 def encoder_source(cls: Any, version: int) -> Source:

@@ -7,7 +7,7 @@ from support.clients_raw import RawConnection, request
 from support.node import ServerProcess
 from support.oracle import Oracle
 
-from minikafka.broker.connections.large_messages import ELEMENTS_MAX
+from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_MAX_WITH_PAUSES
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -18,7 +18,7 @@ from minikafka.protocol.messages.offset_fetch import (
 )
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-MANY = ELEMENTS_MAX - 10
+MANY = ELEMENTS_MAX_WITH_PAUSES - 10
 TOO_MANY = 400_000
 MIB = 1 << 20
 
@@ -79,7 +79,7 @@ def test_a_produce_to_many_partitions_that_do_not_exist_is_answered(node: Server
 
 
 def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:
-    topics = [OffsetFetchRequestTopics(name="missing", partition_indexes=list(range(MANY)))]
+    topics = [OffsetFetchRequestTopics(name="missing", partition_indexes=list(range(ELEMENTS_MAX - 10)))]
     groups = [OffsetFetchRequestGroup(group_id="unknown-group", topics=topics)]
     with RawConnection(node.address) as connection:
         connection.ask(OffsetFetchRequest(groups=groups), 8)
