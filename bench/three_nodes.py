@@ -20,6 +20,7 @@ from bench.results import Figure, Goal
 from bench.throughput import work
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin
+from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
 PARTITIONS_PER_TOPIC = 500
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -28,6 +29,7 @@ IDLE_S = 10
 SETTLE_S = 15
 """How long background work after a start, or after the creation of thousands of logs, may take."""
 NUMBERS = itertools.count()
+RECORD_BYTES = 1000
 SAFE: dict[str, object] = {"min.insync.replicas": 2, "default.replication.factor": 3}
 
 
@@ -66,7 +68,7 @@ def measure_cluster(kind: type[Node], folder: Path, quick: bool) -> Iterator[Fig
         yield Figure("no topics, idle, all three nodes", "% of a core", goal, {kind.name: idle_percent(cluster)})
         yield from producing(kind.name, cluster, quick)
         yield from losing_leaders(kind.name, cluster, 3 if quick or kind is KafkaNode else 10)
-        yield from catching_up(kind.name, cluster, 50_000 if quick else 300_000)
+        yield from catching_up(kind.name, cluster, 50_000 if quick else 600_000)
     for count in (1000,) if quick or kind is KafkaNode else (1000, 5000):
         with running(cluster_of(kind, folder / f"partitions-{count}")) as cluster:
             yield from many_partitions(kind.name, cluster, count)
@@ -140,9 +142,16 @@ def new_topic(cluster: LocalCluster, partitions: int = 1) -> str:
 
 
 def leader_of(cluster: LocalCluster, topic: str) -> int:
-    """The leader of a topic's first partition."""
+    """The leader of a topic's first partition; a broker that has just started may not know it yet."""
+    deadline = time.monotonic() + TIMEOUT_S
     with Admin(cluster.bootstrap) as admin:
-        return admin.describe_topic(topic).partitions[0].leader
+        while True:
+            try:
+                return admin.describe_topic(topic).partitions[0].leader
+            except UnknownTopicOrPartitionError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
 
 class Stream:
@@ -223,15 +232,29 @@ def losing_leaders(name: str, cluster: LocalCluster, rounds: int) -> Iterator[Fi
 
 
 def catching_up(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
-    """A restarted follower fetches missed records of 1,000 bytes."""
-    topic, size = new_topic(cluster), 1000
+    """A restarted follower fetches missed records of 1,000 bytes.
+
+    Few and many are missed, and the difference in time counts: how long a node takes to start, and how much it fetches
+    before it says that it is ready, differs between the nodes.
+    """
+    few, many = caught_up_s(cluster, count // 10), caught_up_s(cluster, count + count // 10)
+    yield Figure("a follower catches up", "MB/s", None, {name: count * RECORD_BYTES / 1e6 / (many - few)})
+
+
+def caught_up_s(cluster: LocalCluster, count: int) -> float:
+    """Seconds from the start of a follower until it has fetched `count` missed records."""
+    topic = new_topic(cluster)
     leader = leader_of(cluster, topic)
     follower = next(node_id for node_id in cluster.broker_ids if node_id != leader)
     cluster.stop(follower)
-    work("produce_confluent", bootstrap=cluster.bootstrap, topic=topic, count=count, size=size, acks="all")
-    cluster.start(follower, timeout_s=TIMEOUT_S)
-    spent = seconds(lambda: cluster.wait_in_sync(TIMEOUT_S))
-    yield Figure("a follower catches up", "MB/s", None, {name: count * size / 1e6 / spent})
+    arguments = {"bootstrap": cluster.bootstrap, "topic": topic, "count": count, "size": RECORD_BYTES, "acks": "all"}
+    work("produce_confluent", **arguments)
+
+    def restart() -> None:
+        cluster.start(follower, timeout_s=TIMEOUT_S)
+        cluster.wait_in_sync(TIMEOUT_S)
+
+    return seconds(restart)
 
 
 def many_partitions(name: str, cluster: LocalCluster, count: int) -> Iterator[Figure]:
