@@ -73,3 +73,11 @@ def test_damaged_records_are_never_taken_for_others(
 @pytest.mark.parametrize(("payload", "count"), [(b"", 1), (b"", 0), (bytes(7), -1), (bytes(70), 2**31 - 1)])
 def test_impossible_counts_allocate_nothing(payload: bytes, count: int) -> None:
     assert scan_usual(payload, count) is None
+
+
+def test_a_count_of_headers_without_headers_is_malformed() -> None:
+    records = [Record(0, 1_700_000_000_000, b"key", b"value", ())] * 3
+    payload = bytearray(payload_of(records))
+    payload[-1] = 2
+    assert looped(bytes(payload), 3) is None
+    assert scan_usual(bytes(payload), 3) is None
