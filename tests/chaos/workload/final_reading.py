@@ -33,11 +33,13 @@ async def final_reading(process: ClientProcess, *, groups: Collection[str] = (),
         limit_s: The time for each step.
 
     Raises:
-        NoProgress: A partition has no leader, takes no write or cannot be read to its end, or a group lags.
+        NoProgress: A partition has no leader, takes no write or cannot be read to its end, a transaction stays open, or
+            a group lags.
     """
     client = process.client_name()
     async with await _open_admin(process, limit_s) as admin:
         partitions = await _led_partitions(process, admin, limit_s)
+        await _until(limit_s, "a transaction stays open", _no_open_transaction(process, partitions))
         await _write_everywhere(process, partitions, limit_s)
         for group in groups:
             await _wait_without_lag(process, admin, group, limit_s)
@@ -53,6 +55,20 @@ def _fetch(process: ClientProcess, admin: Admin, client: str, group: str) -> Cal
         return True
 
     return fetch
+
+
+def _no_open_transaction(
+    process: ClientProcess, partitions: Collection[TopicPartition]
+) -> Callable[[], Awaitable[bool]]:
+    """Whether the last stable offset is the end of each partition: what the producers left open has timed out."""
+
+    async def closed() -> bool:
+        async with process.consumer(isolation_level="read_committed") as stable, process.consumer() as plain:
+            stable_ends = await stable.end_offsets(list(partitions))
+            ends = await plain.end_offsets(list(partitions))
+        return all(stable_ends[tp] >= ends[tp] for tp in partitions)
+
+    return closed
 
 
 async def _until(limit_s: float, missing: str, attempt: Callable[[], Awaitable[bool]]) -> None:
@@ -124,7 +140,7 @@ async def _write_everywhere(process: ClientProcess, partitions: list[TopicPartit
 
 
 async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, limit_s: float) -> None:
-    """Wait until a group has committed the end offsets of all its partitions. Raises NoProgress.
+    """Wait until a group has committed an offset behind the last record of each partition. Raises NoProgress.
 
     A partition without records may have no committed offset.
     """
@@ -138,7 +154,9 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
         committed = await admin.list_group_offsets(group, partitions)
         empty = {tp: ends[tp].offset for tp in partitions if starts[tp].offset == ends[tp].offset}
         at = {tp: committed[tp].offset if tp in committed else empty.get(tp) for tp in partitions}
-        lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in partitions if at[tp] != ends[tp].offset]
+        behind = [tp for tp in partitions if at[tp] != ends[tp].offset]
+        unread = [tp for tp in behind if await _has_records(process, tp, at[tp] or starts[tp].offset, ends[tp].offset)]
+        lagging[:] = [f"{tp} at {at[tp]} of {ends[tp].offset}" for tp in unread]
         return not lagging
 
     try:
@@ -146,6 +164,17 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
     except NoProgress as error:
         state = await _state_of(admin, group)
         raise NoProgress(f"{error}: {', '.join(lagging)}; {state}") from error
+
+
+async def _has_records(process: ClientProcess, tp: TopicPartition, start: int, end: int) -> bool:
+    """Whether there are records between two offsets, and not only markers of transactions."""
+    async with process.consumer(auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        consumer.seek(tp, start)
+        while await consumer.position(tp) < end:
+            if await consumer.poll(500):
+                return True
+    return False
 
 
 async def _state_of(admin: Admin, group: str) -> str:
