@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO, Any, TypeVar
 
 from minikafka.storage.worker import WorkerLost
@@ -62,7 +63,8 @@ class ProcessLane:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
-                    pipe.close()
+                    with suppress(BrokenPipeError):  # A request that was not sent to its end.
+                        pipe.close()
 
 
 def _start() -> "subprocess.Popen[bytes]":

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
-from support.compaction import COMPACTED, KEY, Cleaned
-from support.logs import Clock, append_marker, check_indexes, memory_disk, read_batches
+import trio
+from support.compaction import COMPACTED, KEY, Cleaned, finish
+from support.logs import Clock, append_bytes, append_marker, check_indexes, memory_disk, read_batches
 
+from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
+from minikafka.protocol.records.record import Record
 from minikafka.storage.checkpoint_files import read_offsets
+from minikafka.storage.cleaning import begin_cleaning
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.memory_disk import PowerLoss
+from minikafka.storage.worker_process import ProcessLane
 
 
 @pytest.fixture
@@ -222,3 +232,176 @@ def test_a_truncation_during_a_cleaning_ends_it(cleaned: Cleaned) -> None:
     assert end.value.value is False
     assert [row.offset for row in cleaned.rows()] == list(range(50))
     assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".cleaned")]
+
+
+def test_a_reader_that_holds_an_old_segment_reads_on(cleaned: Cleaned) -> None:
+    """Also after a second cleaning, whose replaced segment has the same name."""
+    for number in range(5):
+        cleaned.put((b"a", b"%d" % number))
+    held = []
+    for _ in range(3):
+        part = cleaned.log.read(cleaned.log.start_offset, max_bytes=1 << 20)
+        assert part is not None
+        held.append((part, part.read()))
+        cleaned.put((b"a", b"x"))
+        cleaned.roll_and_clean()
+    for part, data in held:
+        again = cleaned.disk.open(part.file.path)
+        assert again.pread(part.position, part.size_bytes) == data
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    clock.ms += 60_000
+    cleaned.manager.remove_deleted()
+    assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".deleted")]
+
+
+@pytest.mark.parametrize("operations", range(0, 45, 2))
+def test_a_power_failure_at_each_step_leaves_all_latest_values(operations: int) -> None:
+    for seed in range(3):
+        cleaned = Cleaned(memory_disk(seed), clock=Clock())
+        for number in range(60):
+            cleaned.put((b"k%d" % (number % 5), bytes(100)), (b"k%d" % (number % 3), b"%d" % number))
+        cleaned.put((b"a", b"2"), producer_id=5, producer_epoch=0, transactional=True, base_sequence=0)
+        append_marker(cleaned.log, ControlType.ABORT, producer_id=5)
+        expected, end = values(cleaned), cleaned.log.end_offset
+        cleaned.log.roll()
+        cleaned.log.flush()
+        cleaned.disk.lose_power_after(operations)
+        with pytest.raises(PowerLoss):
+            cleaned.clean()
+        cleaned.disk.crash()
+        cleaned.open()
+        assert values(cleaned) == expected
+        assert cleaned.log.end_offset == end
+        assert cleaned.log.report.damage == ""
+        assert cleaned.log.aborted_transactions(0, end) == [(5, 120)]
+        check_indexes(cleaned.log)
+        cleaned.log.high_watermark_advanced(end)
+        cleaned.clean()
+        assert values(cleaned) == expected
+
+
+def values(cleaned: Cleaned) -> dict[bytes, bytes]:
+    """Without the aborted record."""
+    return {key: value for key, value in cleaned.table().items() if key != b"a"}
+
+
+@pytest.mark.parametrize("kind", ["write", "sync", "rename", "open", "read"])
+def test_a_failing_disk_takes_the_log_offline_and_loses_nothing(kind: str) -> None:
+    for skip in range(12):
+        cleaned = Cleaned(memory_disk(), clock=Clock())
+        for number in range(60):
+            cleaned.put((b"k%d" % (number % 5), bytes(100)))
+        expected = cleaned.table()
+        cleaned.log.roll()
+        cleaned.log.flush()
+        due = cleaned.compaction.choose()
+        assert due is not None
+        cleaned.disk.fail(kind, skip=skip)
+        finish(cleaned.compaction.clean(due))
+        cleaned.disk.heal()
+        cleaned.open()
+        assert cleaned.table() == expected
+        cleaned.clean()
+        assert cleaned.table() == expected
+
+
+def test_a_full_disk_only_ends_the_cleaning(cleaned: Cleaned) -> None:
+    for number in range(60):
+        cleaned.put((b"k%d" % (number % 5), bytes(100)))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    due = cleaned.compaction.choose()
+    assert due is not None
+    cleaned.disk.fail("write", path=".cleaned", code=errno.ENOSPC)
+    assert not finish(cleaned.compaction.clean(due))
+    assert cleaned.log.failure is None
+    assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".cleaned")]
+    assert cleaned.clean() == 1
+
+
+def test_a_corrupt_batch_is_not_given_a_new_checksum(cleaned: Cleaned) -> None:
+    """The log is left as it is, and not cleaned again before it is opened anew."""
+    for number in range(30):
+        cleaned.put((b"k%d" % (number % 5), bytes(100)), (b"x", bytes(100)))
+    cleaned.log.roll()
+    cleaned.log.flush()
+    due = cleaned.compaction.choose()
+    assert due is not None
+    before = [segment.size for segment in due.segments]
+    cleaned.disk.open(due.segments[0].path).pwrite(100, b"\xff")
+    assert not finish(cleaned.compaction.clean(due))
+    assert [segment.size for segment in due.segments] == before
+    assert cleaned.log.failure is None
+    assert cleaned.compaction.choose() is None
+
+
+def test_min_and_max_compaction_lag(cleaned: Cleaned) -> None:
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    config = replace(COMPACTED, min_compaction_lag_ms=1000, min_cleanable_dirty_ratio=1.0)
+    cleaned.log.update_config(config)
+    cleaned.put((b"a", b"1"))
+    cleaned.put((b"a", b"2"))
+    assert cleaned.roll_and_clean() == 0
+    cleaned.log.update_config(replace(config, max_compaction_lag_ms=5000))
+    clock.ms += 5000
+    assert cleaned.clean() == 0
+    clock.ms += 1
+    assert cleaned.clean() == 1
+    cleaned.put((b"a", b"3"))
+    clock.ms += 5001
+    cleaned.put((b"b", b"3"))
+    assert len(cleaned.log.segments) == 3, "segment.ms is at most max.compaction.lag.ms"
+
+
+def test_a_policy_that_deletes_as_well(cleaned: Cleaned) -> None:
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    cleaned.log.update_config(replace(COMPACTED, cleanup_policy=("compact", "delete"), retention_ms=10_000))
+    cleaned.put((b"a", b"1"), (b"b", b"1"))
+    cleaned.put((b"a", b"2"))
+    cleaned.roll_and_clean()
+    assert [row.offset for row in cleaned.rows()] == [1, 2]
+    clock.ms += 10_001
+    cleaned.put((b"c", b"1"))
+    cleaned.manager.run_retention(lambda key: cleaned.log.end_offset)
+    assert [row.key for row in cleaned.rows()] == [b"c"]
+    cleaned.log.roll()
+    assert cleaned.clean() == 1
+
+
+def test_a_follower_rolls_where_its_log_ends_not_behind_a_gap(cleaned: Cleaned) -> None:
+    """Recovery takes a gap between two segments for a lost one, unless it knows that the log is compacted."""
+    for offset in (0, 40, 90):
+        data = bytearray(encode_batch([Record(-1, 0, b"k", bytes(1500))], base_offset=offset))
+        append_bytes(cleaned.log, data, assign_offsets=False)
+    assert cleaned.log.segments.bases == [0, 1, 41]
+    cleaned.config = replace(COMPACTED, cleanup_policy=("delete",))
+    log = cleaned.restart(clean=False)
+    assert (log.end_offset, log.report.damage) == (91, "")
+
+
+def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
+    async def clean(cleaned: Cleaned, *, lose_at: int) -> bool:
+        lane = ProcessLane(RealDisk().run)
+        cleaned.disk.lane = lambda size_bytes: lane
+        due = cleaned.compaction.choose()
+        assert due is not None
+        if lose_at:
+            await lane.run(begin_cleaning, due.directory, cleaned.compaction._plan(due))
+            assert lane._process is not None
+            lane._process.kill()
+        return await cleaned.compaction.clean(due)
+
+    cleaned = Cleaned(RealDisk(), clock=Clock(), path=str(tmp_path))
+    for number in range(100):
+        cleaned.put((b"k%d" % (number % 7), b"%d" % number))
+    expected = cleaned.table()
+    cleaned.log.roll()
+    cleaned.log.flush()
+    assert not trio.run(partial(clean, cleaned, lose_at=1)), "the process is lost"
+    assert cleaned.log.failure is None
+    assert trio.run(partial(clean, cleaned, lose_at=0))
+    assert cleaned.table() == expected
+    assert len(cleaned.rows()) == 7

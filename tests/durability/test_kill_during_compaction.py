@@ -1,0 +1,142 @@
+"""`kill -9` while the log cleaner is at work: the last acknowledged value of each key is there, at every restart.
+
+A few kills in each run of the tests; `MINIKAFKA_COMPACTION_KILLS=50` for more.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from random import Random
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from support.clients_logs import check_indexes
+from support.node import NodeProcess
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.disk import RealDisk
+from minikafka.storage.log import Log, LogConfig
+
+KILLS = int(os.environ.get("MINIKAFKA_COMPACTION_KILLS", "3"))
+TOPIC = "table"
+KEYS = 600
+VALUE_SIZE = 15_000
+UP_S = (0.5, 3.5)
+TIMEOUT_S = 60
+SETTINGS = {
+    "log.cleaner.backoff.ms": 1,
+    "log.cleaner.io.max.bytes.per.second": 3e7,  # so that the cleaner is at work most of the time
+    "log.segment.delete.delay.ms": 100,
+    "log.flush.offset.checkpoint.interval.ms": 500,
+}
+CONFIGS = {
+    "cleanup.policy": "compact", "segment.bytes": str(1 << 20), "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "1", "max.message.bytes": "1000000",
+}  # fmt: skip
+pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
+
+
+class Writer:
+    """Writes numbered values, and some tombstones, and notes the last number that was acknowledged for each key."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.random = Random(7)
+        self.number = 0
+        self.sent: dict[bytes, list[tuple[int, bool]]] = {}
+        self.acknowledged: dict[bytes, int] = {}
+        self.producer = confluent_kafka.Producer({
+            "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "batch.size": 200_000,
+            "message.timeout.ms": TIMEOUT_S * 1000, "reconnect.backoff.max.ms": 200, "compression.type": "lz4",
+        })  # fmt: skip
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            self.number += 1
+            number, key = self.number, b"key-%d" % self.random.randrange(KEYS)
+            is_tombstone = self.random.random() < 0.05
+            value = None if is_tombstone else b"%d " % number + self.random.randbytes(VALUE_SIZE)
+            self.sent.setdefault(key, []).append((number, is_tombstone))
+            self.producer.produce(TOPIC, value, key=key, on_delivery=self._noting(key, number))
+            self.producer.poll(0)
+
+    def _noting(self, key: bytes, number: int) -> object:
+        def delivered(error: object, message: object) -> None:
+            assert error is None
+            self.acknowledged[key] = max(number, self.acknowledged.get(key, 0))
+
+        return delivered
+
+    def finish(self) -> None:
+        assert self.producer.flush(TIMEOUT_S) == 0
+
+    def check(self, found: dict[bytes, int]) -> None:
+        """Compares the number of the last value of each key (0: none) with what was acknowledged."""
+        for key, sent in self.sent.items():
+            last = self.acknowledged.get(key, 0)
+            allowed = {0 if is_tombstone else number for number, is_tombstone in sent if number >= last}
+            if not last:
+                allowed.add(0)
+            assert found.get(key, 0) in allowed, (key, found.get(key, 0), last, sent[-5:])
+
+
+def read_table(bootstrap: str) -> dict[bytes, int]:
+    """The number of the last value of each key; 0 after a tombstone."""
+    consumer = confluent_kafka.Consumer({
+        "bootstrap.servers": bootstrap, "group.id": "readers", "enable.partition.eof": True,
+        "enable.auto.commit": False, "auto.offset.reset": "error",
+    })  # fmt: skip
+    consumer.assign([confluent_kafka.TopicPartition(TOPIC, 0, 0)])
+    found: dict[bytes, int] = {}
+    offset = -1
+    while True:
+        message = consumer.poll(TIMEOUT_S)
+        assert message is not None, "the consumer does not reach the end"
+        error = message.error()
+        if error is not None:
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            consumer.close()
+            return found
+        assert message.offset() > offset
+        offset, value = message.offset(), message.value()
+        found[message.key()] = 0 if value is None else int(value.split(b" ", 1)[0])
+
+
+def test_the_last_value_of_each_key_survives_kills_of_a_node_that_compacts(tmp_path: Path) -> None:
+    random = Random(3)
+    interrupted = 0
+    with NodeProcess(tmp_path / "node", settings=SETTINGS) as node:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIGS)])[TOPIC].result(TIMEOUT_S)
+        writer = Writer(node.bootstrap)
+        writer.write(3 * KEYS)
+        writer.finish()
+        for _ in range(KILLS):
+            ends_at = time.monotonic() + random.uniform(*UP_S)
+            while time.monotonic() < ends_at:
+                writer.write(20)
+                writer.producer.poll(0.02)
+            node.kill()
+            interrupted += any(path.suffix in (".cleaned", ".swap") for path in _directory(tmp_path).iterdir())
+            node.restart()
+            writer.check(read_table(node.bootstrap))
+        writer.finish()
+        writer.check(read_table(node.bootstrap))
+        node.terminate()
+    assert interrupted or KILLS < 10, "no kill hit a cleaning"
+    _check_files(tmp_path)
+
+
+def _directory(tmp_path: Path) -> Path:
+    return tmp_path / "node" / f"{TOPIC}-0"
+
+
+def _check_files(tmp_path: Path) -> None:
+    path = _directory(tmp_path)
+    config = LogConfig(cleanup_policy=("compact",))
+    log = Log.open(RealDisk(), str(path), TopicPartition(TOPIC, 0), config, now_ms=lambda: 0, clean=True)
+    assert log.report.damage == ""
+    for file in path.glob("*.log"):
+        check_indexes(file)
