@@ -104,18 +104,15 @@ def test_the_last_batch_of_a_producer_stays_when_it_is_empty(cleaned: Cleaned) -
 
 def test_the_end_of_the_cleaned_range_stays(cleaned: Cleaned) -> None:
     """Otherwise a reader behind it would wait, and a follower would not know where it is."""
-    cleaned.put((b"a", None))
-    cleaned.put((b"a", None))
+    cleaned.put((b"a", b"1"))
+    cleaned.put((None, b"such a record is refused now"), (None, b""))
     cleaned.roll_and_clean()
-    clock = cleaned.clock
-    assert isinstance(clock, Clock)
-    clock.ms += 20_000
-    cleaned.put((b"b", None))
-    cleaned.roll_and_clean()
-    clock.ms += 20_000
+    assert [(one.base_offset, one.last_offset, one.record_count) for one in read_batches(cleaned.log)] == [
+        (0, 0, 1), (1, 2, 0),
+    ]  # fmt: skip
     cleaned.put((b"b", b"1"))
     cleaned.roll_and_clean()
-    assert [(one.base_offset, one.record_count) for one in read_batches(cleaned.log)] == [(3, 1)]
+    assert [one.base_offset for one in read_batches(cleaned.log)] == [0, 3]
 
 
 def test_aborted_data_goes_at_once_and_its_marker_later(cleaned: Cleaned) -> None:
@@ -164,6 +161,13 @@ def test_an_empty_aborted_batch_keeps_its_marker_and_index(cleaned: Cleaned) -> 
     cleaned.roll_and_clean()
     assert [(one.base_offset, one.record_count) for one in read_batches(cleaned.log)] == [(0, 0), (1, 1), (2, 1)]
     assert cleaned.log.aborted_transactions(0, 10) == [(5, 0)]
+    clock = cleaned.clock
+    assert isinstance(clock, Clock)
+    for key in (b"c", b"d"):
+        clock.ms += 20_000
+        cleaned.put((key, b"1"))
+        cleaned.roll_and_clean()
+    assert [one.base_offset for one in read_batches(cleaned.log)][:2] == [0, 1]
     cleaned.restart(clean=False)
     assert cleaned.log.aborted_transactions(0, 10) == [(5, 0)]
 
@@ -405,3 +409,20 @@ def test_a_worker_in_a_process_does_the_same(tmp_path: Path) -> None:
     assert trio.run(partial(clean, cleaned, lose_at=0))
     assert cleaned.table() == expected
     assert len(cleaned.rows()) == 7
+
+
+def test_recovery_removes_all_files_of_a_replaced_segment(cleaned: Cleaned) -> None:
+    """A transaction index that is left would make consumers skip what was committed since."""
+    cleaned.put((b"a", b"1"), producer_id=5, producer_epoch=0, transactional=True, base_sequence=0)
+    append_marker(cleaned.log, ControlType.ABORT, producer_id=5)
+    cleaned.log.roll()
+    cleaned.put((b"b", b"1"))
+    cleaned.log.close()
+    cleaned.manager.write_checkpoints()
+    prefix = cleaned.log.segments[0].prefix
+    assert cleaned.disk.exists(f"{prefix}.txnindex")
+    for suffix in (".log", ".index", ".timeindex"):
+        cleaned.disk.open(f"{prefix}{suffix}.swap", create=True)
+    log = cleaned.open()
+    assert log.aborted_transactions(0, log.end_offset) == []
+    assert [row.offset for row in cleaned.rows()] == [2]

@@ -1,0 +1,124 @@
+"""Planted bugs in the log cleaner: what it keeps, what it puts in place of what, and what a crash leaves."""
+
+from mutations import Mutation
+
+_TESTS = "tests/storage/test_compaction.py"
+_MODEL = "tests/storage/test_compaction_model.py"
+_FILTER = "storage/batch_filter.py"
+_CLEANING = "storage/cleaning.py"
+_REPLACEMENT = "storage/segment_replacement.py"
+
+MUTATIONS = (
+    Mutation(
+        "a tombstone gets a new horizon with each cleaning, and never goes",
+        _FILTER,
+        "        if tombstones and not batch.has_delete_horizon and self._new_horizon_ms is not None:\n",
+        "        if tombstones and self._new_horizon_ms is not None:\n",
+        (f"{_TESTS}::test_a_tombstone_goes_after_its_retention",),
+    ),
+    Mutation(
+        "a tombstone goes with the first cleaning",
+        _FILTER,
+        "        return batch.has_delete_horizon and batch.base_timestamp <= self._rules.now_ms\n",
+        "        return batch.base_timestamp <= self._rules.now_ms\n",
+        (f"{_TESTS}::test_a_tombstone_goes_after_its_retention",),
+    ),
+    Mutation(
+        "the last batch of a producer goes when nothing of it is left",
+        _FILTER,
+        "            return batch.last_offset == last.last_offset\n",
+        "            return False\n",
+        (f"{_TESTS}::test_the_last_batch_of_a_producer_stays_when_it_is_empty",),
+    ),
+    Mutation(
+        "the end of the cleaned range goes when nothing of it is left",
+        _FILTER,
+        "        if batch.next_offset == self._rules.upper_bound:\n            return True\n",
+        "",
+        (f"{_TESTS}::test_the_end_of_the_cleaned_range_stays",),
+    ),
+    Mutation(
+        "a record beyond a map that is full is compared with it",
+        _FILTER,
+        "            if offsets[index] > known_offset or (digests[index] and offsets[index] >= latest[index])\n",
+        "            if digests[index] and offsets[index] == latest[index]\n",
+        (f"{_TESTS}::test_a_small_map_takes_several_cleanings",),
+    ),
+    Mutation(
+        "an abort marker goes while batches of its transaction are left",
+        "storage/cleaned_transactions.py",
+        "                self.retained(transaction)\n                return False\n",
+        "                self.retained(transaction)\n",
+        (f"{_TESTS}::test_an_empty_aborted_batch_keeps_its_marker_and_index",),
+    ),
+    Mutation(
+        "the transaction index of a cleaned segment is empty",
+        _CLEANING,
+        "        transactions.retained = cleaned.add_aborted\n",
+        "",
+        (f"{_TESTS}::test_an_empty_aborted_batch_keeps_its_marker_and_index",),
+    ),
+    Mutation(
+        "keys of aborted records replace those before them",
+        _CLEANING,
+        " and not (batch.is_control or discard)\n        ]\n        records = read_keyed_records(data)",
+        " and not batch.is_control\n        ]\n        records = read_keyed_records(data)",
+        (f"{_TESTS}::test_aborted_data_goes_at_once_and_its_marker_later",),
+    ),
+    Mutation(
+        "a corrupt batch is written anew with a valid checksum",
+        _CLEANING,
+        "                for batch in found:\n                    batch.check_crc()\n",
+        "",
+        (f"{_TESTS}::test_a_corrupt_batch_is_not_given_a_new_checksum",),
+    ),
+    Mutation(
+        "segments are replaced although the log was truncated meanwhile",
+        "storage/compaction.py",
+        "        unchanged = log.directory == due.directory and log.truncations == due.truncations\n",
+        "        unchanged = log.directory == due.directory\n",
+        (f"{_TESTS}::test_a_truncation_during_a_cleaning_ends_it",),
+    ),
+    Mutation(
+        "the checkpoint of the cleaner survives a truncation",
+        "storage/data_directory.py",
+        "        self.lower_cleaner_offset(log.topic_partition, log.recovery_point)\n",
+        "",
+        (f"{_TESTS}::test_truncation_makes_dirty_what_is_appended_anew",),
+    ),
+    Mutation(
+        "the log is cleaned beyond the last stable offset",
+        "storage/cleanable_range.py",
+        "    last = max(0, log.segments.floor(min(stable_offset, log.recovery_point)))\n",
+        "    last = max(0, log.segments.floor(log.recovery_point))\n",
+        (f"{_TESTS}::test_nothing_beyond_the_stable_offset_is_cleaned",),
+    ),
+    Mutation(
+        "the old segments are renamed before the new one is sure to replace them",
+        _REPLACEMENT,
+        '        _rename_all(log.disk, prefix, CLEANED, SWAP)\n',
+        "",
+        (f"{_TESTS}::test_the_last_record_of_each_key_is_left_at_its_offset", _MODEL),
+    ),
+    Mutation(
+        "the files of a segment that was replaced twice have one name",
+        "storage/deleted_files.py",
+        "        if not disk.exists(new_path):\n            break\n",
+        "        break\n",
+        (f"{_TESTS}::test_a_reader_that_holds_an_old_segment_reads_on",),
+    ),
+    Mutation(
+        "recovery leaves the transaction index of a segment that was replaced",
+        "storage/temporary_files.py",
+        "            if name.endswith(SUFFIXES) and (offset in replaced or _offset_of(logs[0]) <= offset < end):\n",
+        "            if name.endswith(SUFFIXES[:3]) and _offset_of(logs[0]) <= offset < end:\n",
+        (f"{_TESTS}::test_recovery_removes_all_files_of_a_replaced_segment",),
+    ),
+    Mutation(
+        "a log is rolled behind a gap of the leader's log",
+        "storage/log.py",
+        "                self.roll(first_offset if end_offset - self.end_offset > OFFSET_DELTA_MAX else None)\n",
+        "                self.roll(first_offset)\n",
+        (f"{_TESTS}::test_a_follower_rolls_where_its_log_ends_not_behind_a_gap",),
+    ),
+)
