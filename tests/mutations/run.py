@@ -18,7 +18,10 @@ from mutations import Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
-LISTS = ("raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories", "compaction")
+LISTS = (
+    "raft", "replication", "decisions", "nodes", "coordination", "transactions", "waiting", "steps", "directories",
+    "compaction",
+)  # fmt: skip
 TIMEOUT_S, BASELINE_TIMEOUT_S = 300, 1800
 TESTS_FAILED = 1
 """pytest's exit code for failed tests; other codes mean that the tests did not run, which proves nothing."""
