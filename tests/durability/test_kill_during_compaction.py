@@ -24,7 +24,7 @@ KILLS = int(os.environ.get("MINIKAFKA_COMPACTION_KILLS", "3"))
 TOPIC = "table"
 KEYS = 150
 VALUE_SIZE = 15_000
-UP_S = (1.2, 3.5)
+KILLED_AFTER_S_MAX = 0.2
 TIMEOUT_S = 60
 SETTINGS = {
     "log.cleaner.backoff.ms": 1,
@@ -114,23 +114,30 @@ def test_the_last_value_of_each_key_survives_kills_of_a_node_that_compacts(tmp_p
         writer.write(3 * KEYS)
         writer.finish()
         for _ in range(KILLS):
-            ends_at = time.monotonic() + random.uniform(*UP_S)
-            while time.monotonic() < ends_at:
-                writer.write(20)
-                writer.producer.poll(0.02)
+            ends_at = time.monotonic() + TIMEOUT_S
+            while not _is_cleaning(tmp_path):
+                assert time.monotonic() < ends_at, "the log is not cleaned"
+                writer.write(3)
+                writer.producer.poll(0.003)
+            time.sleep(random.uniform(0, KILLED_AFTER_S_MAX))
             node.kill()
-            interrupted += any(path.suffix in (".cleaned", ".swap") for path in _directory(tmp_path).iterdir())
+            interrupted += _is_cleaning(tmp_path)
             node.restart()
             writer.check(read_table(node.bootstrap))
         writer.finish()
         writer.check(read_table(node.bootstrap))
         node.terminate()
     assert interrupted or KILLS < 10, "no kill hit a cleaning"
+    print(f"{interrupted} of {KILLS} kills left files of a cleaning")
     _check_files(tmp_path)
 
 
 def _directory(tmp_path: Path) -> Path:
     return tmp_path / "node" / f"{TOPIC}-0"
+
+
+def _is_cleaning(tmp_path: Path) -> bool:
+    return any(name.endswith((".cleaned", ".swap")) for name in os.listdir(_directory(tmp_path)))
 
 
 def _check_files(tmp_path: Path) -> None:
