@@ -38,16 +38,20 @@ class Flush:
         self._touched, self._snapshots, self._small = log.touched, log.snapshots.unsynced, log.unsynced_paths
         self._epochs, self._names = log.epochs.unsynced, log.directory_unsynced
         found = [*self._touched, *(segments[index] for index in range(first, until))]
+        for segment in found:
+            segment.transactions.complete()
+        self._new_indexes = [one.transactions for one in found if one.transactions.created]
         self._files: list[File] = []
         self._hold(file for segment in found for file in segment.files)
         self._paths = [*self._snapshots, *self._small]
         if self._epochs:
             self._paths.append(log.epochs.path)
         self._directories: list[str] = []
-        if self._names or self._paths:
+        if self._names or self._paths or self._new_indexes:
             self._directories = [log.directory, log.directory.rpartition("/")[0] or "/"]
         log.touched, log.snapshots.unsynced, log.unsynced_paths = [], [], []
         log.epochs.unsynced = log.directory_unsynced = False
+        self._set_created(False)
 
     def _hold(self, files: Iterable[File]) -> None:
         try:
@@ -65,6 +69,11 @@ class Flush:
         log.unsynced_paths = [*self._small, *log.unsynced_paths]
         log.epochs.unsynced |= self._epochs
         log.directory_unsynced |= self._names
+        self._set_created(True)
+
+    def _set_created(self, created: bool) -> None:
+        for index in self._new_indexes:
+            index.created = created
 
     def sync(self) -> None:
         """Raises OSError, after which the log must go offline, unless it is passing (`disk_errors`)."""

@@ -10,6 +10,7 @@ import struct
 from typing import NamedTuple
 
 from minikafka.storage.disk import Disk, File
+from minikafka.storage.disk_errors import is_passing
 
 _ENTRY = struct.Struct(">hqqqq")
 
@@ -24,15 +25,21 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions with markers in one segment, in order; read on first use."""
+    """The aborted transactions with markers in one segment, in order; read on first use.
 
-    __slots__ = ("_disk", "_entries", "_file", "path")
+    Attributes:
+        created: the file is new, and its name is not flushed yet.
+    """
+
+    __slots__ = ("_disk", "_entries", "_file", "_is_complete", "created", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
         self._file: File | None = None
         self._entries: list[AbortedTransaction] | None = None
+        self._is_complete = True
+        self.created = False
 
     @property
     def file(self) -> File | None:
@@ -51,21 +58,37 @@ class TransactionIndex:
         return self._entries
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Raises OSError."""
+        """Raises OSError; but on a full disk the entry is kept, and written by `complete`."""
+        self.entries.append(transaction)
+        self._is_complete = False
+        try:
+            self.complete()
+        except OSError as error:
+            if not is_passing(error):
+                raise
+
+    def complete(self) -> None:
+        """Writes the entries that the file does not have yet; called by a flush. Raises OSError."""
+        if self._is_complete:
+            return
         entries = self.entries
         if self._file is None:
             self._file = self._disk.open(self.path, create=True)
-        if self._file.size_bytes != len(entries) * _ENTRY.size:
-            self._file.truncate(len(entries) * _ENTRY.size)
-        self._file.append(_ENTRY.pack(0, *transaction))
-        entries.append(transaction)
+            self.created = True
+        whole = min(self._file.size_bytes // _ENTRY.size, len(entries) - 1)
+        if self._file.size_bytes != whole * _ENTRY.size:
+            self._file.truncate(whole * _ENTRY.size)
+        self._file.append(b"".join(_ENTRY.pack(0, *one) for one in entries[whole:]))
+        self._is_complete = True
 
     def truncate_to(self, offset: int) -> None:
         """Removes the transactions with markers at or after `offset`. Raises OSError."""
         entries = self.entries
         kept = [entry for entry in entries if entry.last_offset < offset]
-        if self._file is not None and self._file.size_bytes != len(kept) * _ENTRY.size:
-            self._file.truncate(len(kept) * _ENTRY.size)
+        size_bytes = len(kept) * _ENTRY.size
+        if self._file is not None and self._file.size_bytes > size_bytes:
+            self._file.truncate(size_bytes)
+        self._is_complete = not kept or (self._file is not None and self._file.size_bytes == size_bytes)
         self._entries = kept
 
     def collect(self, from_offset: int, to_offset: int, found: list[AbortedTransaction]) -> bool:

@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 import trio
-from support.logs import Clock, append, check_indexes, memory_disk, open_log, read_all
+from support.logs import Clock, append, append_marker, check_indexes, memory_disk, open_log, read_all
 
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.control import ControlType
 from minikafka.storage.disk_errors import FailedSync, is_full, is_passing
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
@@ -128,6 +129,38 @@ def test_an_epoch_that_could_not_be_written_is_written_by_the_next_flush() -> No
     log.flush()
     disk.crash()
     assert open_log(disk, recovery_point=2).epochs.entries == [(0, 0), (5, 1)]
+
+
+@pytest.mark.parametrize("kind", ["open", "write"])
+def test_an_aborted_transaction_that_could_not_be_indexed_is_indexed_by_the_next_flush(kind: str) -> None:
+    disk = memory_disk()
+    log = open_log(disk)
+    for producer in (7, 8):
+        disk.fail(kind, path=".txnindex", code=errno.ENOSPC)
+        append(log, b"a", producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True)
+        append_marker(log, ControlType.ABORT, producer_id=producer)
+    assert log.failure is None
+    assert log.aborted_transactions(0, 4) == [(7, 0), (8, 2)]
+    log.truncate_to(4)
+    disk.heal()
+    log.flush()
+    disk.crash()
+    again = open_log(disk, recovery_point=4)
+    assert again.aborted_transactions(0, 4) == [(7, 0), (8, 2)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_name_of_a_new_transaction_index_is_flushed(seed: int) -> None:
+    """Or a power failure would lose the file, and read_committed consumers see what was aborted."""
+    disk = memory_disk(seed)
+    log = open_log(disk)
+    append(log, b"a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.flush()
+    append_marker(log, ControlType.ABORT, producer_id=7)
+    log.flush()
+    assert log.recovery_point == 2
+    disk.crash()
+    assert open_log(disk, recovery_point=2).aborted_transactions(0, 2) == [(7, 0)]
 
 
 def test_a_truncation_is_not_left_half_done() -> None:
