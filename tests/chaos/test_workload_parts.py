@@ -24,6 +24,12 @@ from chaos.workload.values import name_of, read_of, value_bytes
 from minikafka.client import ConsumerRecord
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from minikafka.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from minikafka.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -144,19 +150,36 @@ def test_no_broker_is_no_progress() -> None:
 
 
 def test_a_partition_without_a_leader_is_no_progress() -> None:
-    network = FakeNetwork({"steady": [1, -1], "growing": [1], "shrinking": [1]})
+    network = FakeNetwork({"steady": [1, -1], "growing": [1], "shrinking": [1], "compacted": [1]})
     network.broker("a", 1)
     assert _demand(network) == "partitions have no leader within 5 s: steady-1 has no leader"
 
 
+def all_ends(request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+    """Every partition is empty."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(partition_index=one.partition_index, offset=0)
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 def test_a_partition_that_takes_no_write_is_no_progress() -> None:
-    network = FakeNetwork({"steady": [1], "growing": [1], "shrinking": [1]})
+    network = FakeNetwork({"steady": [1], "growing": [1], "shrinking": [1], "compacted": [1]})
     network.broker(
         "a",
         1,
         {
+            ListOffsetsRequest: all_ends,
             InitProducerIdRequest: lambda request, version: InitProducerIdResponse(producer_id=1, producer_epoch=0),
             ProduceRequest: lambda request, version: None,
         },
     )
-    assert _demand(network).endswith("steady-0, growing-0, shrinking-0")
+    assert _demand(network).endswith("steady-0, growing-0, shrinking-0, compacted-0")
