@@ -207,6 +207,10 @@ class Chaos:
         """Repair it; a node that has seen its faults is started again."""
         host.disk.on_operation(None)
         if host.node_id in self.left_failed:
+            if host.disk.unmounted:
+                self.cluster.kill(host)
+            for path in host.disk.unmounted:
+                host.disk.mount(path)
             return
         if (
             host.disk.unmounted
