@@ -22,6 +22,7 @@ from minikafka.broker.partitions.request_waiters import CommitWaiters, SharedFlu
 from minikafka.broker.partitions.verification import Verification, Verifications
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
+    KafkaError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
@@ -84,6 +85,7 @@ class Partition(Replica):
         self._environment = environment
         self._deletions = CommitWaiters()
         self._verifications = Verifications()
+        self._resigned_with: type[KafkaError] = NotLeaderOrFollowerError
         self._leadership_term = 0
         self._flush = SharedFlush(log)
         log.on_flushed = self._log_flushed
@@ -126,9 +128,9 @@ class Partition(Replica):
         self._deletions.wake()
         return True
 
-    def resign(self) -> None:
-        """Give up the role: the topic was deleted or the node stops. Waiting tasks fail."""
-        self.leader_id = -1
+    def resign(self, error: type[KafkaError] = NotLeaderOrFollowerError) -> None:
+        """Give up the role: the replica is removed or the node stops. Waiting tasks fail with the error."""
+        self._resigned_with, self.leader_id = error, -1
         self.leader_state = None
         self._leadership_term += 1
         self._wake_all()
@@ -310,7 +312,7 @@ class Partition(Replica):
             NotEnoughReplicasAfterAppendError: It is committed, but the ISR is now smaller than `min.insync.replicas`.
         """
         if self._leadership_term != leadership_term:
-            raise NotLeaderOrFollowerError(f"leadership of {self} ended before offset {offset} was committed")
+            raise self._resigned_with(f"leadership of {self} ended before offset {offset} was committed")
         if self.high_watermark < offset:
             return False
         leader_state = self.leader_state
@@ -398,7 +400,7 @@ class Partition(Replica):
         while self.low_watermark < before_offset:
             await self._deletions.until(before_offset)
             if self._leadership_term != leadership_term:
-                raise NotLeaderOrFollowerError(f"leadership of {self} ended before the followers had deleted")
+                raise self._resigned_with(f"leadership of {self} ended before the followers had deleted")
 
     @property
     def low_watermark(self) -> int:

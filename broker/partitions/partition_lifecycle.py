@@ -23,7 +23,7 @@ from minikafka.controller.metadata.records import (
     PartitionRecord,
     RemoveTopic,
 )
-from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.directory_ids import LOST
 from minikafka.storage.disk_errors import is_passing
@@ -287,15 +287,16 @@ class MetadataFollower:
         for index in range(len(topic.partitions)):
             partition = self._partitions.get(topic.name, index)
             if partition is not None and partition.topic_id == topic_id:
-                self._remove_replica(partition)
+                self._remove_replica(partition, UnknownTopicOrPartitionError)
         self._deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
 
-    def _remove_replica(self, partition: Partition) -> None:
+    def _remove_replica(self, partition: Partition, error: type[KafkaError] = NotLeaderOrFollowerError) -> None:
+        """Remove a replica; requests that wait for it fail with the error."""
         led_before = partition.is_leader
         self._in_full.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._partitions.remove(partition.topic_partition)
         self._fetchers.unfollow(partition)
-        partition.resign()
+        partition.resign(error)
         if led_before:
             self._resigned(partition)
         try:

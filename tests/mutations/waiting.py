@@ -64,4 +64,30 @@ MUTATIONS = (
         "",
         (f"{_FETCHING}::test_waits_that_were_cancelled_are_removed",),
     ),
+    Mutation(
+        "a commit in a listener takes in what was returned and not processed",
+        "client/consumer/consumer.py",
+        "self._fetcher.positions(processed_only=subscriptions.settled_only)",
+        "self._fetcher.positions()",
+        (
+            "tests/client/groups/test_listeners.py::test_a_listener_that_is_called_by_a_crash_commits_what_was_processed",
+        ),
+    ),
+    Mutation(
+        "offsets are committed for the present generation, whatever they were taken with",
+        "client/consumer/subscription.py",
+        "            member = min((self._taken_by.get(tp, member) for tp in positions), default=member)\n",
+        "            pass\n",
+        ("tests/client/groups/test_commits.py",),
+    ),
+    Mutation(
+        "a revocation that waits for the application sends no heartbeats",
+        "client/groups/group_session.py",
+        "                        await self._keep_membership()\n",
+        "                        pass\n",
+        (
+            "tests/client/groups/test_listeners.py::"
+            "test_a_revocation_waits_for_the_application_and_heartbeats_keep_the_membership",
+        ),
+    ),
 )

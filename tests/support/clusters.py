@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 ROUNDS = int(os.environ.get("MINIKAFKA_KILLS", "3"))
 """How many times the test of repeated kills kills the leader; 50 is a soak test."""
 
-ENDED_BY_US = (None, 0, -signal.SIGKILL, -signal.SIGTERM)
+ENDED_BY_US = (None, 0, -signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM)
 """Exit codes of nodes that are running, or were stopped or killed."""
 COMMON = {"auto.create.topics.enable": "false", "auto.leader.rebalance.enable": "false"}
 

@@ -266,3 +266,21 @@ async def test_a_crash_after_a_rebalance_loses_nothing(bootstrap: str, topic: st
                 await crash()
             crashed.set()
     assert len(processed) == RECORDS
+
+
+@pytest.mark.anyio
+async def test_a_listener_that_is_called_by_a_crash_commits_what_was_processed(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic)
+
+    async def crash() -> None:
+        async with committing(bootstrap, topic) as consumer:
+            await consumer.subscribe([topic], listener=Committing(consumer))
+            async for record in consumer:
+                if record.offset == 20:
+                    raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await crash()
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        committed = await admin.list_group_offsets(topic)
+    assert sorted(one.offset for one in committed.values()) in ([20], [20, 100], [0, 20])
