@@ -144,14 +144,23 @@ class Members:
 
     def __init__(self, cluster: LocalCluster, group: str) -> None:
         self._group = group
+        eventually(lambda: self._connected(cluster), timeout_s=PATIENCE_S)
+
+    def _connected(self, cluster: LocalCluster) -> bool:
+        """Connect to the coordinator, and have the first member join. False if it has moved just now."""
         with Admin(cluster.bootstrap) as admin:
-            assert admin.list_group_offsets(group) == {}  # has the coordinator's topic created
+            admin.list_group_offsets(self._group)  # has the coordinator's topic created
             self.coordinator = admin.describe_topic("__consumer_offsets").partitions[0].leader
         address = (HOST, cluster.nodes[self.coordinator].port)
         self.first, self.second = Connection(address), Connection(address)
         self.ids = {self.first: "", self.second: ""}
         self.join(self.first)
-        self.generation = self.joined(self.first)
+        received = self.first.receive(SOON_S)
+        if isinstance(received, str) or received[1].error_code:
+            return False
+        self.ids[self.first] = received[1].member_id
+        self.generation = received[1].generation_id
+        return True
 
     def join(self, member: Connection) -> None:
         request = JoinGroupRequest(
