@@ -132,7 +132,7 @@ MUTATIONS = (
         _PARTITION,
         "        if self._leadership_term != leadership_term:\n            raise NotLeaderOrFollowerError("
         "f\"leadership of {self} ended before offset",
-        "        if False:\n            raise NotLeaderOrFollowerError(f\"leadership of {self} ended before offset",
+        "        if False:\n            raise self._resigned_with(f\"leadership of {self} ended before offset",
         _TESTS,
     ),
     Mutation(
