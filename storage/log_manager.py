@@ -413,7 +413,7 @@ class LogManager:
         return len(due)
 
     def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
-        """Deletes old segments and removes files deleted earlier; returns the number of segments.
+        """Deletes old segments; returns their number. `remove_deleted` removes the files.
 
         Args:
             high_watermark_of: returns None for partitions to skip.
@@ -426,12 +426,15 @@ class LogManager:
                     deleted += log.delete_old_segments(high_watermark)
                 except KafkaError:
                     continue  # Logged by `_offline` or `_log_damage`.
-        self.remove_deleted()
         return deleted
 
-    def remove_deleted(self) -> None:
-        """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed."""
-        self._gone.remove_due()
+    async def remove_deleted(self) -> None:
+        """Removes the deleted logs, in a worker thread, and segments whose `file.delete.delay.ms` has passed.
+
+        Cancellation waits for the log in progress; the next start removes the others.
+        """
+        for path in self._gone.take_due():
+            await self._disk.run(self._gone.remove, path)
         for log in list(self.logs.values()):
             try:
                 log.remove_deleted()

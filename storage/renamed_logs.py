@@ -54,17 +54,20 @@ class RenamedLogs:
             del self._unsynced[key]
 
     def remove_later(self, path: str, delay_ms: int = 0) -> None:
-        """`remove_due` removes it after the delay."""
+        """`take_due` returns it after the delay."""
         self._deleted.append((self._now_ms() + delay_ms, path))
 
-    def remove_due(self) -> None:
-        """Removes the log directories whose delay has passed. An error is logged, and the next start tries again."""
+    def take_due(self) -> list[str]:
+        """The log directories whose delay has passed, which are the caller's to remove from now on."""
         now_ms = self._now_ms()
         due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
         self._deleted = [one for one in self._deleted if one[0] > now_ms]
-        for path in due:
-            try:
-                if self._disk.exists(path):
-                    self._disk.remove_tree(path)
-            except OSError as error:
-                self._logger.warning("removal of deleted log failed", path=path, error=str(error))
+        return due
+
+    def remove(self, path: str) -> None:
+        """Removes a log directory. An error is logged, and the next start tries again. May run in a thread."""
+        try:
+            if self._disk.exists(path):
+                self._disk.remove_tree(path)
+        except OSError as error:
+            self._logger.warning("removal of deleted log failed", path=path, error=str(error))

@@ -92,4 +92,4 @@ class Housekeeping:
 
     async def remove_deleted(self) -> None:
         """Remove files that were deleted `file.delete.delay.ms` ago."""
-        self._logs.remove_deleted()
+        await self._logs.remove_deleted()

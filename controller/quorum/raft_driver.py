@@ -39,6 +39,9 @@ __all__ = ["QuorumListener", "RaftDriver"]
 
 log = structlog.get_logger("minikafka.quorum")
 
+ROUNDS_TO_HEAR = 5
+"""Rounds of the loop in which a message that lies in a socket reaches Raft: received, decoded, handed on."""
+
 RequestSender = Callable[[int, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a request to a node and waits for the response; raises Unreachable or ConnectionLost."""
 
@@ -174,8 +177,20 @@ class RaftDriver:
             self._deadline_moved = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._deadline_moved.wait()
+            await self._hear_the_others()
             if trio.current_time() >= self._raft.deadline:
                 self._queue(self._raft.tick(trio.current_time()))
+
+    async def _hear_the_others(self) -> None:
+        """Let the tasks of connections pass on what has arrived, before the clock is looked at.
+
+        After a long step in any task of this node, the messages of the others wait in its sockets. By the clock alone a
+        leader would depose itself, and a follower would start an election, although all others are well.
+        """
+        for _ in range(ROUNDS_TO_HEAR):
+            if trio.current_time() < self._raft.deadline:
+                return
+            await trio.lowlevel.checkpoint()
 
     # -- effects -------------------------------------------------------------------------------------------------
 

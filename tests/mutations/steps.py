@@ -66,4 +66,12 @@ MUTATIONS = (
         "",
         ("tests/broker/coordinator/test_replay.py::test_the_order_of_the_last_records_is_kept",),
     ),
+    Mutation(
+        "a leader looks at its clock before it hears what waits in its sockets",
+        "controller/quorum/raft_driver.py",
+        "            await self._hear_the_others()\n",
+        "",
+        ("tests/controller/quorum/test_raft_driver.py::"
+         "test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first",),
+    ),
 )

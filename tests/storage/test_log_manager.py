@@ -128,7 +128,7 @@ def test_a_deleted_log_is_renamed_at_once_and_removed_later() -> None:
     assert len(part.read()) == len(part)
     assert read_all(manager.create(A)) == [], "a new log with the same name is empty"
     clock.ms += SMALL.file_delete_delay_ms
-    manager.remove_deleted()
+    trio.run(manager.remove_deleted)
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]
 
 
@@ -139,7 +139,7 @@ def test_deleted_logs_are_removed_after_a_crash() -> None:
     manager.delete(A)
     manager = manage(disk)
     assert manager.get(A) is None
-    manager.remove_deleted()
+    trio.run(manager.remove_deleted)
     assert not [name for name in disk.list("/data") if name.endswith("-delete")]
 
 
