@@ -4,6 +4,7 @@
     PYTHONPATH=tests python -m simulation.seeds --seed 123          # one seed; --trace prints every event
     PYTHONPATH=tests python -m simulation.seeds --file tests/simulation/failed/….toml
     PYTHONPATH=tests python -m simulation.seeds --seeds 50 --branches     # what of the product's code they reach
+    PYTHONPATH=tests python -m simulation.seeds --seeds 50 --steps        # the steps that use the processor for longest
 
 A failing seed prints its number, the broken invariant, the last events of each host, and a schedule that was shrunk to
 what the failure needs. Many seeds also print which faults never had an effect, and which actions of programs never
@@ -13,20 +14,25 @@ succeeded; of `SEEDS_FOR_ALL_FAULTS` seeds or more each fault must have had one.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
+import time
 from pathlib import Path
 
+from minikafka.broker.node.step_watch import LongStep, StepWatch
 from simulation.faults.table import FAULTS
 from simulation.report import report_failure
 from simulation.schedule import LAYOUTS, Schedule
 from simulation.stored import from_options, from_toml
 from simulation.tally import Tally
 from simulation.trial import try_schedule, try_seeds
+from simulation.world.machine import Machine
 
 SEEDS_FOR_ALL_FAULTS = 300
 FAILURES_REPORTED = 3
 BRIEF_MAX = 600
+LONG_STEP_S, STEP_FRAMES = 0.010, 4
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,7 +47,33 @@ def main(arguments: list[str] | None = None) -> int:
 
         print("\n".join(measure(range(options.first, options.first + options.seeds))))
         return 0
+    if options.steps:
+        print("\n".join(longest_steps(range(options.first, options.first + options.seeds))))
+        return 0
     return run_many(options)
+
+
+def longest_steps(seeds: range) -> list[str]:
+    """Runs seeds in this process, and describes the longest steps of their machines: CPU time, task, where it waits.
+
+    The time of simulated disks and connections counts, too.
+    """
+    found: list[LongStep] = []
+    Machine.step_watch = StepWatch(
+        found.append, clock=time.perf_counter, cpu_clock=time.thread_time, budget_s=LONG_STEP_S
+    )
+    gc.callbacks.append(Machine.step_watch.collection)
+    try:
+        for _ in try_seeds(seeds, 1):
+            pass
+    finally:
+        gc.callbacks.remove(Machine.step_watch.collection)
+        Machine.step_watch = None
+    longest = {step.task: step for step in sorted(found, key=lambda step: step.cpu_s)}
+    return [
+        f"{step.cpu_s * 1000:.1f} ms: {step.task}: {', '.join(step.waits_in[-STEP_FRAMES:])}"
+        for step in sorted(longest.values(), key=lambda step: -step.cpu_s)
+    ]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-shrink", action="store_true", help="do not look for a smaller schedule")
     parser.add_argument("--faults", metavar="KIND,…", help="instead of those that the seeds draw")
     parser.add_argument("--branches", action="store_true", help="measure what of the code the seeds reach")
+    parser.add_argument("--steps", action="store_true", help="measure the longest steps, in this process")
     one = parser.add_argument_group("one schedule")
     one.add_argument("--seed", type=int, help="run this seed")
     one.add_argument("--file", type=Path, help="run the schedule in this file")

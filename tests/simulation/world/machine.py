@@ -22,6 +22,8 @@ from trio._core import _run as trio_run
 from trio._core._entry_queue import EntryQueue
 from trio._core._ki import KIManager
 
+from minikafka.broker.node.step_watch import StepWatch
+
 CLOSE_ATTEMPTS = 20
 
 
@@ -53,6 +55,17 @@ class _NoInstruments(dict[str, Any]):
 
     def call(self, *_: object) -> None:
         """Nothing: there are no instruments."""
+
+
+class _Watched(dict[str, Any]):
+    """Replaces trio's `Instruments` by a watch for long steps, which all machines share."""
+
+    def __init__(self, watch: StepWatch) -> None:
+        super().__init__(before_task_step=watch, before_io_wait=watch, after_io_wait=watch)
+
+    def call(self, hook: str, *arguments: object) -> None:
+        """Calls the hook of the watch."""
+        getattr(self[hook], hook)(*arguments)
 
 
 class _NoInput:
@@ -143,11 +156,14 @@ class Machine:
     def __repr__(self) -> str:
         return self.name
 
+    step_watch: StepWatch | None = None
+    """Measures the steps of all machines, where it is set; see `simulation.seeds --steps`."""
+
     def boot(self, function: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Begin to run `function`; it takes its first step when the world steps the machine."""
         runner = self._runner = trio_run.Runner(
             clock=self._clock,
-            instruments=_NoInstruments(),  # type: ignore[arg-type]
+            instruments=_NoInstruments() if self.step_watch is None else _Watched(self.step_watch),  # type: ignore[arg-type]
             io_manager=_NoInput(),  # type: ignore[arg-type]
             entry_queue=EntryQueue(wakeup=_Wakeup()),  # type: ignore[arg-type]
             ki_manager=KIManager(),
