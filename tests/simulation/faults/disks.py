@@ -179,9 +179,11 @@ def _while_it_runs(
 
 
 def leave_failed(chaos: Chaos, random: Random) -> None:
-    """A data directory fails for good: the partitions in it are to be led by others."""
+    """A data directory fails for good: the partitions in it are to be led by others. Others of the host are left."""
     host = chaos.any_host(random)
     paths = beside_metadata(host)
+    if len(host.directories) < 2 or host.node_id in chaos.left_failed:
+        return
     if not paths or not host.is_running or not chaos.may_lose_disk(host):
         return
     path = random.choice(paths)
