@@ -190,6 +190,8 @@ class Accumulator:
         del self._active[lane]
         self._active[lane] = None  # Move the lane to the end, so that others are served first.
         batch.attempts += 1
+        if self.transaction is not None:
+            self.transaction.started = True
         if self._options.enable_idempotence and batch.base_sequence < 0:
             lane.identity = lane.identity or self.identity
             assert lane.identity is not None

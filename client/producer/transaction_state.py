@@ -178,7 +178,6 @@ class TransactionState:
         key = (topic, partition)
         if self.version2:
             self._added[key] = None
-            self.started = True
         elif key not in self._added and key not in self._adding:
             self._new[key] = None
 

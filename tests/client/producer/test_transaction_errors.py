@@ -92,7 +92,7 @@ class Coordinators:
         self.network.broker("a", 1, handlers)
 
     def producer(self, **options: Any) -> Producer:
-        return Producer("a:1", seams=self.network.seams(), transactional_id="x", linger_ms=0, **options)
+        return Producer("a:1", seams=self.network.seams(), transactional_id="x", **{"linger_ms": 0, **options})
 
     def _next(self, request: Any, version: int) -> ErrorCode:
         name = NAMES[type(request)]
@@ -359,6 +359,18 @@ async def test_records_that_were_not_sent_are_dropped() -> None:
         with pytest.raises(TransactionAborted):
             await delivery
     assert "produce" not in it.asked
+
+
+@on_virtual_time
+async def test_a_transaction_of_which_nothing_was_sent_is_not_ended() -> None:
+    """While the markers of the one before are written, Kafka takes such an EndTxn for that of a fenced producer."""
+    it = Coordinators(2)
+    async with it.producer(linger_ms=10_000) as producer:
+        await producer.begin()
+        await producer.send("t", b"")
+        await producer.abort()
+        await whole(producer)
+    assert it.ends == [(0, True)]
 
 
 @on_virtual_time

@@ -24,7 +24,7 @@ class Chaos:
         unsafe: Hosts that may lack acknowledged records until they are in every ISR again.
         pinned: Those of them that stay so, since their disk has a fault that they may not know of; whether for good.
         at_heal: What is to be done when the faults end, by a text, which names it once.
-        left_failed: Hosts with a directory that fails for good.
+        left_failed: The directory of a host that fails for good.
     """
 
     def __init__(self, cluster: Cluster, *, durable: bool, tolerates_loss: bool) -> None:
@@ -36,7 +36,7 @@ class Chaos:
         self.unsafe: dict[int, None] = {}
         self.pinned: dict[int, bool] = {}
         self.at_heal: dict[str, Callable[[], None]] = {}
-        self.left_failed: dict[int, None] = {}
+        self.left_failed: dict[int, str] = {}
         self._fault = ""
 
     def inject(self, name: str, call: Callable[..., object], *arguments: object) -> None:
@@ -117,10 +117,11 @@ class Chaos:
         if not self.pinned.get(host.node_id, False):
             self.pinned.pop(host.node_id, None)
 
-    def has_failed_directory(self, host: Host) -> bool:
+    def has_failed_directory(self, host: Host, *, besides: str | None = None) -> bool:
         """Whether the node knows of a data directory that has failed."""
-        node = host.node
-        return isinstance(node, Node) and any(one.failure is not None for one in node.parts.logs.directories)
+        if not isinstance(host.node, Node):
+            return False
+        return any(one.failure is not None and one.path != besides for one in host.node.parts.logs.directories)
 
     def may_kill(self, host: Host) -> bool:
         """Whether the process of this host may end without a controlled shutdown: no other lacks records.
@@ -206,21 +207,18 @@ class Chaos:
     def _heal_disk(self, host: Host) -> None:
         """Repair it; a node that has seen its faults is started again."""
         host.disk.on_operation(None)
-        if host.node_id in self.left_failed:
-            if host.disk.unmounted:
-                self.cluster.kill(host)
-            for path in host.disk.unmounted:
-                host.disk.mount(path)
-            return
+        left = self.left_failed.get(host.node_id)
         if (
             host.disk.unmounted
             or host.descriptors_max is not None
-            or host.node_id in self.pinned
-            or self.has_failed_directory(host)
+            or (host.node_id in self.pinned and left is None)
+            or self.has_failed_directory(host, besides=left)
         ):
             self.cluster.kill(host)
         host.descriptors_max = None
         host.disk.heal()
+        if left is not None:
+            host.disk.fail_directory(left)
         if not host.is_running:
             for path in host.directories:
                 host.disk.mount_again(path)

@@ -189,7 +189,7 @@ def leave_failed(chaos: Chaos, random: Random) -> None:
     path = random.choice(paths)
     chaos.loses_disk(host)
     chaos.pin(host, for_good=True)
-    chaos.left_failed[host.node_id] = None
+    chaos.left_failed[host.node_id] = path
     chaos.tell(f"{host.name}: {path} fails for good")
     host.disk.fail_directory(path)
     _count_effects(chaos, host, *FAILING_NAMES)
