@@ -19,7 +19,7 @@ A producer with a `transactional_id` writes in transactions, which may include t
 
         async with producer.transaction():
             await producer.send("delays", …)
-            await producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+            await producer.send_offsets_to_transaction({partition: record.offset + 1}, consumer.group_metadata())
 
 The path of a record: `Producer.send` appends it to the open batch of its partition; a background task sends full or old
 batches to the partitions' leaders, and the response completes the records' deliveries. A consumer's background task

@@ -15,7 +15,7 @@ import asyncio
 import json
 import sys
 
-from minikafka import Consumer, Producer
+from minikafka import Consumer, Producer, TopicPartition
 
 GROUP = "delayed-flights"
 
@@ -41,7 +41,8 @@ async def main(bootstrap: str = "localhost:9092", number: str = "0") -> None:
                         flight = json.loads(record.value or b"{}")
                         if flight.get("delay", 0) > 0:
                             await producer.send("delayed", record.value, key=record.key)
-                    await producer.send_offsets_to_transaction(consumer.positions(), consumer.group_metadata())
+                    offsets = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in records}
+                    await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
 
 
 if __name__ == "__main__":

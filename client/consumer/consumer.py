@@ -173,7 +173,10 @@ class Consumer(ClusterClient):
         return self._fetcher.positions()
 
     def group_metadata(self) -> GroupMetadata:
-        """The membership now, for `Producer.send_offsets_to_transaction`. Raises ValueError without a group."""
+        """The membership with which the last records were returned, for `Producer.send_offsets_to_transaction`.
+
+        After a rebalance the coordinator rejects their offsets (KIP-447). Raises ValueError without a group.
+        """
         return self._open_subscriptions().group_metadata(self._group_id("group_metadata()"))
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -71,6 +71,8 @@ class Subscriptions:
         self._committed: dict[TopicPartition, int] = {}
         self._taken_by: dict[TopicPartition, tuple[int, str]] = {}
         """Per partition, generation and member id that records were taken with: those of commits with given offsets."""
+        self._polled_with: tuple[int, str] | None = None
+        """Generation and member id when records were requested last."""
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self.settled_only = False
@@ -245,6 +247,7 @@ class Subscriptions:
         if self._has_reassigned and group is not None and group.membership.generation >= 0:
             self._taken_by |= dict.fromkeys(self._fetcher.states, group.member)
             self._has_reassigned = False
+        self._polled_with = None if group is None else group.member
 
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
         """See `Member`. The partitions are given up also if the listener raises."""
@@ -294,11 +297,11 @@ class Subscriptions:
     # Commits.
 
     def group_metadata(self, group_id: str) -> GroupMetadata:
-        """The membership now; without a subscription only the group."""
+        """The membership with which the last records were returned; without a subscription only the group."""
         if self._group is None:
             return GroupMetadata(group_id)
-        member = self._group.membership
-        return GroupMetadata(group_id, member.generation, member.member_id, self._options.group_instance_id)
+        generation, member_id = self._polled_with or self._group.member
+        return GroupMetadata(group_id, generation, member_id, self._options.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed.

@@ -27,6 +27,23 @@ def test_a_commit_that_is_retried_after_a_rebalance_belongs_to_the_generation_be
     assert coordinator.generation == 2
 
 
+def test_a_transaction_has_the_generation_in_which_records_were_returned() -> None:
+    """Otherwise it could commit what it made of records that another member reads again."""
+    coordinator = ScriptedCoordinator()
+
+    async def main() -> None:
+        async with member(coordinator) as consumer:
+            await consumer.poll()
+            coordinator.heartbeats = ErrorCode.REBALANCE_IN_PROGRESS
+            await trio.sleep(1)
+            assert coordinator.generation == 2
+            assert consumer.group_metadata().generation == 1
+            await consumer.poll()
+            assert consumer.group_metadata().generation == 2
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
 def test_a_member_that_has_lost_its_membership_does_not_commit() -> None:
     """A commit without a member id would be accepted while the group has no members."""
     coordinator = ScriptedCoordinator()
