@@ -45,11 +45,13 @@ class Consumer(BlockingClient):
         )
         super().__init__(self._consumer)
         self._taken: deque[ConsumerRecord] = deque()
+        self._yielded: ConsumerRecord | None = None
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             while self._taken:
-                yield self._taken.popleft()
+                self._yielded = self._taken.popleft()
+                yield self._yielded
             self._taken.extend(super()._wait(self._consumer.poll, _FOREVER_MS))
 
     def batches(self) -> Iterator[RecordBatch]:
@@ -151,6 +153,10 @@ class Consumer(BlockingClient):
             super()._run(self._seek_back, {TopicPartition(one.topic, one.partition): one for one in reversed(taken)})
 
     def _seek_back(self, first: Mapping[TopicPartition, ConsumerRecord]) -> None:
+        """The record that was yielded last may still be being processed: it does not count as processed."""
+        last = self._yielded
         for tp, record in first.items():
             if tp in self._consumer.assignment():
                 self._consumer.seek(tp, record.offset)
+                if last is not None and (last.topic, last.partition) == tp:
+                    self._consumer._fetcher.states[tp].processed = last.offset

@@ -119,3 +119,21 @@ def test_asyncio_run_in_a_plain_script(bootstrap: str, topic: str) -> None:
     script = SCRIPT.format(bootstrap=bootstrap, topic=topic)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("0 b'world' b'hello'\n", "")
+
+
+def test_a_record_that_failed_is_not_committed_with_those_before(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send_many(topic, [b"%d" % number for number in range(5)])
+    with pytest.raises(LookupError):
+        process(bootstrap, topic, failing=2)
+    with Admin(bootstrap) as admin:
+        committed = admin.list_group_offsets(topic)
+    assert [one.offset for one in committed.values()] == [2]
+
+
+def process(bootstrap: str, topic: str, failing: int) -> None:
+    """Process records one by one until one fails."""
+    with Consumer(topic, bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        for record in consumer:
+            if record.offset == failing:
+                raise LookupError
