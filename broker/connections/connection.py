@@ -262,7 +262,17 @@ class Connection:
             yield self._handler.answer(frame, self.info)
 
     async def _after(self, ready: list[Any], answering: Started) -> Answer:
-        """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects."""
+        """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects.
+
+        A request is not begun while a task still sends responses that the client did not take at once.
+        """
+        if self._rest_sent is not None and not self._rest_sent.is_set():
+            try:
+                await self._send(ready)
+            except BaseException:
+                answering.close()
+                raise
+            ready.clear()
         if not ready:
             return await answering
         try:

@@ -255,7 +255,7 @@ def test_a_reader_that_holds_an_old_segment_reads_on(cleaned: Cleaned) -> None:
     clock = cleaned.clock
     assert isinstance(clock, Clock)
     clock.ms += 60_000
-    cleaned.manager.remove_deleted()
+    trio.run(cleaned.manager.remove_deleted)
     assert not [name for name in cleaned.disk.list(cleaned.log.directory) if name.endswith(".deleted")]
 
 

@@ -227,6 +227,27 @@ def test_what_the_kernel_does_not_take_is_sent_while_a_later_request_waits(writa
     trio.run(main)
 
 
+def test_requests_that_wait_briefly_are_not_begun_while_a_client_does_not_read() -> None:
+    """Each would send what is ready, of which the kernel has not even taken the first."""
+    requests = [WAITING, ECHO + b"abcdef", WAITING, ECHO, WAITING, WAITING]
+
+    async def main() -> None:
+        transport, echo = NarrowTransport(requests), Echo()
+        echo.released.set()
+        connection = Connection(transport, echo, listener="PLAINTEXT", size_bytes_max=1000)  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.serve)
+            await trio.testing.wait_all_tasks_blocked()
+            assert transport.sent == framed(WAITING)[:5]
+            assert len(echo.seen) < len(requests)
+            transport.writable.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert transport.sent == b"".join(map(framed, requests))
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
 def test_a_delivered_response_follows_what_the_kernel_did_not_take() -> None:
     async def main() -> None:
         Echo.at_once = itertools.cycle([True])
