@@ -113,18 +113,20 @@ def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_ser
     trio.run(main)
 
 
-def test_refused_connections_are_logged_once_a_second() -> None:
+def test_refused_connections_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = structlog.testing.LogCapture()
+    monkeypatch.setattr("minikafka.broker.connections.server.log", structlog.wrap_logger(None, processors=[logged]))
+
     async def main() -> None:
         arrivals, serving = Arrivals(), server()
-        with structlog.testing.capture_logs() as logged:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
-                for _ in range(3):
-                    for _ in range(100):
-                        arrivals.arrive.send_nowait(SilentClient("one"))
-                    await trio.sleep(1.5)
-                nursery.cancel_scope.cancel()
-        assert [event["refused"] for event in logged] == [1, 99, 100]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serving.serve, arrivals, "PLAINTEXT")
+            for _ in range(3):
+                for _ in range(100):
+                    arrivals.arrive.send_nowait(SilentClient("one"))
+                await trio.sleep(1.5)
+            nursery.cancel_scope.cancel()
+        assert [event["refused"] for event in logged.entries] == [1, 99, 100]
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
