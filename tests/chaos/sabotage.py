@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
 from typing import Protocol
 
@@ -42,10 +42,12 @@ class Sabotage(Protocol):
 class History:
     """The events to change, and the facts about them beforehand."""
 
-    def __init__(self, events: Events, chance: random.Random) -> None:
+    def __init__(
+        self, events: Events, chance: random.Random, compacted: Set[str] = frozenset({COMPACTED})
+    ) -> None:
         self.events = events
         self.chance = chance
-        self.facts = Facts(operations(events), {COMPACTED})
+        self.facts = Facts(operations(events), compacted)
 
     def writes(self, suits: Callable[[Write], bool] = lambda write: True) -> list[Place]:
         """Durable records of topics without compaction that must be in the log."""

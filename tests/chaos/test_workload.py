@@ -78,7 +78,7 @@ def _judge(run: Run, events: list[Event]) -> None:
     planted = 0
     for sabotage, kind in SABOTAGE:
         changed = list(events)
-        if sabotage(History(changed, random.Random(1))):
+        if sabotage(History(changed, random.Random(1), run.plan.compacted)):
             planted += 1
             assert kind in {one.kind for one in check(changed, compacted=run.plan.compacted)}, sabotage
     assert planted >= 10, "all but those that need transactions and logs of replicas"

@@ -12,6 +12,7 @@ import time
 
 import confluent_kafka as ck
 import pytest
+from support import exactly_once
 from support.clusters import heal
 
 from minikafka.cli.local_cluster import LocalCluster
@@ -37,7 +38,7 @@ class Programs:
         for name in transactional_ids:
             found = self.processes.get(name)
             if found is None or found.poll() is not None:
-                command = [sys.executable, "-m", "support.exactly_once", self._bootstrap, name, *self._rest]
+                command = [sys.executable, exactly_once.__file__, self._bootstrap, name, *self._rest]
                 self.processes[name] = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
     def stop_and_replace(self, name: str) -> None:

@@ -1,6 +1,6 @@
 """A program that consumes, transforms and produces in transactions, with librdkafka; tests kill it and its brokers.
 
-    python -m support.exactly_once BOOTSTRAP TRANSACTIONAL_ID GROUP FROM TO
+    python tests/support/exactly_once.py BOOTSTRAP TRANSACTIONAL_ID GROUP FROM TO
 
 It ends when another process has its transactional id, or by a signal.
 """
