@@ -115,7 +115,8 @@ def test_connections_above_the_limits_are_closed_and_the_others_end_with_the_ser
 
 def test_refused_connections_are_logged_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     logged = structlog.testing.LogCapture()
-    monkeypatch.setattr("minikafka.broker.connections.server.log", structlog.wrap_logger(None, processors=[logged]))
+    log = structlog.wrap_logger(None, processors=[logged], wrapper_class=structlog.BoundLogger)
+    monkeypatch.setattr("minikafka.broker.connections.server.log", log)
 
     async def main() -> None:
         arrivals, serving = Arrivals(), server()

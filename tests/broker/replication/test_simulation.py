@@ -1,6 +1,7 @@
 """Simulation of three replicas under random faults, reproducible by seed (`support/replica_simulation.py`)."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -12,8 +13,10 @@ STEPS = 250
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
+def quiet() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize("first", range(0, 300, SEEDS_IN_A_TEST))
