@@ -4,6 +4,7 @@
 
 from typing import Protocol
 
+from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
@@ -40,7 +41,7 @@ async def handle(request: OffsetCommitRequest, context: Context) -> OffsetCommit
             known.append(topic)
     if known:
         request.topics = known
-        _merge(response, await context.services.groups.commit(request, context.version))
+        merge_topics(response.topics, (await context.services.groups.commit(request, context.version)).topics)
     return response
 
 
@@ -63,13 +64,3 @@ def _known_partitions(
         ]
         response.topics.append(answered)
     return [p for p in topic.partitions if 0 <= p.partition_index < count]
-
-
-def _merge(response: OffsetCommitResponse, more: OffsetCommitResponse) -> None:
-    """One entry for each topic, as Kafka's response builder makes them."""
-    by_name = {topic.name: topic for topic in response.topics}
-    for topic in more.topics:
-        if topic.name in by_name:
-            by_name[topic.name].partitions += topic.partitions
-        else:
-            response.topics.append(topic)

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import ErrorCode
@@ -40,7 +41,7 @@ async def handle(request: OffsetDeleteRequest, context: Context) -> OffsetDelete
     request.topics = known
     response = await context.services.groups.delete_offsets(request)
     if not response.error_code:
-        _merge(response, missing)
+        merge_topics(response.topics, missing)
     return response
 
 
@@ -50,12 +51,3 @@ def _missing(name: str, indexes: list[int]) -> OffsetDeleteResponseTopic:
         name=name,
         partitions=[OffsetDeleteResponsePartition(partition_index=index, error_code=error) for index in indexes],
     )
-
-
-def _merge(response: OffsetDeleteResponse, more: list[OffsetDeleteResponseTopic]) -> None:
-    by_name = {topic.name: topic for topic in response.topics}
-    for topic in more:
-        if topic.name in by_name:
-            by_name[topic.name].partitions += topic.partitions
-        else:
-            response.topics.append(topic)

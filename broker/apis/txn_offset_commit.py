@@ -4,6 +4,7 @@
 
 from typing import Protocol
 
+from minikafka.broker.apis.merged_topics import merge_topics
 from minikafka.broker.apis.services import ClusterView, GroupService, PartitionStore, TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.error_mapping import coordinator_error
@@ -47,7 +48,7 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
             known.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=partitions))
     if known:
         request.topics = known
-        _merge(response, await _commit(request, context))
+        merge_topics(response.topics, (await _commit(request, context)).topics)
     if context.version < VERSION_WITH_LOADING:
         _without_loading(response)
     return response
@@ -107,15 +108,6 @@ def _known_partitions(
         ]
         response.topics.append(answered)
     return [p for p in topic.partitions if 0 <= p.partition_index < count]
-
-
-def _merge(response: TxnOffsetCommitResponse, more: TxnOffsetCommitResponse) -> None:
-    by_name = {topic.name: topic for topic in response.topics}
-    for topic in more.topics:
-        if topic.name in by_name:
-            by_name[topic.name].partitions += topic.partitions
-        else:
-            response.topics.append(topic)
 
 
 def _without_loading(response: TxnOffsetCommitResponse) -> None:

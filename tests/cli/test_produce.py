@@ -5,7 +5,9 @@ import os
 import pty
 import re
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -141,12 +143,10 @@ def test_ctrl_c_delivers_the_lines_read_so_far(started: Start, judge: Client, to
     assert judge.offsets(topic) == (0, 2)
 
 
-def test_a_second_ctrl_c_aborts_pending_deliveries(
-    started: Start, node: NodeProcess, judge: Client, topic: str
-) -> None:
-    process = started("produce", topic)
+@contextlib.contextmanager
+def a_line_in_flight(process: subprocess.Popen[bytes], node: NodeProcess, judge: Client, topic: str) -> Iterator[None]:
+    """`process` has read a line while the node is paused, which goes on afterwards."""
     assert process.stdin is not None
-    assert process.stderr is not None
     process.stdin.write(b"one\n")
     process.stdin.flush()
     judge.consume(topic, 1)
@@ -156,32 +156,30 @@ def test_a_second_ctrl_c_aborts_pending_deliveries(
         process.stdin.flush()
         descriptor = process.stdin.fileno()
         eventually(lambda: waiting_bytes(descriptor) == 0)
+        yield
+    finally:
+        node.resume()
+
+
+def test_a_second_ctrl_c_aborts_pending_deliveries(
+    started: Start, node: NodeProcess, judge: Client, topic: str
+) -> None:
+    process = started("produce", topic)
+    assert process.stderr is not None
+    with a_line_in_flight(process, node, judge, topic):
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline().startswith(b"Delivering the lines read so far; press Ctrl-C again to abort")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    finally:
-        node.resume()
 
 
 def test_sigterm_ends_it_though_the_broker_does_not_answer(
     started: Start, node: NodeProcess, judge: Client, topic: str
 ) -> None:
     process = started("produce", topic)
-    assert process.stdin is not None
-    process.stdin.write(b"one\n")
-    process.stdin.flush()
-    judge.consume(topic, 1)
-    node.pause()
-    try:
-        process.stdin.write(b"two\n")
-        process.stdin.flush()
-        descriptor = process.stdin.fileno()
-        eventually(lambda: waiting_bytes(descriptor) == 0)
+    with a_line_in_flight(process, node, judge, topic):
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 143
-    finally:
-        node.resume()
 
 
 def test_the_summary_on_a_terminal(started: Start, topic: str, tmp_path: Path) -> None:

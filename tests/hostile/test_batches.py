@@ -11,10 +11,9 @@ import pytest
 from support.clients import connect, read
 from support.clients_raw import RawConnection
 from support.node import ServerProcess
+from support.raw_produce import produce, writable_topics
 
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
@@ -22,7 +21,6 @@ from minikafka.protocol.records.record import Record
 TOPIC = "lies"
 BOMBS = "bombs"  # a valid one may be stored, and then consumers with little memory cannot read past it
 NONE, CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE = 0, 2, 87, 10, 76
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER = 3, 6
 MIB = 1 << 20
 
 CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT, RECORDS_AT = 17, 21, 23, 57, 61
@@ -35,23 +33,8 @@ CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 @pytest.fixture(scope="session", autouse=True)
 def topic(node: ServerProcess) -> str:
     """Waits until the topic can be written."""
-    with RawConnection(node.address) as connection:
-        wanted = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (TOPIC, BOMBS)]
-        connection.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), 5)
-    for name in (TOPIC, BOMBS):
-        while produce(node, encode_batch(RECORDS), name) in {UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER}:
-            pass
+    writable_topics(node, {TOPIC: {}, BOMBS: {}}, RECORDS[0])
     return TOPIC
-
-
-def produce(node: ServerProcess, batch: bytes, topic: str = TOPIC) -> int:
-    """The partition's error code; the connection must survive."""
-    data = PartitionProduceData(index=0, records=batch)
-    message = ProduceRequest(
-        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
-    )
-    with RawConnection(node.address) as connection:
-        return connection.ask(message, 9).responses[0].partition_responses[0].error_code
 
 
 def end_offset(node: ServerProcess) -> int:
@@ -90,7 +73,7 @@ def with_payload(codec: Codec, payload: bytes, count: int = 5) -> bytes:
 def refused(node: ServerProcess, batch: bytes) -> int:
     """The error code; the log must not have grown."""
     before = end_offset(node)
-    error = produce(node, batch)
+    error = produce(node, TOPIC, batch)
     assert end_offset(node) == before
     assert error != NONE
     return error
@@ -168,12 +151,12 @@ def test_a_decompression_bomb_is_refused_or_stored_compressed(
     bomb = compress(codec, content(200 * MIB if codec is not Codec.LZ4 else 100 * MIB))
     assert len(bomb) < MIB
     for _ in range(3):
-        produce(node, with_payload(codec, bomb, count=1), BOMBS)
+        produce(node, BOMBS, with_payload(codec, bomb, count=1))
 
 
 def test_records_before_and_after_are_read(node: ServerProcess) -> None:
     before = end_offset(node)
-    assert produce(node, encode_batch(RECORDS, codec=Codec.ZSTD)) == NONE
+    assert produce(node, TOPIC, encode_batch(RECORDS, codec=Codec.ZSTD)) == NONE
     with connect("confluent-kafka", node.bootstrap) as client:
         reader = client.reader(TOPIC)
         got = read(reader, 5)

@@ -7,13 +7,11 @@ import time
 
 import crc32c
 import pytest
-from support.clients_raw import RawConnection
 from support.node import ServerProcess
 from support.oracle import Oracle
+from support.raw_produce import produce, writable_topics
 
 from minikafka.protocol.error_codes import ErrorCode
-from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.records.batch import HEADER_SIZE, encode_batch
 from minikafka.protocol.records.compression import Codec, compress
 from minikafka.protocol.records.record import Record
@@ -31,30 +29,7 @@ def topics(node: ServerProcess) -> None:
     """Creates the topics, and waits until they can be written."""
     if isinstance(node, Oracle):
         pytest.skip("Apache Kafka makes an object for each header, and runs out of memory")
-    wanted = [
-        CreatableTopic(
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-        )
-        for name, configs in TOPICS.items()
-    ]
-    with RawConnection(node.address) as connection:
-        connection.ask(CreateTopicsRequest(topics=wanted, timeout_ms=10_000), 5)
-    waiting = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    for name in TOPICS:
-        while produce(node, name, encode_batch([Record(0, NOW_MS, b"key", b"value")])) in waiting:
-            pass
-
-
-def produce(node: ServerProcess, topic: str, batch: bytes) -> int:
-    data = PartitionProduceData(index=0, records=batch)
-    message = ProduceRequest(
-        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
-    )
-    with RawConnection(node.address) as connection:
-        return connection.ask(message, 9).responses[0].partition_responses[0].error_code
+    writable_topics(node, TOPICS, Record(0, NOW_MS, b"key", b"value"))
 
 
 def varint(number: int) -> bytes:
