@@ -1,8 +1,9 @@
 """A program that consumes, transforms and produces in transactions, with librdkafka; tests kill it and its brokers.
 
-    python tests/support/exactly_once.py BOOTSTRAP TRANSACTIONAL_ID GROUP FROM TO
+    python tests/support/exactly_once.py BOOTSTRAP TRANSACTIONAL_ID GROUP FROM TO [INSTANCE_ID]
 
-It ends when another process has its transactional id, or by a signal.
+It ends when another process has its transactional id, or by a signal. With an instance id it is a static member
+(KIP-345): the next process with the same id takes over its partitions at once, also from one that was killed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ TIMEOUT_S = 30
 RECORDS_MAX = 20
 
 
-def main(bootstrap: str, transactional_id: str, group: str, source: str, target: str) -> None:
+def main(
+    bootstrap: str, transactional_id: str, group: str, source: str, target: str, instance_id: str = ""
+) -> None:
     """Copy records for ever; one transaction in eight is aborted on purpose."""
     quiet = {"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 3_000}
     consumer = ck.Consumer({
@@ -28,14 +31,18 @@ def main(bootstrap: str, transactional_id: str, group: str, source: str, target:
         "isolation.level": "read_committed",
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 500,
+        **({"group.instance.id": instance_id} if instance_id else {}),
     })
     producer = ck.Producer({**quiet, "transactional.id": transactional_id, "transaction.timeout.ms": 20_000})
     producer.init_transactions(TIMEOUT_S)
     consumer.subscribe([source])
-    while True:
-        messages = [one for one in consumer.consume(RECORDS_MAX, POLL_S) if one.error() is None]
-        if messages:
-            _copy(consumer, producer, messages, target)
+    try:
+        while True:
+            messages = [one for one in consumer.consume(RECORDS_MAX, POLL_S) if one.error() is None]
+            if messages:
+                _copy(consumer, producer, messages, target)
+    finally:
+        consumer.close()  # else the group waits for a session timeout before others get the partitions
 
 
 def _copy(consumer: ck.Consumer, producer: ck.Producer, messages: list[ck.Message], target: str) -> None:
