@@ -111,7 +111,7 @@ class QuorumController:
         self._applier = MetadataApplier(
             self._stored, static.number("metadata.log.max.record.bytes.between.snapshots")
         )
-        self._applier.subscribe(self._check_cluster)
+        self._applier.subscribe(self._check_cluster_of)
         self._check_cluster([ClusterRecord(self.image.cluster_id)] if self.image.cluster_id else [])
         self._peers = Peers(
             static.node_id,
@@ -447,6 +447,9 @@ class QuorumController:
     def _on_cluster_id(self, cluster_id: str) -> None:
         log.info("cluster id learned", cluster_id=cluster_id)
         self._cluster_id = cluster_id
+
+    async def _check_cluster_of(self, records: Sequence[Record]) -> None:
+        self._check_cluster(records)
 
     def _check_cluster(self, records: Sequence[Record]) -> None:
         for record in records:

@@ -5,7 +5,7 @@ controller. Everybody else reads `image`, which has committed records only. Requ
 therefore share the next write and sync, and no reader sees a record that could be lost. A trio task.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ __all__ = ["StandaloneController"]
 log = structlog.get_logger("minikafka.controller")
 
 Reply = TypeVar("Reply")
-Subscriber = Callable[[Sequence[Record]], None]
+Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
 
 
 class StandaloneController:
@@ -112,7 +112,8 @@ class StandaloneController:
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with the records of each committed decision, after the image has changed and before the
-        request is answered. An exception from it stops the node."""
+        request is answered. It may let other tasks run; the next decision is applied when it has returned. An exception
+        from it stops the node."""
         self._subscribers.append(subscriber)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -198,7 +199,7 @@ class StandaloneController:
             await self._log.commit(end)
             self.offset = end
         for pending in batch:
-            self._finish(pending)
+            await self._finish(pending)
         if changes:
             await self._snapshot_if_due()
 
@@ -209,11 +210,11 @@ class StandaloneController:
         for pending in batch:
             pending.fail(error)
 
-    def _finish(self, pending: PendingDecision[Any]) -> None:
+    async def _finish(self, pending: PendingDecision[Any]) -> None:
         if pending.records:
             self._apply(self.image, pending.records)
             for subscriber in self._subscribers:
-                subscriber(pending.records)
+                await subscriber(pending.records)
         for logger, level in pending.decided.log_levels.items():
             self.log_levels[logger] = level
             self._set_log_level(logger, level)

@@ -192,9 +192,10 @@ class DataDirectory:
         self._write(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
 
     def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
-        """Returns a function that writes the high watermarks, for a worker thread."""
-        known = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
-        self.high_watermarks.update(known)
+        """Returns a function that writes the high watermarks, for a worker thread. Logs without one, whose partitions
+        are not served yet, keep the one that they had."""
+        self.high_watermarks.update({key: high_watermarks[key] for key in self.logs if key in high_watermarks})
+        known = {key: self.high_watermarks[key] for key in self.logs if key in self.high_watermarks}
         found = {**self._closed(self.high_watermarks), **known}
         return lambda: self._write(checkpoint_files.HIGH_WATERMARKS, found)
 

@@ -16,13 +16,14 @@ import trio
 from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.listener_addresses import advertised_endpoints
 from minikafka.broker.connections.listening import Listening
+from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
-from minikafka.controller.metadata.records import Endpoint
+from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.standalone_controller import StandaloneController
 from minikafka.protocol.names import TopicPartition
 
@@ -132,7 +133,7 @@ class Node:
         endpoints = advertised_endpoints(self._config.listeners.advertised, ports)
         controller = self.parts.controller
         if isinstance(controller, StandaloneController):
-            self._follow_metadata(nursery)
+            await self._follow_metadata(nursery)
             logs = self.parts.logs
             await controller.register(endpoints, clean=logs.clean, log_dirs=logs.online_ids())
             nursery.start_soon(self.parts.directory_reports.run)
@@ -158,22 +159,30 @@ class Node:
         await registration.register()
         self._registration = registration
         nursery.start_soon(registration.send_heartbeats)
-        self._follow_metadata(nursery)
+        await self._follow_metadata(nursery)
         registration.ready_to_lead()
         nursery.start_soon(self.parts.directory_reports.run)
         await registration.unfenced.wait()
 
-    def _follow_metadata(self, nursery: trio.Nursery) -> None:
+    async def _follow_metadata(self, nursery: trio.Nursery) -> None:
+        """Create the replicas, then follow the changes, of which none is missed in between: the first one waits."""
+
         def partitions_deleted(deleted: list[TopicPartition]) -> None:
             nursery.start_soon(self.parts.groups.partitions_deleted, deleted)
 
         follower = self.parts.metadata_follower(partitions_deleted)
-        follower.start()
-        self.parts.controller.subscribe(follower.apply)
+        started = trio.Event()
+
+        async def apply(records: Sequence[Record]) -> None:
+            await started.wait()
+            await with_pauses(follower.apply(records))
 
         async def look_for_room() -> None:
-            follower.look_for_room()
+            await with_pauses(follower.look_for_room())
 
+        self.parts.controller.subscribe(apply)
+        await with_pauses(follower.start())
+        started.set()
         nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")
 
     # -- stop ----------------------------------------------------------------------------------------------------

@@ -3,9 +3,13 @@
 `MetadataFollower.apply` receives every committed metadata record before the controller answers the request that wrote
 it, so that a topic can be used as soon as CreateTopics has returned. Source: Kafka's `BrokerMetadataPublisher`,
 `ReplicaManager.applyDelta`.
+
+What takes long is a generator, which is at a `yield` between two replicas: other tasks run there, so that a topic with
+thousands of partitions holds nobody up. The image is not changed meanwhile, except that `start` may find one batch more
+in it, which `apply` receives next.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, Protocol
 
 import structlog
@@ -34,6 +38,9 @@ from minikafka.storage.recovery import CorruptLog
 log = structlog.get_logger("minikafka.partitions")
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+STEP_COST_MAX, OPENING_COST = 64, 16
+"""A pause is due after this cost: 1 for a replica that is looked at or changed, 16 for a log that is opened or made.
+Together that is 2 to 10 ms. It is counted, so that a simulation has the same pauses."""
 
 
 class FetcherManager(Protocol):
@@ -109,30 +116,44 @@ class MetadataFollower:
         self._logs = logs
         self._partitions = partitions
         self._log_config = log_config
+        self._step_cost = 0
 
-    def start(self) -> None:
+    def _pause_due(self) -> bool:
+        """Whether the work since the last pause should be followed by a pause."""
+        if self._step_cost < STEP_COST_MAX:
+            return False
+        self._step_cost = 0
+        return True
+
+    def start(self) -> Generator[None]:
         """Create the replicas that the image assigns to this node, and set stray logs aside.
 
-        The image must be caught up: with an older one, logs of newly assigned replicas look stray.
+        The image must be caught up: with an older one, logs of newly assigned replicas look stray. A topic that is
+        deleted meanwhile is created all the same: `apply` removes it, and its logs are not left as strays.
         """
-        for topic in self._image.topics.values():
+        for topic in list(self._image.topics.values()):
             self._topics[topic.id] = topic
             for index in range(len(topic.partitions)):
                 self._follow(topic, index, is_new=False)
-        set_stray_logs_aside(self._logs, self._partitions)
+                if self._pause_due():
+                    yield
+        yield from set_stray_logs_aside(self._logs, self._partitions)
 
-    def look_for_room(self) -> None:
+    def look_for_room(self) -> Generator[None]:
         """Called from time to time: full disks are tried, and the controller is told where they are or are not full.
 
         A replica in a full directory counts as lost while there are others in sync, so that these lead. One that is
         alone stays, and serves reads.
         """
         self._logs.check_room()
-        self._open_missing()
+        yield from self._open_missing()
         full = self._logs.full_directory_ids()
         if full or self._in_full:
-            for partition in self._partitions:
+            for partition in list(self._partitions):
                 self._tell_if_full(partition, full)
+                self._step_cost += 1
+                if self._pause_due():
+                    yield
 
     def _tell_if_full(self, partition: Partition, full: Collection[bytes]) -> None:
         topic = self._image.topics_by_id.get(partition.topic_id)
@@ -151,17 +172,21 @@ class MetadataFollower:
             del self._in_full[replica]
             self._report_place(partition, state)
 
-    def _open_missing(self) -> None:
+    def _open_missing(self) -> Generator[None]:
         for topic_id, index in list(self._missing):
             topic = self._image.topics_by_id.get(topic_id)
             if topic is not None and self._partitions.get(topic.name, index) is None:
                 self._follow(topic, index, is_new=True)
             if topic is None or self._partitions.get(topic.name, index) is not None:
                 self._missing.pop((topic_id, index), None)
+            if self._pause_due():
+                yield
 
-    def apply(self, records: Iterable[Any]) -> None:
-        """Apply committed records, in order."""
+    def apply(self, records: Iterable[Any]) -> Generator[None]:
+        """Apply committed records, in order. Ended early, it leaves out the later ones: the node is stopping."""
         for record in records:
+            if self._pause_due():
+                yield
             match record:
                 case PartitionRecord() | PartitionChange():
                     topic = self._image.topics_by_id.get(record.topic_id)
@@ -169,9 +194,9 @@ class MetadataFollower:
                         self._topics[topic.id] = topic
                         self._follow(topic, record.partition, is_new=True)
                 case RemoveTopic():
-                    self._remove_topic(record.topic_id)
+                    yield from self._remove_topic(record.topic_id)
                 case ConfigRecord():
-                    self._configure(record.resource_type, record.resource_name)
+                    yield from self._configure(record.resource_type, record.resource_name)
                 case BrokerRecord() | BrokerChange():
                     self._fetchers.broker_changed(record.node_id)
                     self._check_isr(record.node_id)
@@ -191,6 +216,7 @@ class MetadataFollower:
         Args:
             is_new: Whether this node has no log of it if it is not served.
         """
+        self._step_cost += 1
         state = topic.partitions[index]
         partition = self._partitions.get(topic.name, index)
         if self._node_id not in state.replicas:
@@ -244,6 +270,7 @@ class MetadataFollower:
         Returns:
             None if the log cannot be opened: this partition is not served, the others are.
         """
+        self._step_cost += OPENING_COST
         replica = topic_id, key.partition
         assigned = state.directory(self._node_id)
         try:
@@ -280,18 +307,26 @@ class MetadataFollower:
             return False
         return kept.recovery_point == 0 if kept.topic_id is None else kept.topic_id != topic_id
 
-    def _remove_topic(self, topic_id: bytes) -> None:
+    def _remove_topic(self, topic_id: bytes) -> Generator[None]:
+        """Remove this node's replicas of a topic; if the node stops meanwhile, the others too, without a pause."""
         topic = self._topics.pop(topic_id, None)
         if topic is None:
             return
-        for index in range(len(topic.partitions)):
-            partition = self._partitions.get(topic.name, index)
-            if partition is not None and partition.topic_id == topic_id:
+        served = (self._partitions.get(topic.name, index) for index in range(len(topic.partitions)))
+        replicas = iter([one for one in served if one is not None and one.topic_id == topic_id])
+        try:
+            for partition in replicas:
+                self._remove_replica(partition, UnknownTopicOrPartitionError)
+                if self._pause_due():
+                    yield
+        finally:
+            for partition in replicas:
                 self._remove_replica(partition, UnknownTopicOrPartitionError)
         self._deleted([TopicPartition(topic.name, index) for index in range(len(topic.partitions))])
 
     def _remove_replica(self, partition: Partition, error: type[KafkaError] = NotLeaderOrFollowerError) -> None:
         """Remove a replica; requests that wait for it fail with the error."""
+        self._step_cost += 2
         led_before = partition.is_leader
         self._in_full.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._partitions.remove(partition.topic_partition)
@@ -304,9 +339,17 @@ class MetadataFollower:
         except KafkaError as error:
             log.error("log not deleted", partition=str(partition), error=str(error))
 
-    def _configure(self, resource_type: int, name: str) -> None:
+    def _configure(self, resource_type: int, name: str) -> Generator[None]:
         if resource_type not in (TOPIC_RESOURCE, BROKER_RESOURCE):
             return
-        for partition in self._partitions:
-            if resource_type == BROKER_RESOURCE or partition.topic_partition.topic == name:
-                partition.configure(self._log_config(partition.topic_partition.topic))
+        configs: dict[str, LogConfig] = {}
+        for partition in list(self._partitions):
+            topic = partition.topic_partition.topic
+            if resource_type == BROKER_RESOURCE or topic == name:
+                config = configs.get(topic)
+                if config is None:
+                    config = configs[topic] = self._log_config(topic)
+                partition.configure(config)
+                self._step_cost += 1
+                if self._pause_due():
+                    yield

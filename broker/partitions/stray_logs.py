@@ -5,6 +5,8 @@ metadata log is not the one that they were written with. They are kept as `-stra
 at every start and never removes.
 """
 
+from collections.abc import Generator
+
 import structlog
 
 from minikafka.broker.partitions.partition_table import Partitions
@@ -14,8 +16,8 @@ from minikafka.storage.log_manager import LogManager
 log = structlog.get_logger("minikafka.partitions")
 
 
-def set_stray_logs_aside(logs: LogManager, partitions: Partitions) -> None:
-    """Rename the logs without a partition. A directory that fails then is offline.
+def set_stray_logs_aside(logs: LogManager, partitions: Partitions) -> Generator[None]:
+    """Rename the logs without a partition; other tasks may run at each `yield`. A directory that fails is offline then.
 
     Args:
         partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
@@ -29,3 +31,4 @@ def set_stray_logs_aside(logs: LogManager, partitions: Partitions) -> None:
                 logs.set_aside(key)
         except KafkaError as error:
             log.error("stray log not set aside", partition=str(key), error=str(error))
+        yield

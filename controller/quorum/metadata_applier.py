@@ -6,7 +6,7 @@ content in place, and the subscribers get the difference. Writes snapshots of th
 a task that waits for commits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from typing import Protocol
 
@@ -29,10 +29,7 @@ __all__ = ["MetadataApplier", "OwnTerm", "Subscriber"]
 log = structlog.get_logger("minikafka.controller")
 
 READ_SIZE = 1 << 20
-RECORDS_AT_ONCE = 20
-"""Most records passed to subscribers between two checkpoints: a broker opens a log for each new partition, which may
-take milliseconds, and must send heartbeats meanwhile."""
-Subscriber = Callable[[Sequence[Record]], None]
+Subscriber = Callable[[Sequence[Record]], Awaitable[None]]
 
 
 class OwnTerm(Protocol):
@@ -83,8 +80,8 @@ class MetadataApplier:
             self.image.apply(record)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with committed records, in portions, after the image has changed. An exception from it
-        stops the node."""
+        """Call `subscriber` with the committed records of each batch, after the image has changed. It may let other
+        tasks run; the next batch is applied when it has returned. An exception from it stops the node."""
         self._subscribers.append(subscriber)
 
     def committed(self, high_watermark: int) -> None:
@@ -136,11 +133,8 @@ class MetadataApplier:
             self.term.applied(offset)
 
     async def _notify(self, records: Sequence[Record]) -> None:
-        for start in range(0, len(records), RECORDS_AT_ONCE):
-            if start:
-                await trio.lowlevel.checkpoint()
-            for subscriber in self._subscribers:
-                subscriber(records[start : start + RECORDS_AT_ONCE])
+        for subscriber in self._subscribers:
+            await subscriber(records)
 
     async def _install(self, snapshot: SnapshotId, data: bytes) -> None:
         self._installed = None

@@ -1,5 +1,7 @@
 """Clusters of controllers with memory disks and network: elections, decisions, failed nodes and networks."""
 
+from collections.abc import Sequence
+
 import pytest
 import trio
 from support.controllers import make_slow
@@ -146,7 +148,11 @@ def test_a_node_far_behind_gets_a_snapshot_and_its_subscribers_the_difference() 
         away = next(node_id for node_id in (1, 2, 3) if node_id != leader)
         cluster.network.isolate(away)
         received: list[Record] = []
-        cluster[away].subscribe(received.extend)
+
+        async def receive(records: Sequence[Record]) -> None:
+            received.extend(records)
+
+        cluster[away].subscribe(receive)
         await cluster[leader].handle(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=1000), 5)
         for number in range(40):
             await create(cluster[leader], f"topic-{number}")
@@ -169,7 +175,7 @@ def test_a_record_that_cannot_be_applied_stops_the_node() -> None:
         leader = await with_broker(cluster, 1, 2, 3)
         other = next(node_id for node_id in (1, 2, 3) if node_id != leader)
 
-        def refuse(records: object) -> None:
+        async def refuse(records: object) -> None:
             raise AssertionError("cannot be applied")
 
         cluster[other].subscribe(refuse)

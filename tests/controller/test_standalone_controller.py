@@ -63,7 +63,7 @@ def test_subscribers_are_called_after_the_image_changes_and_before_the_reply() -
     async def use(controller: StandaloneController) -> None:
         answered = trio.Event()
 
-        def subscriber(records: Sequence[Record]) -> None:
+        async def subscriber(records: Sequence[Record]) -> None:
             names = [record.name for record in records if isinstance(record, TopicRecord)]
             assert all(name in controller.image.topics for name in names)
             seen.append((names, answered.is_set()))

@@ -11,12 +11,7 @@ from support.oracle import KAFKA_ITSELF, Oracle, needs_oracle
 from support.steps import StepLogReader, stacks_of_long_steps
 
 MIB = 1 << 20
-SETTINGS = {
-    "auto.create.topics.enable": "false",
-    # Partitions are created in one step, of a few milliseconds each.
-    "offsets.topic.num.partitions": 5,
-    "transaction.state.log.num.partitions": 5,
-}
+SETTINGS = {"auto.create.topics.enable": "false"}
 NODES = ["minikafka", pytest.param("kafka", marks=[*KAFKA_ITSELF, needs_oracle])]
 
 
@@ -30,11 +25,8 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def growth_bytes_max(node: ServerProcess) -> int:
-    """How much memory an attack may leave allocated; a JVM's heap grows to its limit in any case.
-
-    The first large batch loads numpy, and the threads that look at it have memory of their own.
-    """
-    return 600 * MIB if isinstance(node, Oracle) else 64 * MIB
+    """How much memory an attack may leave allocated; a JVM's heap grows to its limit in any case."""
+    return 600 * MIB if isinstance(node, Oracle) else 32 * MIB
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,14 @@ from support.oracle import Oracle
 
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_MAX_WITH_PAUSES
 from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -76,6 +83,17 @@ def test_a_produce_to_many_partitions_that_do_not_exist_is_answered(node: Server
     with RawConnection(node.address) as connection:
         answer = connection.ask(message, 9)
     assert len(answer.responses[0].partition_responses) == MANY
+
+
+def test_a_topic_of_many_partitions_is_created_changed_and_deleted_in_steps(node: ServerProcess) -> None:
+    topic = CreatableTopic(name="many-partitions", num_partitions=400, replication_factor=1)
+    change = AlterableConfig(name="max.message.bytes", config_operation=0, value="1000")
+    changed = AlterConfigsResource(resource_type=2, resource_name="many-partitions", configs=[change])
+    with RawConnection(node.address) as connection:
+        created = connection.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), 5)
+        altered = connection.ask(IncrementalAlterConfigsRequest(resources=[changed]), 1)
+        deleted = connection.ask(DeleteTopicsRequest(topic_names=["many-partitions"], timeout_ms=60_000), 5)
+    assert created.topics[0].error_code == altered.responses[0].error_code == deleted.responses[0].error_code == 0
 
 
 def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:

@@ -104,6 +104,20 @@ def test_checkpoints_have_kafkas_format() -> None:
     assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 0}
 
 
+def test_a_log_that_is_not_served_yet_keeps_its_high_watermark() -> None:
+    """A node that starts writes the checkpoint before all its partitions are created."""
+    disk = memory_disk()
+    manager = manage(disk)
+    for key in (A, B):
+        append(manager.create(key), b"x", b"y")
+    manager.close({A: 2, B: 1})
+    manager = manage(disk)
+    trio.run(manager.write_high_watermarks, {A: 1})
+    assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 1}
+    manager.close({})
+    assert read_offsets(disk, "/data/replication-offset-checkpoint") == {A: 1, B: 1}
+
+
 def test_high_watermarks_stay_within_the_log() -> None:
     disk = memory_disk()
     manager = manage(disk)

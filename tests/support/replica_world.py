@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from minikafka.broker.apis import fetch
+from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.fetch_sessions import SessionCache
@@ -118,7 +119,7 @@ class Node:
         for record in self.world.log:
             self.image.apply(record)
         self.applied = len(self.world.log)
-        self.follower.start()
+        at_once(self.follower.start())
 
     def kill(self) -> None:
         """kill -9: the page cache stays. Its clean-shutdown marker is gone already."""
@@ -142,7 +143,7 @@ class Node:
             record = self.world.log[self.applied]
             self.applied += 1
             self.image.apply(record)
-            self.follower.apply([record])
+            at_once(self.follower.apply([record]))
 
     @property
     def partition(self) -> Partition:

@@ -17,8 +17,6 @@ import pytest
 from minikafka.broker.node.main import STACKS
 
 TEST_BUDGET_MS = 60.0
-UNCUT_MS = {"partition_lifecycle.py": 1000.0}
-"""What is not cut yet, by a file in its stack, and its bound: all partitions of a record are created in one step."""
 
 
 @contextmanager
@@ -45,16 +43,12 @@ class StepLogReader:
             lines = log.read()
         self._read += len(lines)
         found = [json.loads(line) for line in lines.splitlines() if b'"long step"' in line]
-        return [step for step in found if step["cpu_ms"] > max(budget_ms, _uncut_ms(step))]
+        return [step for step in found if step["cpu_ms"] > budget_ms]
 
     def check(self, budget_ms: float = TEST_BUDGET_MS) -> None:
         """Fails with the stacks of the steps above the budget."""
         found = self.above(budget_ms)
         assert not found, "\n".join(map(described, found))
-
-
-def _uncut_ms(step: dict[str, Any]) -> float:
-    return max((bound for name, bound in UNCUT_MS.items() if any(name in line for line in step["stack"])), default=0.0)
 
 
 def described(step: dict[str, Any]) -> str:

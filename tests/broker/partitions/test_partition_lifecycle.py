@@ -4,6 +4,7 @@ from random import Random
 
 from support.logs import append
 
+from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
@@ -27,7 +28,9 @@ FIRST, SECOND = b"f" * 16, b"s" * 16
 class Cluster:
     """An image, a follower of it, and a disk that outlives both."""
 
-    def __init__(self, disk: MemoryDisk | None = None, records: list[Record] | None = None) -> None:
+    def __init__(
+        self, disk: MemoryDisk | None = None, records: list[Record] | None = None, *, started: bool = True
+    ) -> None:
         self.disk = disk or MemoryDisk()
         self.image = Image()
         self.max_bytes: dict[str, int] = {}
@@ -41,7 +44,8 @@ class Cluster:
         )
         for record in records or []:
             self.image.apply(record)
-        self.follower.start()
+        if started:
+            at_once(self.follower.start())
 
     def config(self, topic: str) -> LogConfig:
         return LogConfig(max_message_bytes=self.max_bytes.get(topic, 1000), file_delete_delay_ms=0)
@@ -52,7 +56,7 @@ class Cluster:
     def commit(self, *records: Record) -> None:
         for record in records:
             self.image.apply(record)
-        self.follower.apply(records)
+        at_once(self.follower.apply(records))
 
     def served(self) -> list[str]:
         return sorted(str(partition) for partition in self.partitions)
@@ -69,6 +73,48 @@ def test_a_topic_is_served_as_soon_as_its_records_are_applied() -> None:
     cluster.commit(*topic(FIRST, "t", NODE, NODE))
     assert cluster.served() == cluster.led == ["t-0", "t-1"]
     assert cluster.partitions.find("t", 1).is_leader
+
+
+def test_other_tasks_run_between_the_replicas_of_a_batch_and_an_end_there_leaves_whole_replicas() -> None:
+    cluster, records = Cluster(), topic(FIRST, "t", *[NODE] * 20)
+    for record in records:
+        cluster.image.apply(record)
+    steps = cluster.follower.apply(records)
+    next(steps)
+    assert 0 < len(cluster.served()) <= 4
+    steps.close()
+    assert cluster.led == [f"t-{index}" for index in range(len(cluster.served()))]
+    at_once(cluster.follower.apply(records))
+    assert cluster.led == [f"t-{index}" for index in range(20)], "none is elected twice"
+
+
+def test_a_node_that_stops_while_a_topic_is_deleted_leaves_none_of_its_logs() -> None:
+    cluster = Cluster()
+    cluster.commit(*topic(FIRST, "t", *[NODE] * 100))
+    cluster.image.apply(RemoveTopic(FIRST))
+    steps = cluster.follower.apply([RemoveTopic(FIRST)])
+    next(steps)
+    next(steps)
+    assert 0 < len(cluster.served()) < 100
+    steps.close()
+    assert cluster.served() == []
+    assert not any(cluster.disk.exists(f"/data/t-{index}") for index in range(100))
+
+
+def test_a_topic_that_is_deleted_during_the_start_is_removed_and_not_a_stray() -> None:
+    before = Cluster()
+    before.commit(*topic(FIRST, "t", *[NODE] * 100), *topic(SECOND, "u", NODE))
+    before.logs.close({})
+    after = Cluster(before.disk, topic(FIRST, "t", *[NODE] * 100), started=False)
+    steps = after.follower.start()
+    next(steps)
+    after.image.apply(RemoveTopic(FIRST))
+    at_once(steps)
+    at_once(after.follower.apply([RemoveTopic(FIRST)]))
+    assert after.served() == []
+    assert [name for name in after.disk.list("/data") if name.endswith("-stray")] == [
+        name for name in after.disk.list("/data") if name.startswith("u-0.")
+    ]
 
 
 def test_partitions_of_other_nodes_are_not_created() -> None:

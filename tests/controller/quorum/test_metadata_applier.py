@@ -38,7 +38,11 @@ def installed(before: Sequence[Record], after: Sequence[Record]) -> list[Record]
     for record in before:
         applier.image.apply(record)
     told: list[Record] = []
-    applier.subscribe(told.extend)
+
+    async def tell(records: Sequence[Record]) -> None:
+        told.extend(records)
+
+    applier.subscribe(tell)
     image = Image()
     for record in after:
         image.apply(record)
