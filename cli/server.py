@@ -22,8 +22,17 @@ import click
 )
 @click.option("--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Setting by Kafka's name; repeatable.")
 @click.option(
+    "--container",
+    "in_container",
+    is_flag=True,
+    help="Use the defaults of our image: listen on all addresses, tell clients to use localhost:9092, keep data in "
+    "/var/lib/kafka/data, read /mnt/shared/config/server.properties and the variable CLUSTER_ID, as Kafka's image.",
+)
+@click.option(
     "--log-level",
-    type=click.Choice(["trace", "debug", "info", "warn", "error", "fatal"]),
+    type=click.Choice(["trace", "debug", "info", "warn", "error", "fatal"], case_sensitive=False),
+    envvar="KAFKA_LOG4J_ROOT_LOGLEVEL",
+    show_envvar=True,
     default="info",
     show_default=True,
     help="Minimum level of log events on standard error.",
@@ -35,12 +44,14 @@ def server(
     data_dir: Path | None,
     config: Path | None,
     overrides: tuple[str, ...],
+    in_container: bool,
     log_level: str,
 ) -> None:
     """Run a node. Prints `ready HOST:PORT` once it accepts clients; shuts down cleanly on SIGTERM and Ctrl-C.
 
-    All settings of Apache Kafka are accepted, in a file, with --set, or in the environment
-    (KAFKA_LOG_RETENTION_MS=1000).
+    All settings of Apache Kafka are accepted, in a file, in the environment, or with --set; each overrides those
+    before it. A variable is named as in Kafka's own image: KAFKA_ or MINIKAFKA_, then the setting in capitals, with _
+    for a dot, __ for an underscore and ___ for a dash (MINIKAFKA_LOG_RETENTION_MS=1000).
 
     \b
     Examples:
@@ -60,6 +71,7 @@ def server(
             config=config,
             overrides=overrides,
             log_level=log_level,
+            in_container=in_container,
         )
     except CannotStart as error:
         raise click.ClickException(str(error)) from error

@@ -14,6 +14,8 @@ from pathlib import Path
 import structlog
 import trio
 
+from minikafka.broker.node.cluster_id import VARIABLE as CLUSTER_ID
+from minikafka.broker.node.cluster_id import choose_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
 from minikafka.broker.node.descriptors import connections_max, open_files_max, raise_descriptor_limit
 from minikafka.broker.node.logging_setup import ROOT, log_to_stderr
@@ -21,6 +23,7 @@ from minikafka.broker.node.node import Node
 from minikafka.broker.node.stack_sampler import StackSampler
 from minikafka.broker.node.step_watch import StepLog, StepWatch
 from minikafka.broker.node.system import System
+from minikafka.broker.settings.container import MOUNTED_CONFIG
 from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import PropertiesError, read_properties
 from minikafka.broker.settings.rules import Problem
@@ -53,8 +56,11 @@ def run(
     config: Path | None,
     overrides: Sequence[str],
     log_level: str,
+    in_container: bool = False,
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C; prints `ready HOST:PORT` on standard output when clients can be served.
+
+    `in_container` is explained at `configure`; then new data directories get the cluster id in `CLUSTER_ID`.
 
     Raises:
         CannotStart: Settings are invalid (the text has all problems); the data is damaged, belongs to another node, or
@@ -65,14 +71,21 @@ def run(
     log_to_stderr(levels)
     try:
         settings = configure(
-            node_id=node_id, host=host, port=port, data_dir=data_dir, config=config, overrides=overrides
+            node_id=node_id,
+            host=host,
+            port=port,
+            data_dir=data_dir,
+            config=config,
+            overrides=overrides,
+            in_container=in_container,
         )
     except (ConfigError, PropertiesError) as error:
         raise CannotStart(str(error)) from error
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
-        trio.run(_serve, settings, levels, instruments=[_step_watch()])
+        cluster_id = os.environ.get(CLUSTER_ID) if in_container else None
+        trio.run(_serve, settings, levels, cluster_id or None, instruments=[_step_watch()])
     except (*_REFUSALS, BaseExceptionGroup) as error:
         raise cause_of(error) from error
 
@@ -94,8 +107,12 @@ def configure(
     data_dir: Path | None,
     config: Path | None,
     overrides: Sequence[str],
+    in_container: bool = False,
 ) -> NodeConfig:
-    """The settings from the command line, the environment and the file, in this order of precedence."""
+    """The settings from the command line, the environment and the file, in this order of precedence.
+
+    In a container the defaults are those of our image, and the file, if none is named, is `MOUNTED_CONFIG`.
+    """
     given: dict[str, str] = {}
     if node_id is not None:
         given["node.id"] = str(node_id)
@@ -109,8 +126,10 @@ def configure(
         if not equals:
             raise ConfigError((Problem(name, None, "--set takes name=value"),))
         given[name.strip()] = value
+    if config is None and in_container and Path(MOUNTED_CONFIG).exists():
+        config = Path(MOUNTED_CONFIG)
     properties = read_properties(config.read_bytes()) if config is not None else {}
-    return load_config(properties=properties, environment=os.environ, settings=given)
+    return load_config(properties=properties, environment=os.environ, settings=given, in_container=in_container)
 
 
 def cause_of(error: BaseException) -> BaseException:
@@ -147,7 +166,7 @@ async def serve(
         nursery.cancel_scope.cancel()
 
 
-async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
+async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | None) -> None:
     descriptors = raise_descriptor_limit()
     files = open_files_max(descriptors)
     system = System(
@@ -157,6 +176,8 @@ async def _serve(config: NodeConfig, levels: dict[str, str]) -> None:
         log_levels=levels,
         connections_max=connections_max(descriptors),
     )
+    if cluster_id is not None:
+        choose_cluster_id(system.disk, config.static, cluster_id, system.random)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         await serve(make_node(config, system), signals, task_status=_Announcement())
 

@@ -4,7 +4,9 @@
 parses every value, checks the rules between settings, and returns a `NodeConfig` or raises a `ConfigError` that names
 all problems. Names, types, bounds and Kafka's defaults are declared in `minikafka.protocol.settings`.
 
-    node_config.py       NodeConfig, the few defaults that are not Kafka's, the environment, unknown names
+    node_config.py       NodeConfig, the few defaults that are not Kafka's, unknown names
+    environment.py       settings in environment variables
+    container.py         the defaults of a node in a container
     properties_file.py   Java's `.properties` format
     listeners.py         `NAME://host:port`, protocols of listeners, ports
     rules.py             rules between settings; `Problem`, an invalid setting

@@ -6,10 +6,11 @@ Without any setting, a node is a single-node cluster: see `OWN_DEFAULTS`.
 """
 
 import difflib
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
+from minikafka.broker.settings.container import container_defaults
+from minikafka.broker.settings.environment import from_environment, variables
 from minikafka.broker.settings.listeners import Listener
 from minikafka.broker.settings.rules import (
     RULES,
@@ -22,7 +23,7 @@ from minikafka.broker.settings.rules import (
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.settings.registry import NODE_SETTINGS, InvalidSetting, SettingValue, listener_base_name
 
-__all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "from_environment", "load_config"]
+__all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "load_config"]
 
 OWN_DEFAULTS: dict[str, tuple[str, str]] = {
     "node.id": ("1", "a single node needs no explicit id"),
@@ -67,6 +68,7 @@ class NodeConfig:
         values: The parsed value of every Kafka setting.
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
         ignored: Given settings that minikafka does not support: they have no effect.
+        origins: The environment variable of each setting that is from one.
     """
 
     static: StaticSettings
@@ -74,6 +76,7 @@ class NodeConfig:
     values: Mapping[str, SettingValue]
     unknown: tuple[tuple[str, str], ...]
     ignored: tuple[str, ...]
+    origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def node_id(self) -> int:
@@ -145,7 +148,8 @@ class NodeConfig:
     def warnings(self) -> Iterator[str]:
         """Warnings for the log at start."""
         for name, meant in self.unknown:
-            yield f"unknown setting {name}" + (f" (did you mean {meant}?)" if meant else "")
+            origin = f" in {self.origins[name]}" if name in self.origins else ""
+            yield f"unknown setting {name}{origin}" + (f" (did you mean {meant}?)" if meant else "")
         if self.ignored:
             yield f"settings that minikafka does not support: {', '.join(self.ignored)}"
 
@@ -155,18 +159,30 @@ def load_config(
     properties: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     settings: Mapping[str, str] | None = None,
+    in_container: bool = False,
 ) -> NodeConfig:
     """The checked settings of a node.
 
     Args:
         properties: Of the file (`properties_file.read_properties`).
-        environment: Of the process, see `from_environment`; overrides the file.
+        environment: Of the process, see `environment.py`; overrides the file.
         settings: From `--set` and other options; override all.
+        in_container: Use the defaults of the image (`container.py`).
 
     Raises:
         ConfigError: With all problems.
     """
     given = {**(properties or {}), **from_environment(environment or {}), **(settings or {})}
+    if in_container:
+        given = container_defaults(given)
+    origins = {name: one for name, one in variables(environment or {}).items() if name not in (settings or {})}
+    try:
+        return _checked(given, origins)
+    except ConfigError as error:
+        raise ConfigError(tuple(_with_origins(error.problems, origins))) from None
+
+
+def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig:
     static = _with_defaults({name: text for name, text in given.items() if text is not None})
     parsed, problems = _parse_all(static)
     if problems:
@@ -179,31 +195,13 @@ def load_config(
     problems = [problem for rule in RULES for problem in rule(values, listeners)]
     if problems:
         raise ConfigError(tuple(problems))
-    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given))
+    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins)
 
 
-_NO_SETTINGS = re.compile(
-    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_BOOTSTRAP_SERVER"
-)
-"""Variables of the Docker image and of our clients that are no settings of a node."""
-
-
-def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings in environment variables, spelled as in the official Docker image of Apache Kafka.
-
-    `KAFKA_LOG_DIRS` or `MINIKAFKA_LOG_DIRS` is log.dirs: `_` stands for a dot, `__` for an underscore, `___` for a
-    dash. MINIKAFKA_ overrides KAFKA_.
-    """
-    found: dict[str, str] = {}
-    for prefix in ("KAFKA_", "MINIKAFKA_"):
-        for variable in sorted(environment):
-            if variable.startswith(prefix) and not _NO_SETTINGS.fullmatch(variable):
-                found[_setting_name(variable.removeprefix(prefix))] = environment[variable]
-    return found
-
-
-def _setting_name(variable: str) -> str:
-    return re.sub("_+", lambda run: {1: ".", 2: "_", 3: "-"}.get(len(run[0]), run[0]), variable.lower())
+def _with_origins(problems: Iterable[Problem], origins: Mapping[str, str]) -> Iterator[Problem]:
+    """The problems, each with the environment variable that its setting is from."""
+    for problem in problems:
+        yield replace(problem, origin=origins.get(problem.name, ""))
 
 
 def _with_defaults(given: dict[str, str]) -> StaticSettings:

@@ -28,15 +28,18 @@ class Problem:
         name: The setting.
         value: Its text; None where it is missing.
         message: The problem, and the allowed values.
+        origin: The environment variable that it is from, or "".
     """
 
     name: str
     value: str | None
     message: str
+    origin: str = ""
 
     def __str__(self) -> str:
         shown = self.name if self.value is None else f"{self.name}={self.value}"
-        return f"{shown}: {self.message}"
+        origin = f" (from the environment variable {self.origin})" if self.origin else ""
+        return f"{shown}{origin}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)

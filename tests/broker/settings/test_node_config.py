@@ -3,7 +3,7 @@
 import pytest
 
 from minikafka.broker.settings.listeners import Listener
-from minikafka.broker.settings.node_config import ConfigError, NodeConfig, from_environment, load_config
+from minikafka.broker.settings.node_config import ConfigError, NodeConfig, load_config
 from minikafka.broker.settings.properties_file import read_properties
 
 FOR_KAFKA = """
@@ -176,22 +176,6 @@ def test_options_override_the_environment_which_overrides_the_file() -> None:
     )
     assert (node.number("num.partitions"), node.number("log.roll.hours")) == (4, 3)
     assert node.number("log.segment.bytes") == 2_000_000
-
-
-def test_environment_variables_are_spelled_as_in_apache_kafkas_image() -> None:
-    assert from_environment(
-        {
-            "KAFKA_LISTENERS": "PLAINTEXT://:1",
-            "KAFKA_LOG_DIRS": "/a",
-            "MINIKAFKA_LOG_DIRS": "/b",
-            "KAFKA_HEAP_OPTS": "-Xmx1G",
-            "KAFKA_VERSION": "4.3.1",
-            "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
-            "MINIKAFKA_BOOTSTRAP_SERVER": "127.0.0.1:9092",
-            "PATH": "/bin",
-        }
-    ) == {"listeners": "PLAINTEXT://:1", "log.dirs": "/b"}
-    assert from_environment({"KAFKA_A__B___C": "x"}) == {"a_b-c": "x"}
 
 
 def test_defaults_of_internal_topics_follow_the_number_of_live_brokers() -> None:

@@ -1,0 +1,40 @@
+"""Gives new data directories the cluster id that the operator has chosen, as `kafka-storage format` does."""
+
+from random import Random
+
+from minikafka.controller.metadata.cluster_ids import known_cluster_id
+from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
+from minikafka.controller.settings.static_settings import StaticSettings
+from minikafka.storage.data_directory import DataDirectory, WrongDirectory
+from minikafka.storage.disk import Disk
+
+__all__ = ["VARIABLE", "choose_cluster_id"]
+
+VARIABLE = "CLUSTER_ID"
+"""The environment variable, as in Apache Kafka's image."""
+
+
+def choose_cluster_id(disk: Disk, static: StaticSettings, cluster_id: str, random: Random) -> None:
+    """Write `meta.properties` with this cluster id if all data directories of the node are new.
+
+    Does nothing if they already belong to this cluster. If the process ends halfway, the node gives the id to the
+    other directories at its next start: that of the metadata log comes first, as without it data would look lost.
+
+    Raises:
+        WrongDirectory: They belong to another cluster or node; the text names the variable.
+        BrokenCheckpoint: A `meta.properties` cannot be read.
+        OSError: A directory cannot be written, or is in use by another process.
+    """
+    directories = list(dict.fromkeys([metadata_directory(static), *data_directories(static)]))
+    known = known_cluster_id(disk, data_directories(static), static.node_id)
+    if known not in (None, cluster_id):
+        raise WrongDirectory(
+            f"{VARIABLE} is {cluster_id}, but {' and '.join(directories)} belong to cluster {known}: "
+            f"set {VARIABLE}={known}, leave it out, or use other data directories"
+        )
+    if known is None:
+        try:
+            for directory in directories:
+                DataDirectory(disk, directory).open(static.node_id, cluster_id, random=random)
+        finally:
+            disk.unlock_all()
