@@ -14,6 +14,7 @@ import confluent_kafka as ck
 import pytest
 from support import exactly_once
 from support.clusters import heal
+from support.committed import until_no_transaction_is_open
 
 from minikafka.cli.local_cluster import LocalCluster
 from minikafka.client.blocking import Admin, Producer
@@ -110,17 +111,3 @@ def test_every_record_is_copied_once(three: LocalCluster, name: str) -> None:
     partitions = [TopicPartition(target, index) for index in range(PARTITIONS)]
     print(f"\n{round_number} rounds")
     until_no_transaction_is_open(three, partitions)
-
-
-def until_no_transaction_is_open(cluster: LocalCluster, partitions: list[TopicPartition]) -> None:
-    """The last stable offset reaches the end: what the killed programs left open times out."""
-    admin = ck.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "log_level": 0,
-                         "isolation.level": "read_committed"})  # fmt: skip
-    plain = ck.Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "log_level": 0,
-                         "isolation.level": "read_uncommitted"})  # fmt: skip
-    deadline = time.monotonic() + 90
-    for partition in partitions:
-        where = ck.TopicPartition(*partition)
-        while admin.get_watermark_offsets(where, 10)[1] < plain.get_watermark_offsets(where, 10)[1]:
-            assert time.monotonic() < deadline, f"a transaction hangs in {partition}"
-            time.sleep(0.5)

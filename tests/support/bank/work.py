@@ -1,0 +1,64 @@
+"""What the programs of the bank in Python share: their arguments, and what they write.
+
+    python with_….py BOOTSTRAP TRANSACTIONAL_ID GROUP FROM LEDGER PARTITIONS ROLE
+
+ROLE is "dynamic", "static", or the partition of FROM that is the program's own. A program ends by a signal, or when
+anything fails that its client does not mend by itself: it is then started again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+from support.bank.transfers import ABORTED, Transfer, entries, partition_of
+
+RECORDS_MAX = 10
+POLL_S = 0.2
+TIMEOUT_S = 30
+SESSION_MS = 6_000
+HEARTBEAT_MS = 500
+REQUEST_MS = 3_000
+TRANSACTION_MS = 20_000
+
+
+@dataclass
+class Work:
+    """The arguments of a program, and the transactions that it has begun."""
+
+    client: str
+    bootstrap: str
+    transactional_id: str
+    group: str
+    source: str
+    ledger: str
+    partitions: int
+    role: str
+    _begun: int = field(default=0)
+
+    @classmethod
+    def of_arguments(cls, client: str) -> Work:
+        bootstrap, transactional_id, group, source, ledger, partitions, role = sys.argv[1:]
+        return cls(client, bootstrap, transactional_id, group, source, ledger, int(partitions), role)
+
+    @property
+    def own_partition(self) -> int | None:
+        """The partition that is the program's own; None for a member of a group."""
+        return int(self.role) if self.role.isdigit() else None
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.transactional_id if self.role == "static" else None
+
+    def attempt(self, values: Iterable[bytes]) -> tuple[bool, list[tuple[int, bytes]]]:
+        """Whether to commit, and partitions and values to write. The second transaction, and then each eighth one, is
+        aborted on purpose."""
+        self._begun += 1
+        commits = self._begun % 8 != 2
+        name = f"{self.client}/{os.getpid()}/{self._begun}{'' if commits else ABORTED}"
+        made = entries(name, [Transfer.of(value) for value in values])
+        return commits, [(partition_of(one.account, self.partitions), one.encode()) for one in made]
