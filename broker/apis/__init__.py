@@ -7,6 +7,7 @@ partition is a value in the response. To add an API, add its module to `handler_
 
     handler_table.py         all handlers
     services.py              the parts of a node that handlers use, as Protocols
+    usual_produce.py         the usual small Produce, from its bytes
     cluster_answers.py       brokers, topics and leaders as Metadata and others return them
     quorum_state.py          the quorum of the metadata log, for DescribeQuorum
     forwarded.py             APIs that the controller carries out

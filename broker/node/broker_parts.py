@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import trio
 
+from minikafka.broker.apis import usual_produce
 from minikafka.broker.apis.handler_table import HANDLERS
 from minikafka.broker.apis.quorum_state import Quorum, quorum_of
 from minikafka.broker.apis.services import LogDirectory, Services
@@ -214,6 +215,7 @@ class BrokerParts:
             observer=request_log,
             large_messages=large,
             long_polls=self.long_polls,
+            shortcuts={usual_produce.KEY: usual_produce.UsualProduce(services).answer},
         )
         return Server(
             dispatcher,

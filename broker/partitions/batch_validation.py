@@ -68,7 +68,11 @@ LEVELS = {
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """The settings of a topic that decide what may be appended, with the units of Kafka's names."""
+    """The settings of a topic that decide what may be appended, with the units of Kafka's names.
+
+    Attributes:
+        plain: Whether uncompressed records are stored as they are, with any key, unless they are from the future.
+    """
 
     max_message_bytes: int = setting_field(TOPIC_SETTINGS["max.message.bytes"])
     log_append_time: bool = False
@@ -78,6 +82,12 @@ class Rules:
     codec: Codec | None = None
     """The topic's compression; None keeps the producer's (`compression.type=producer`)."""
     codec_level: int | None = None
+    plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        timed = self.log_append_time or self.timestamp_before_max_ms < NO_BOUND
+        plain = not timed and not self.compacted and self.codec in (None, Codec.NONE)
+        object.__setattr__(self, "plain", plain)
 
 
 def rules_of(config: LogConfig) -> Rules:

@@ -6,8 +6,32 @@ _CONNECTIONS = "tests/broker/connections/test_connection.py"
 _FETCHING = "tests/broker/replication/test_fetching.py"
 _WAITERS = "broker/partitions/request_waiters.py"
 _CONNECTION = "broker/connections/connection.py"
+_USUAL = "broker/apis/usual_produce.py"
+_SHORTCUT = "tests/broker/apis/test_usual_produce.py"
 
 MUTATIONS = (
+    Mutation(
+        "the shortcut for usual requests does not look at what follows the batch",
+        _USUAL,
+        "        if frame[end:] != shape.tail or start > end:\n",
+        "        if start > end:\n",
+        (f"{_SHORTCUT}::test_what_follows_the_batch_has_to_be_as_before",),
+    ),
+    Mutation(
+        "the shortcut for usual requests acknowledges what is not flushed yet",
+        _USUAL,
+        "    if log.end_offset + batch.record_count - log.recovery_point >= log.config.flush_messages:\n"
+        "        return True\n",
+        "",
+        (f"{_SHORTCUT}::test_a_batch_that_has_to_be_flushed_waits",),
+    ),
+    Mutation(
+        "the shortcut for usual requests leaves a frame with the offsets of a failed append",
+        _USUAL,
+        "            data[ASSIGNED] = as_sent\n",
+        "",
+        (f"{_SHORTCUT}::test_a_disk_that_fails_gives_the_error_of_the_general_path",),
+    ),
     Mutation(
         "responses are held back while a later request waits",
         _CONNECTION,

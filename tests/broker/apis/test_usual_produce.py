@@ -1,0 +1,347 @@
+"""The shortcut for usual Produce requests gives the responses and the log of the general path: random frames."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections.abc import Awaitable, Coroutine, Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minikafka.broker.apis import produce
+from minikafka.broker.apis.usual_produce import KEY, SHAPES_MAX, UsualProduce
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
+from minikafka.broker.connections.request_steps import Authorizer
+from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.controller.metadata.image import Image, PartitionState
+from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
+from minikafka.protocol.headers import decode_response, encode_request
+from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import Codec, encode_batch
+from minikafka.protocol.records.record import Record
+from minikafka.storage import Log, LogConfig, MemoryDisk
+
+NODE, OTHER = 1, 2
+NOW_MS = 1_700_000_000_000
+TOPIC, TOPIC_ID = "orders", bytes([7] * 16)
+CLIENT = ConnectionInfo("PLAINTEXT", "10.0.0.1", "10.0.0.2", 9092)
+LATEST = 13
+
+
+async def awaited(answer: Awaitable[Answer]) -> Answer:
+    return await answer
+
+
+class World:
+    """A node with a topic of one partition, and the dispatcher of its Produce requests."""
+
+    def __init__(
+        self,
+        *,
+        shortcut: bool,
+        config: LogConfig | None = None,
+        leader: int = NODE,
+        replicas: tuple[int, ...] = (NODE,),
+        authorizer: Authorizer | None = None,
+    ) -> None:
+        self.image = Image()
+        self.image.apply(TopicRecord(TOPIC_ID, TOPIC))
+        self.image.apply(PartitionRecord(TOPIC_ID, 0, replicas=replicas, isr=replicas, leader=leader, leader_epoch=3))
+        self.partitions = Partitions(self.image)
+        self.disk = MemoryDisk()
+        name = TopicPartition(TOPIC, 0)
+        self.log = Log.open(
+            self.disk, "/data/orders-0", name, config or LogConfig(), now_ms=self.now_ms, clean=True, topic_id=TOPIC_ID
+        )
+        self.partition = Partition(NODE, TOPIC_ID, name, self.log)
+        self.partition.become(self.image.topics[TOPIC].partitions[0])
+        self.partitions.add(self.partition)
+        services = cast(Any, SimpleNamespace(partitions=self.partitions, image=self.image, now_ms=self.now_ms))
+        self.shortcut = UsualProduce(services)
+        self.answered = 0
+        self.dispatcher: Dispatcher[Any] = Dispatcher(
+            services,
+            routes_of(cast(Any, [produce])),
+            clock=lambda: 0.0,
+            authorizer=authorizer,
+            shortcuts={KEY: self._shortcut} if shortcut else {},
+        )
+
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def _shortcut(self, frame: bytearray) -> list[Any] | None:
+        before = bytes(frame)
+        parts = self.shortcut.answer(frame)
+        if parts is None:
+            assert frame == before, "a frame that the shortcut left was changed"
+        else:
+            self.answered += 1
+        return parts
+
+    def answer(self, frame: bytes) -> bytes | str:
+        """The response, or what else becomes of the request."""
+        try:
+            answer = self.dispatcher.answer_now(bytearray(frame), CLIENT, None)
+            if isinstance(answer, Coroutine):
+                answer = trio.run(awaited, answer, clock=trio.testing.MockClock(autojump_threshold=0))
+        except (MalformedMessage, Disconnect) as error:
+            return f"{type(error).__name__}: {error}"
+        return b"".join(answer[0])
+
+    def content(self) -> bytes:
+        """All batches of the log."""
+        found = self.log.read(0, max_bytes=1 << 30) if self.log.failure is None else None
+        return b"" if found is None else found.read()
+
+
+def records_of(count: int, *, keys: bool = False, timestamp: int = NOW_MS) -> list[Record]:
+    return [Record(index, timestamp + index, b"k" if keys else None, b"v%d" % index, ()) for index in range(count)]
+
+
+def frame(
+    version: int = 9, *, acks: int = 1, records: bytes | None = None, correlation_id: int = 1, client: str | None = "me"
+) -> bytes:
+    """A usual request without its size."""
+    data = PartitionProduceData(index=0, records=encode_batch(records_of(1)) if records is None else records)
+    topic = TopicProduceData(name=TOPIC, topic_id=TOPIC_ID, partition_data=[data])
+    request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+    return encode_request(request, version, correlation_id, client)[4:]
+
+
+# -- random requests ---------------------------------------------------------------------------------------------------
+
+BATCHES = st.builds(
+    encode_batch,
+    st.builds(
+        records_of,
+        st.sampled_from([1, 1, 1, 2, 64, 65]),
+        keys=st.booleans(),
+        timestamp=st.sampled_from([NOW_MS, NOW_MS, -1, NOW_MS + 7_200_000]),
+    ),
+    codec=st.sampled_from([Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP]),
+    producer_id=st.sampled_from([-1, -1, 5]),
+    producer_epoch=st.just(0),
+    base_sequence=st.sampled_from([0, 0, 1, -1]),
+    transactional=st.sampled_from([False, False, False, False, True]),
+    control=st.sampled_from([False, False, False, False, True]),
+    base_offset=st.sampled_from([0, 0, 0, 1]),
+)
+
+
+def damaged(batch: bytes, at: int, value: int, *, sealed: bool) -> bytes:
+    """A batch with another byte, and with the right checksum if `sealed`."""
+    changed = bytearray(batch)
+    changed[at % len(changed)] = value
+    if sealed:
+        changed[17:21] = struct.pack(">I", crc32c(bytes(changed[21:])))
+    return bytes(changed)
+
+
+RECORDS = st.one_of(
+    BATCHES,
+    BATCHES,
+    st.builds(damaged, BATCHES, st.integers(0, 80), st.integers(0, 255), sealed=st.booleans()),
+    st.sampled_from([b"", None]),
+)
+PARTITIONS = st.builds(PartitionProduceData, index=st.sampled_from([0, 0, 0, 0, 1, -1]), records=RECORDS)
+TOPICS = st.builds(
+    TopicProduceData,
+    name=st.sampled_from([TOPIC, TOPIC, TOPIC, TOPIC, "unknown", "__consumer_offsets"]),
+    topic_id=st.sampled_from([TOPIC_ID, TOPIC_ID, TOPIC_ID, bytes(16)]),
+    partition_data=st.lists(PARTITIONS, min_size=1, max_size=1) | st.lists(PARTITIONS, max_size=2),
+)
+REQUESTS = st.builds(
+    ProduceRequest,
+    transactional_id=st.sampled_from([None, None, None, "tx"]),
+    acks=st.sampled_from([1, 1, 1, -1, -1, 0, 2]),
+    timeout_ms=st.sampled_from([0, 1000]),
+    topic_data=st.lists(TOPICS, min_size=1, max_size=1) | st.lists(TOPICS, max_size=2),
+)
+FRAMES = st.builds(
+    lambda *arguments: encode_request(*arguments)[4:],
+    REQUESTS,
+    st.sampled_from([3, 5, 8, 9, 12, LATEST]),
+    st.integers(0, 1 << 30),
+    st.sampled_from([None, "", "me", "__admin_client"]),
+)
+
+
+def changed(whole: bytes, at: int, value: int, cut: int, more: bytes) -> bytes:
+    """A frame with another byte at `at`, without the last bytes, or with more of them."""
+    if value >= 0:
+        whole = whole[:at] + bytes([value]) + whole[at + 1 :]
+    return whole[: len(whole) - cut] + more
+
+
+SENT = st.one_of(
+    FRAMES,
+    FRAMES,
+    st.builds(
+        changed,
+        FRAMES,
+        st.integers(4, 70),
+        st.integers(-1, 255),
+        st.integers(0, 3),
+        st.sampled_from([b"", b"\0", b"\1"]),
+    ),
+)
+CONFIGS = st.sampled_from(
+    [
+        LogConfig(),
+        LogConfig(),
+        LogConfig(),
+        LogConfig(message_timestamp_type="LogAppendTime"),
+        LogConfig(message_timestamp_before_max_ms=1000),
+        LogConfig(cleanup_policy=("compact",)),
+        LogConfig(compression_type="gzip"),
+        LogConfig(compression_type="uncompressed"),
+        LogConfig(max_message_bytes=100),
+        LogConfig(flush_messages=2),
+        LogConfig(min_insync_replicas=2),
+    ]
+)
+REPLICAS = st.sampled_from([(NODE,), (NODE,), (NODE,), (NODE, OTHER)])
+LEADERS = st.sampled_from([NODE, NODE, NODE, NODE, OTHER])
+
+
+def both(frames: Iterable[bytes], shortened: World, general: World) -> None:
+    """Send each frame to two worlds, which must not differ."""
+    for one in frames:
+        assert shortened.answer(one) == general.answer(one)
+        assert shortened.content() == general.content()
+        assert shortened.partition.high_watermark == general.partition.high_watermark
+
+
+@settings(max_examples=120, deadline=None)
+@given(sent=st.lists(SENT, min_size=1, max_size=3), config=CONFIGS, replicas=REPLICAS, leader=LEADERS)
+def test_random_requests_have_the_same_responses_and_make_the_same_log(
+    sent: list[bytes], config: LogConfig, replicas: tuple[int, ...], leader: int
+) -> None:
+    shortened, general = (
+        World(shortcut=shortcut, config=config, replicas=replicas, leader=leader) for shortcut in (True, False)
+    )
+    both([*sent, *sent, *sent], shortened, general)
+
+
+@settings(max_examples=60, deadline=None)
+@given(records=st.lists(RECORDS, max_size=3), config=CONFIGS, acks=st.sampled_from([1, -1]))
+@pytest.mark.parametrize("version", [5, 8, 9, 12, LATEST])
+def test_batches_in_requests_of_a_known_shape(
+    records: list[bytes | None], config: LogConfig, acks: int, version: int
+) -> None:
+    shortened, general = (World(shortcut=shortcut, config=config) for shortcut in (True, False))
+    both([frame(version, acks=acks)] * 2, shortened, general)
+    both([frame(version, acks=acks, records=one or b"") for one in records], shortened, general)
+
+
+# -- which requests take it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", [None, "", "me"])
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", range(5, LATEST + 1))
+def test_all_but_the_first_of_usual_requests_take_the_shortcut(version: int, acks: int, client: str | None) -> None:
+    world = World(shortcut=True)
+    sizes = [1, 5, 1, 64]
+    for number, size in enumerate(sizes):
+        batch = encode_batch(records_of(size))
+        answer = world.answer(frame(version, acks=acks, records=batch, correlation_id=100 + number, client=client))
+        assert isinstance(answer, bytes)
+        correlation_id, response = decode_response(ProduceResponse, version, bytearray(answer[4:]))
+        assert correlation_id == 100 + number
+        assert response.responses[0].partition_responses[0].base_offset == sum(sizes[:number])
+    assert world.answered == len(sizes) - 1
+
+
+def test_a_batch_that_is_sent_again_has_the_response_to_the_first() -> None:
+    shortened, general = World(shortcut=True), World(shortcut=False)
+    batch = encode_batch(records_of(2), producer_id=5, producer_epoch=0, base_sequence=0)
+    both([frame()] * 2 + [frame(records=batch)] * 3, shortened, general)
+    assert shortened.answered == 4
+    assert shortened.log.end_offset == 4
+
+
+@pytest.mark.parametrize("version", [8, 9, LATEST])
+def test_what_follows_the_batch_has_to_be_as_before(version: int) -> None:
+    shortened, general = World(shortcut=True), World(shortcut=False)
+    both([frame(version)] * 2, shortened, general)
+    whole = frame(version)
+    both([whole[:-1], whole[:-2], whole[:-3], whole + b"\0"], shortened, general)
+    assert shortened.answered == 1
+
+
+def test_a_batch_that_has_to_be_flushed_waits() -> None:
+    flushing = LogConfig(flush_messages=2)
+    shortened, general = World(shortcut=True, config=flushing), World(shortcut=False, config=flushing)
+    both([frame()] * 5, shortened, general)
+    assert shortened.log.recovery_point == general.log.recovery_point == 4
+
+
+def test_a_new_leader_topic_or_role_is_noticed() -> None:
+    shortened, general = World(shortcut=True), World(shortcut=False)
+    both([frame(), frame(LATEST)] * 2, shortened, general)
+    answered = shortened.answered
+    for world in (shortened, general):
+        elsewhere = PartitionState(OTHER, leader_epoch=4, partition_epoch=1, replicas=(OTHER,), isr=(OTHER,))
+        world.image.topics[TOPIC].partitions[0] = elsewhere
+        world.partition.become(elsewhere)
+    both([frame(), frame(LATEST)], shortened, general)
+    for world in (shortened, general):
+        world.partitions.remove(TopicPartition(TOPIC, 0))
+    both([frame(), frame(LATEST)], shortened, general)
+    assert shortened.answered == answered
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_fails_gives_the_error_of_the_general_path(code: int) -> None:
+    shortened, general = World(shortcut=True), World(shortcut=False)
+    both([frame()] * 2, shortened, general)
+    for world in (shortened, general):
+        world.disk.fail("write", path=".log", times=1 << 30, code=code)
+    both([frame()] * 3, shortened, general)
+    assert (shortened.log.failure is None) == (code == errno.ENOSPC)
+
+
+def test_requests_of_many_shapes_take_bounded_memory() -> None:
+    world = World(shortcut=True)
+    for number in range(SHAPES_MAX + 10):
+        world.shortcut.answer(bytearray(frame(client=f"client {number}")))
+    world.shortcut.answer(bytearray(frame(client="x" * 10_000)))
+    shapes = world.shortcut._shapes
+    assert len(shapes) <= SHAPES_MAX
+    assert max(map(len, shapes)) < 1000
+
+
+class Everybody:
+    """An authorizer that allows everything, and counts."""
+
+    asked = 0
+
+    def authorize(self, request: Any, context: Any) -> None:
+        self.asked += 1
+
+
+def test_with_an_authorizer_each_request_passes_all_steps() -> None:
+    authorizer = Everybody()
+    world = World(shortcut=True, authorizer=authorizer)
+    for _ in range(3):
+        world.answer(frame())
+    assert (authorizer.asked, world.answered) == (3, 0)
