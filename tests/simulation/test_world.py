@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import structlog
@@ -277,3 +279,25 @@ def test_a_closed_world_leaves_the_logging_of_its_process_as_it_was() -> None:
     world.close()
     assert not structlog.is_configured()
     assert (client.handlers, client.propagate) == ([], True)
+
+
+def test_nothing_is_left_of_a_closed_world() -> None:
+    """Hundreds of seeds run in one process."""
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+        await trio.sleep_forever()
+
+    async def program() -> None:
+        async with trio.Lock():
+            async for _ in numbers():
+                pass
+
+    world = World(1)
+    world.boot("one", "host", program)
+    world.run_until(1)
+    world.close()
+    reference = weakref.ref(world)
+    del world
+    gc.collect()
+    assert reference() is None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import sys
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
@@ -111,6 +112,18 @@ def seed_scheduler(random: Random) -> None:
     trio_run._r = random
 
 
+def _weakly(hook: Any) -> Callable[[object], None]:
+    """A hook that does not keep its run: the collector does not see that an asynchronous generator keeps its hook."""
+    reference = weakref.ref(hook)
+
+    def call(generator: object) -> None:
+        known = reference()
+        if known is not None:
+            known(generator)
+
+    return call
+
+
 class Machine:
     """A process that runs one async function; a restart is a new `Machine` of the same host.
 
@@ -152,6 +165,7 @@ class Machine:
         self._runner: Any = None
         self._steps: Any = None
         self._hooks: Any = None
+        self._finalizer: Any = None
 
     def __repr__(self) -> str:
         return self.name
@@ -172,7 +186,8 @@ class Machine:
         )
         before = sys.get_asyncgen_hooks()
         runner.asyncgens.install_hooks(runner)
-        self._hooks = sys.get_asyncgen_hooks()
+        first_iteration, self._finalizer = sys.get_asyncgen_hooks()
+        self._hooks = first_iteration, _weakly(self._finalizer)
         sys.set_asyncgen_hooks(*before)
         self._steps = trio_run.unrolled_run(runner, function, arguments, host_uses_signal_set_wakeup_fd=True)
         self.step()
@@ -260,6 +275,7 @@ class Machine:
                             break
                     for nursery in task.child_nurseries:
                         nursery._children.clear()  # else its `__del__` complains
+                    trio_run.GLOBAL_PARKING_LOT_BREAKER.pop(task, None)  # trio's list of who holds locks
             self._runner = self._steps = None
         finally:
             sys.unraisablehook = hook
