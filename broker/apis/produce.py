@@ -18,6 +18,7 @@ from minikafka.broker.partitions.request_waiters import before, deadline_in
 from minikafka.protocol.errors import (
     CorruptMessageError,
     ErrorCode,
+    InvalidProducerIdMappingError,
     InvalidRequiredAcksError,
     InvalidTopicError,
     KafkaError,
@@ -92,14 +93,19 @@ async def handle(request: ProduceRequest, context: Context) -> ProduceResponse |
     pause = Pauses()
     topics = _merged(request.topic_data)
     transactional = any(_is_transactional(topic) for topic in topics)
-    refused = transactional and request.transactional_id is None
+    refused: KafkaError | None = None
     verified = NOT_VERIFIED
-    if transactional and request.transactional_id is not None:
-        verified = await verify(request.transactional_id, _admitted(topics, request, context), context)
+    if transactional and request.transactional_id is None:
+        refused = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
+    elif transactional:
+        try:
+            verified = await verify(request.transactional_id or "", _admitted(topics, request, context), context)
+        except InvalidProducerIdMappingError as error:
+            refused = error
     appends = Appends(request, context, verified, [], [])
     for topic in topics:
-        if refused:
-            response.responses.append(_refuse(topic))
+        if refused is not None:
+            response.responses.append(_refuse(topic, refused))
             continue
         response.responses.append(of_topic := TopicProduceResponse(name=topic.name, topic_id=topic.topic_id))
         for data in topic.partition_data:
@@ -170,9 +176,8 @@ def _is_transactional(topic: TopicProduceData) -> bool:
     return any(len(one) > ATTRIBUTES_LOW_BYTE and one[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL for one in records)
 
 
-def _refuse(topic: TopicProduceData) -> TopicProduceResponse:
-    """One transactional batch without a transactional id fails the whole request, as in Kafka."""
-    error = TransactionalIdAuthorizationFailedError("a transactional batch without a transactional id")
+def _refuse(topic: TopicProduceData, error: KafkaError) -> TopicProduceResponse:
+    """An error in the transaction fails the whole request, as in Kafka."""
     answer = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
     for data in topic.partition_data:
         answer.partition_responses.append(PartitionProduceResponse(index=data.index))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from minikafka.broker.apis.services import TransactionService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport
+from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.verification import Verification
 from minikafka.protocol.errors import (
@@ -94,6 +94,8 @@ async def verify(
         )
         for name, error_code in results.items():
             if error_code:
+                if error_code in UNKNOWN_PRODUCER:
+                    verified.tokens[name].withdraw()
                 verified.errors[name] = _error(error_code, support)
     return verified
 

@@ -10,7 +10,7 @@ from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC, transactional_commit_error
 from minikafka.broker.coordinator.transactions.init_producer import ProducerIdentity
-from minikafka.broker.coordinator.transactions.partition_verifier import ClientSupport
+from minikafka.broker.coordinator.transactions.partition_verifier import UNKNOWN_PRODUCER, ClientSupport
 from minikafka.broker.partitions.verification import Verification
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError, error_for
 from minikafka.protocol.messages.txn_offset_commit import (
@@ -55,6 +55,8 @@ async def handle(request: TxnOffsetCommitRequest, context: Context) -> TxnOffset
 
 
 async def _commit(request: TxnOffsetCommitRequest, context: Context) -> TxnOffsetCommitResponse:
+    if not request.group_id:
+        return transactional_commit_error(request, ErrorCode.INVALID_GROUP_ID)
     try:
         verification = await _verify(request, context)
     except KafkaError as error:
@@ -88,6 +90,8 @@ async def _verify(request: TxnOffsetCommitRequest, context: Context) -> Verifica
         support,
     )
     error = results.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if error in UNKNOWN_PRODUCER:
+        verification.withdraw()
     if error:
         raise error_for(error)
     return verification

@@ -17,8 +17,10 @@ from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.settings.effective_settings import EffectiveSettings
 
 TRANSACTION_VERSION = "transaction.version"
+VERIFICATION = "transaction.partition.verification.enable"
 
 
 class TransactionParts:
@@ -41,6 +43,7 @@ class TransactionParts:
         groups: GroupCoordinator,
         producer_ids: ProducerIds,
         seams: Seams,
+        effective: EffectiveSettings,
     ) -> None:
         settings = TransactionSettings.of(config.values)
         self._marker_connections = BrokerConnections(config, image, seams, "markers")
@@ -55,7 +58,12 @@ class TransactionParts:
             markers,
         )
         self.verifier = PartitionVerifier(
-            config.node_id, image, self.coordinator, self._verifier_connections, settings
+            config.node_id,
+            image,
+            self.coordinator,
+            self._verifier_connections,
+            settings,
+            lambda: bool(effective.node_value(VERIFICATION)),
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

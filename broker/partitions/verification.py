@@ -11,6 +11,8 @@ before, if each has an epoch of its own: a client begins the next one before tha
 `VerificationGuard`, `VerificationStateEntry`.
 """
 
+from __future__ import annotations
+
 from minikafka.protocol.errors import InvalidTxnStateError, OutOfOrderSequenceNumberError
 from minikafka.protocol.records.batch import Batch
 from minikafka.storage.producer_state import ProducerStates
@@ -27,12 +29,27 @@ class Verification:
         bumps_epoch: Whether the producer gets an epoch for each transaction, so that each begins with sequence 0.
     """
 
-    __slots__ = ("bumps_epoch", "lowest_sequence", "producer_epoch")
+    __slots__ = ("_by_producer", "bumps_epoch", "lowest_sequence", "producer_epoch", "producer_id")
 
-    def __init__(self, producer_epoch: int, sequence: int, *, bumps_epoch: bool) -> None:
+    def __init__(
+        self,
+        by_producer: dict[int, Verification],
+        producer_id: int,
+        producer_epoch: int,
+        sequence: int,
+        *,
+        bumps_epoch: bool,
+    ) -> None:
+        self._by_producer = by_producer
+        self.producer_id = producer_id
         self.producer_epoch = producer_epoch
         self.lowest_sequence = sequence
         self.bumps_epoch = bumps_epoch
+
+    def withdraw(self) -> None:
+        """The coordinator does not know a producer of this id and epoch: nobody waits for the verification."""
+        if self._by_producer.get(self.producer_id) is self:
+            del self._by_producer[self.producer_id]
 
 
 class Verifications:
@@ -54,10 +71,11 @@ class Verifications:
             known.lowest_sequence = min(known.lowest_sequence, sequence)
             return known
         if known is not None and known.producer_epoch > epoch:
-            return Verification(epoch, sequence, bumps_epoch=bumps_epoch)  # Void: the producer is fenced.
+            # Void: the producer is fenced.
+            return Verification(self._by_producer, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)
         if len(self._by_producer) >= ENTRIES_MAX:
             del self._by_producer[next(iter(self._by_producer))]
-        begun = Verification(epoch, sequence, bumps_epoch=bumps_epoch)
+        begun = Verification(self._by_producer, producer_id, epoch, sequence, bumps_epoch=bumps_epoch)
         self._by_producer[producer_id] = begun
         return begun
 

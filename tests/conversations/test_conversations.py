@@ -161,7 +161,10 @@ def test_the_player_agrees_with_kafka_itself(path: Path, kafka: Oracle) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", OF_CLUSTERS, ids=name_of)
 def test_the_player_agrees_with_a_cluster_of_kafka(path: Path, kafka_cluster: OracleCluster) -> None:
-    check(read(path), kafka_cluster)
+    conversation = read(path)
+    if conversation.settings:
+        pytest.skip("needs a cluster of its own settings")
+    check(conversation, kafka_cluster)
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,5 @@ resumes there. A transaction that is open for too long, or whose producer is rep
 Records: transactional id → producer id and epoch, timeout, state, partitions, times. The last one of a key counts.
 
 *Caveats:* two-phase commit (KIP-939) is not offered, as in Kafka 4.3, whose InitProducerId version 6 is not stable.
-`transaction.partition.verification.enable` has no effect: partitions are always verified. Patterns of ListTransactions
-are Python's regular expressions, which nearly agree with RE2's.
+Patterns of ListTransactions are Python's regular expressions, which nearly agree with RE2's.
 """

@@ -15,7 +15,7 @@ from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSE
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
-from minikafka.protocol.errors import ErrorCode, KafkaError
+from minikafka.protocol.errors import ErrorCode, KafkaError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 
@@ -92,7 +92,7 @@ class MarkerLog:
             if name.topic == OFFSETS_TOPIC:
                 continue
             try:
-                partition = self._partitions.find(*name)
+                partition = self._find(name)
                 written = partition.append_internal(
                     bytearray(self._encode(marker)), transaction_version=marker.transaction_version
                 )
@@ -100,6 +100,13 @@ class MarkerLog:
             except KafkaError as error:
                 results[name] = ErrorCode(error.code)
         return appended
+
+    def _find(self, name: TopicPartition) -> Partition:
+        """The replica of this node; without one, the partition is unknown, in other requests NOT_LEADER_OR_FOLLOWER."""
+        partition = self._partitions.get(*name)
+        if partition is None:
+            raise UnknownTopicOrPartitionError(f"{name} is not on this node")
+        return partition
 
     async def _write_to_group_coordinator(self, name: TopicPartition, marker: Marker) -> ErrorCode:
         try:

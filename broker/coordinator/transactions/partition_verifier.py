@@ -7,7 +7,7 @@ Kafka's `AddPartitionsToTxnManager`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import groupby
 from typing import NamedTuple
@@ -31,6 +31,8 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
 from minikafka.protocol.names import TopicPartition
 
 Results = dict[TopicPartition, ErrorCode]
+UNKNOWN_PRODUCER = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""Results for a producer that is not, or no longer, the one of the transactional id."""
 
 
 class ClientSupport(Enum):
@@ -60,6 +62,8 @@ class PartitionVerifier:
         coordinator: The coordinator on this node.
         connections: To the other brokers.
         settings: For the retries.
+        is_enabled: Returns `transaction.partition.verification.enable`. What a client has to add itself is not
+            verified without it; what the node adds for a client of version 2 is added all the same, as in Kafka.
     """
 
     def __init__(
@@ -69,12 +73,14 @@ class PartitionVerifier:
         coordinator: TransactionCoordinator,
         connections: BrokerConnections,
         settings: TransactionSettings,
+        is_enabled: Callable[[], bool],
     ) -> None:
         self._node_id = node_id
         self._image = image
         self._coordinator = coordinator
         self._connections = connections
         self._settings = settings
+        self._is_enabled = is_enabled
         self._batcher = Batcher[Question, Results](connections, self._send)
 
     async def verify(
@@ -89,6 +95,8 @@ class PartitionVerifier:
         While the markers of the last transaction are being written, adding is tried again for a moment: a client has
         its answer to EndTxn before that.
         """
+        if support is not ClientSupport.ADDS_PARTITIONS and not self._is_enabled():
+            return dict.fromkeys(partitions, ErrorCode.NONE)
         question = Question(transactional_id, producer, partitions, support is ClientSupport.ADDS_PARTITIONS)
         deadline = trio.current_time() + self._settings.retry_max_ms / 1000
         while True:

@@ -62,7 +62,7 @@ def test_a_transaction_is_opened_with_a_token_only() -> None:
         produce(target, None)
     token = target.begin_verification(PRODUCER, 0, 0)
     with pytest.raises(InvalidTxnStateError):
-        produce(target, Verification(0, 0, bumps_epoch=False))
+        produce(target, Verification({}, PRODUCER, 0, 0, bumps_epoch=False))
     produce(target, token)
     assert target.begin_verification(PRODUCER, 0, 1) is None, "its transaction is open"
     produce(target, None, sequence=1)
@@ -173,3 +173,23 @@ def test_markers_of_earlier_transactions_and_coordinators_are_refused() -> None:
         end(target, epoch=4, coordinator_epoch=4, version=2)
     with pytest.raises(InvalidProducerEpochError):
         produce(target, target.begin_verification(PRODUCER, 3, 1), epoch=3, sequence=1)
+
+
+def test_a_refused_verification_does_not_hold_up_an_earlier_epoch() -> None:
+    """A producer that claims a later epoch than it has must not keep the real one from writing."""
+    target = partition()
+    claimed = target.begin_verification(PRODUCER, 9, 0)
+    assert claimed is not None
+    claimed.withdraw()
+    produce(target, target.begin_verification(PRODUCER, 1, 0), epoch=1)
+    assert target.log.end_offset == 1
+
+
+def test_a_withdrawn_verification_leaves_a_later_one() -> None:
+    target = partition()
+    earlier = target.begin_verification(PRODUCER, 0, 0)
+    later = target.begin_verification(PRODUCER, 1, 0)
+    assert earlier is not None
+    earlier.withdraw()
+    produce(target, later, epoch=1)
+    assert target.log.end_offset == 1
