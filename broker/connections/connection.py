@@ -242,9 +242,8 @@ class Connection:
         size_bytes = 0
         for number, answering in enumerate(self._answers(frames, started)):
             if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
-                await self._send(ready)
+                await self._send_before(ready, answering)
                 ready, size_bytes = [], 0
-                await trio.lowlevel.checkpoint()
             parts, throttle_ms = await self._after(ready, answering)
             ready += parts
             if len(frames) > 1:
@@ -267,11 +266,7 @@ class Connection:
         A request is not begun while a task still sends responses that the client did not take at once.
         """
         if self._rest_sent is not None and not self._rest_sent.is_set():
-            try:
-                await self._send(ready)
-            except BaseException:
-                answering.close()
-                raise
+            await self._send_before(ready, answering)
             ready.clear()
         if not ready:
             return await answering
@@ -279,6 +274,15 @@ class Connection:
             return await BeforeWaiting(answering, partial(self._send_now, ready))
         except (MalformedMessage, Disconnect):
             await self._send(ready)
+            raise
+
+    async def _send_before(self, ready: list[Any], answering: Started) -> None:
+        """Send earlier responses, and let other tasks run; if that ends the connection, the request is not begun."""
+        try:
+            await self._send(ready)
+            await trio.lowlevel.checkpoint()
+        except BaseException:
+            answering.close()
             raise
 
     def _send_now(self, ready: list[Any]) -> None:

@@ -6,6 +6,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     main.py                 settings from file, environment and command line; signals; `ready HOST:PORT`
     system.py               everything that a node uses of the machine that it runs on, in one object
     descriptors.py          how many descriptors there are for files and for clients
+    allocator.py            the C library returns large buffers to the system
     logging_setup.py        structlog on standard error, with a level that can change while the node runs
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers

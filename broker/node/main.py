@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 import trio
 
+from minikafka.broker.node.allocator import return_large_buffers
 from minikafka.broker.node.cluster_id import VARIABLE as CLUSTER_ID
 from minikafka.broker.node.cluster_id import choose_cluster_id
 from minikafka.broker.node.controller_node import ControllerNode
@@ -81,6 +82,7 @@ def run(
         )
     except (ConfigError, PropertiesError) as error:
         raise CannotStart(str(error)) from error
+    return_large_buffers()
     gc.freeze()
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
