@@ -39,13 +39,13 @@ demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader 
 
 test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `reference`
 	@$(HAS_JAVA) || echo $(NO_JAVA)
-	$(BIN)/python -m pytest $(PARALLEL) -m "not reference"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not reference and not docker"
 
 reference: $(VENV)/.with-test  ## Run the suite's requests against the Apache Kafka beside the checkout
 	$(BIN)/python -m pytest $(PARALLEL) -m reference
 
 quick: $(VENV)/.with-test  ## Run the suite without slow tests
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oracle and not docker"
 
 lint: $(VENV)/.with-lint build/typing/minikafka/__init__.py  ## Check style and the import contract
 	$(BIN)/ruff check .
@@ -69,11 +69,19 @@ kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under l
 chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a hundred times (CHAOS=number of faults, SEED=number)
 	MINIKAFKA_CHAOS=$(or $(CHAOS),100) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
 
+<<<<<<< HEAD
 bank: $(VENV)/.with-test  ## Transfers in transactions by five clients while nodes and programs die and hang (BANK=seconds, 300; SEED=number)
 	MINIKAFKA_BANK=$(or $(BANK),300) MINIKAFKA_BANK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_bank.py -s
 
 streams: $(VENV)/.with-test  ## Kafka Streams with exactly_once_v2 while it and nodes are killed (KILLS=number, 20; SEED=number)
 	MINIKAFKA_STREAMS=$(or $(KILLS),20) MINIKAFKA_STREAMS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_kafka_streams.py -s
+=======
+docker-image: $(VENV)/.with-test  ## Build the image; sets up an engine (as root), a base image and wheels
+	$(BIN)/python docker/set_up.py
+
+docker-test: docker-image  ## Run the tests of the image and of docker-compose.yml
+	$(BIN)/python -m pytest tests/containers
+>>>>>>> 06648c2 (Containers: an image, docker-compose.yml with three brokers, and a set-up without a registry)
 
 hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations
 	MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"

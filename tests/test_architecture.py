@@ -8,7 +8,9 @@ from support.file_list import FOLDERS, PAGE, ROOT, file_list, folders, is_api, l
 
 FILES = [path for top in FOLDERS for folder in folders(ROOT / top) for path in sorted(folder.glob("*.py"))]
 SUMMARISED = [path for path in FILES if not is_api(path)]
-MENTION = re.compile(r"`((?:broker|cli|client|controller|protocol|spark_connector|storage|tests|docs)/[\w/.-]+\.\w+)`")
+TOPS = "broker|cli|client|controller|docker|protocol|spark_connector|storage|tests|docs"
+MENTION = re.compile(rf"`((?:{TOPS})/[\w/.-]+\.\w+)`")
+PAGES = ("ARCHITECTURE.md", "STYLE.md", "DECISIONS.md", "README.md", "docs/spark.md", "docs/docker.md")
 SUMMARY_MAX = 160
 
 
@@ -23,7 +25,7 @@ def test_a_module_is_summarised_in_one_line(path: Path) -> None:
     assert len(text) <= SUMMARY_MAX
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "STYLE.md", "DECISIONS.md", "README.md", "docs/spark.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_pages_name_files_that_exist(page: str) -> None:
     named = set(MENTION.findall((ROOT / page).read_text()))
     assert {name for name in named if not (ROOT / name).exists()} == set()

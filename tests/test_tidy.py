@@ -10,7 +10,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("broker", "cli", "client", "controller", "protocol", "spark_connector", "storage")
 SOURCES = sorted(path for package in (*PACKAGES, "package") for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-EVERYTHING = [*SOURCES, *TESTS, *sorted((ROOT / "bench").rglob("*.py")), *sorted((ROOT / "examples").rglob("*.py"))]
+PROGRAMS = sorted(path for folder in ("bench", "docker", "examples") for path in (ROOT / folder).rglob("*.py"))
+EVERYTHING = [*SOURCES, *TESTS, *PROGRAMS]
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 50

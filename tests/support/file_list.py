@@ -13,7 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "ARCHITECTURE.md"
-FOLDERS = ("protocol", "storage", "controller", "client", "broker", "cli", "spark_connector", "bench", "examples")
+PACKAGES = ("protocol", "storage", "controller", "client", "broker", "cli", "spark_connector")
+FOLDERS = (*PACKAGES, "docker", "bench", "examples")
 MESSAGES = ROOT / "protocol" / "messages"
 BEGIN = "<!-- Written by `make pages` from the docstrings of the modules: change those. -->\n"
 END = "<!-- End of the list of files. -->\n"

@@ -1,0 +1,1 @@
+"""Tests that run containers: the image, and docker-compose.yml."""
