@@ -353,16 +353,26 @@ class Cluster:
         return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:
+        """Refresh metadata when it is old, or has proven wrong: more and more rarely while it stays the same.
+
+        Source: Kafka's `Metadata.timeToAllowUpdate`, equivalent responses.
+        """
         failures = 0
         while True:
+            began = anyio.current_time()
             with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
                 await self._refresh_wanted.wait()
+            if anyio.current_time() - began > self._options.retry_backoff_max_ms / 1000:
+                failures = 0
             self._refresh_wanted = anyio.Event()
             self._forget_missing()
+            before = self.metadata.brokers, dict(self.metadata.topics)
             try:
                 await self.refresh()
-                failures = failures + 1 if self._is_incomplete() else 0
-                if failures:
+                is_incomplete = self._is_incomplete()
+                is_same = before == (self.metadata.brokers, self.metadata.topics)
+                failures = failures + 1 if is_incomplete or is_same else 0
+                if is_incomplete:
                     self._refresh_wanted.set()
             except KafkaError:
                 self._refresh_wanted.set()

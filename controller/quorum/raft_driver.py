@@ -185,10 +185,11 @@ class RaftDriver:
         """Let the tasks of connections pass on what has arrived, before the clock is looked at.
 
         After a long step in any task of this node, the messages of the others wait in its sockets. By the clock alone a
-        leader would depose itself, and a follower would start an election, although all others are well.
+        leader would depose itself, and a follower would start an election, although all others are well. What else is
+        due, such as the response to a Fetch that has waited long enough, is done at once.
         """
         for _ in range(ROUNDS_TO_HEAR):
-            if trio.current_time() < self._raft.deadline:
+            if trio.current_time() < self._raft.gives_up_at:
                 return
             await trio.lowlevel.checkpoint()
 

@@ -130,6 +130,12 @@ class Raft:
         """When `tick` is due."""
         return self._member.state.deadline
 
+    @property
+    def gives_up_at(self) -> float:
+        """When `tick` gives up on other nodes that were not heard: not before `deadline`, and often later."""
+        state = self._member.state
+        return state.gives_up_at if isinstance(state, Follower | Leader) else state.deadline
+
     def replicas(self) -> list[Replica]:
         """The leader's view of all voters and observers, by id; empty on other nodes."""
         leader = self._member.state

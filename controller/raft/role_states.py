@@ -67,6 +67,10 @@ class Follower:
     def deadline(self) -> float:
         return min(self.fetch_deadline, self.next_request_at)
 
+    @property
+    def gives_up_at(self) -> float:
+        return self.fetch_deadline if self.in_flight is None else self.deadline
+
     def has_leader(self, now: float) -> bool:
         """Whether the leader is up, so that an election is not needed."""
         return self.leader_responded and not self.leader_suspected and now < self.fetch_deadline
@@ -175,6 +179,10 @@ class Leader:
         for waiting in self.parked.values():
             soonest = min(soonest, waiting.until)
         return soonest
+
+    @property
+    def gives_up_at(self) -> float:
+        return self.resigns_at
 
 
 @dataclass(slots=True, eq=False)

@@ -175,7 +175,7 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
         "broker.session.timeout.ms": session_ms,
         "broker.heartbeat.interval.ms": random.choice((session_ms // 10, session_ms // 4)),
         "replica.lag.time.max.ms": random.choice((2000, 10000, 30000)),
-        "replica.fetch.wait.max.ms": random.choice((100, 500)),
+        "replica.fetch.wait.max.ms": random.choice((500, 1000)),
         "group.initial.rebalance.delay.ms": random.choice((0, 500, 3000)),
         "group.min.session.timeout.ms": 1000,
         "log.retention.check.interval.ms": random.choice((1000, 5000)),

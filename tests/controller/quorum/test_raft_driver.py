@@ -21,10 +21,10 @@ def test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first(heard: bool)
 
     def tick(now: float) -> tuple[()]:
         ticks.append(now)
-        raft.deadline = now + TIMEOUT_S
+        raft.deadline = raft.gives_up_at = now + TIMEOUT_S
         return ()
 
-    raft = SimpleNamespace(deadline=TIMEOUT_S, tick=tick)
+    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=TIMEOUT_S, tick=tick)
     driver: Any = RaftDriver.__new__(RaftDriver)
     driver._raft = raft
 
@@ -33,7 +33,7 @@ def test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first(heard: bool)
         await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         if heard:
-            raft.deadline = trio.current_time() + TIMEOUT_S
+            raft.deadline = raft.gives_up_at = trio.current_time() + TIMEOUT_S
 
     async def story() -> None:
         async with trio.open_nursery() as nursery:
@@ -46,3 +46,35 @@ def test_a_node_that_was_busy_hears_what_waits_in_its_sockets_first(heard: bool)
 
     trio.run(story, clock=clock)
     assert ticks == ([] if heard else [BUSY_S])
+
+
+def test_what_is_due_while_the_others_are_heard_is_done_at_once() -> None:
+    """A Fetch that has waited long enough gets its response without rounds of the loop in between."""
+    rounds = list[int]()
+    steps = 0
+
+    def tick(now: float) -> tuple[()]:
+        rounds.append(steps)
+        raft.deadline = now + TIMEOUT_S
+        return ()
+
+    raft = SimpleNamespace(deadline=TIMEOUT_S, gives_up_at=100 * TIMEOUT_S, tick=tick)
+    driver: Any = RaftDriver.__new__(RaftDriver)
+    driver._raft = raft
+
+    async def count_steps() -> None:
+        nonlocal steps
+        await trio.sleep_until(TIMEOUT_S)
+        for steps in range(1, 10):  # noqa: B007 (read by `tick`)
+            await trio.lowlevel.checkpoint()
+
+    async def story() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(driver._run_timer)
+            nursery.start_soon(count_steps)
+            await trio.sleep(1.5 * TIMEOUT_S)
+            nursery.cancel_scope.cancel()
+
+    trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert len(rounds) == 1
+    assert rounds[0] <= 1

@@ -1,8 +1,8 @@
 """`Machine`: a simulated process: a trio run of its own, which the world steps, pauses and kills.
 
-This is the only file that uses trio's internals: it drives the generator behind `trio.run` itself, with trio's
-scheduler seeded (tasks that are ready run in an order that the seed decides). Each machine has its own monotonic clock
-and its own wall clock.
+It drives trio's loop itself (`trio_loop.py`), with trio's scheduler seeded: tasks that are ready run in an order that
+the seed decides. Each machine has its own monotonic clock and its own wall clock. Only these two files use trio's
+internals.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from trio._core._entry_queue import EntryQueue
 from trio._core._ki import KIManager
 
 from minikafka.broker.node.step_watch import StepWatch
+from simulation.world.trio_loop import cheap_deadlines, run_ready_tasks
 
 CLOSE_ATTEMPTS = 20
 
@@ -110,6 +111,7 @@ def seed_scheduler(random: Random) -> None:
     """Let the order of ready tasks depend on this seed alone, in all machines."""
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio_run._r = random
+    cheap_deadlines()
 
 
 def _weakly(hook: Any) -> Callable[[object], None]:
@@ -202,10 +204,10 @@ class Machine:
         sys.set_asyncgen_hooks(*self._hooks)
         library, sniffio.thread_local.name = sniffio.thread_local.name, "trio"
         try:
-            sleeps_s = float(self._steps.send(None))
+            sleeps_s = self._round()
             while sleeps_s == 0.0 and rounds > 1 and not self.doomed:
                 rounds -= 1
-                sleeps_s = float(self._steps.send(None))
+                sleeps_s = self._round()
             return sleeps_s
         except StopIteration:
             self._end(self._runner.main_task_outcome)
@@ -214,6 +216,14 @@ class Machine:
             sniffio.thread_local.name = library
             context.__dict__.clear()
             sys.set_asyncgen_hooks(None, None)
+
+    def _round(self) -> float:
+        """One round of the loop. The first and the last one are trio's own: they begin and end the run."""
+        runner = self._runner
+        if runner.init_task is None or self.step_watch is not None:
+            return float(self._steps.send(None))
+        sleeps_s = run_ready_tasks(runner, self._clock.current_time())
+        return sleeps_s if runner.tasks else float(self._steps.send(None))
 
     def _end(self, outcome: object) -> None:
         if isinstance(outcome, Error):

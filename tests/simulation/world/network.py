@@ -120,7 +120,8 @@ class Endpoint:
         """Whether `receive` returns or raises something other than BlockingIOError."""
         return bool(self.buffer or self.eof or self.error or self.closed)
 
-    async def wait_readable(self) -> None:
+    async def wait_readable(self, *, once: bool = False) -> None:
+        """Wait until it is readable; with `once` perhaps not as long, but until `wake_reader`."""
         while not self.is_readable:
             self._reader = trio.lowlevel.current_task()
 
@@ -129,6 +130,8 @@ class Endpoint:
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(abort)
+            if once:
+                return
 
     async def wait_writable(self) -> None:
         while not (self.peer.unread < WINDOW_BYTES or self.error or self.closed):
@@ -184,15 +187,17 @@ class Endpoint:
             self._wake()
         else:
             self.buffer.append(data)
-            if self._reader is not None:
-                task, self._reader = self._reader, None
-                self.machine.reschedule(task)
+            self.wake_reader()
 
     def _wake(self) -> None:
+        self.wake_reader()
+        self.wake_writer()
+
+    def wake_reader(self) -> None:
+        """There is something to read, or the process wants its reader to return."""
         if self._reader is not None:
             task, self._reader = self._reader, None
             self.machine.reschedule(task)
-        self.wake_writer()
 
     def wake_writer(self) -> None:
         """The window has room again, or there is an error."""

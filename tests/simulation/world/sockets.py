@@ -70,19 +70,19 @@ class _Transport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._waiting: trio.CancelScope | None = None
+        self._is_waiting = False
         self.peer_host = endpoint.peer_address[0]
         self.local_host, self.local_port = endpoint.address
 
     async def wait_while(self, turn: Turn) -> None:
-        with trio.CancelScope() as self._waiting:
+        self._is_waiting = True
+        await self._wait()
+        while self._is_waiting and turn():
             await self._wait()
-            while turn():
-                await self._wait()
 
     def resume(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._is_waiting = False
+        self._endpoint.wake_reader()
 
     def receive_now(self) -> memoryview:
         return memoryview(self._endpoint.receive(READ_SIZE))
@@ -95,7 +95,7 @@ class _Transport:
         if self._endpoint.is_readable:
             await trio.lowlevel.checkpoint()
         else:
-            await self._endpoint.wait_readable()
+            await self._endpoint.wait_readable(once=True)
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
         left = memoryview(b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts))
