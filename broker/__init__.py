@@ -25,7 +25,7 @@ log end offset in the ISR, and a Produce with acks=all waits for it. Leaders and
 log (`partitions/partition_lifecycle.py`). A follower appends batches unchanged, and truncates its log only where the
 leader's response reports a diverging epoch.
 
-*Caveats*: one connection to each leader (`num.replica.fetchers` has no effect), no moves between log directories. A
+*Caveats*: one connection to each leader (`num.replica.fetchers` has no effect). A
 replica whose log cannot be opened stays offline until an operator intervenes. No compaction, no security, no client
 quotas enforced (they are stored and described). Of a large uncompressed batch only the first 64 records are validated
 one by one (`partitions/batch_validation.py`, DECISIONS.md 1). One Python process serves all connections on one core.

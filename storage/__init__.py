@@ -39,6 +39,9 @@ made anew that may be in it. After one failed write or fsync a log is offline un
 found by a read fails that read only. So do a full disk and missing descriptors (`disk_errors.py`): what was half done
 is undone, and the log serves on.
 
+A move to another data directory: `FutureLogs` makes a copy, `flights-0.<hex>-future`, which is filled like the log of a
+follower, and takes the place of the log in one step when it has all records.
+
 Compaction: `Compaction` chooses the log with the largest dirty part. A worker reads its keys into a map of their last
 offsets, then writes the segments anew without the records that were replaced, and the new segments take the place of
 the old ones, which readers may still hold. Offsets, sequences and the ends of batches stay.
@@ -47,6 +50,8 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     data_directory.py      one entry of log.dirs: identity, clean-shutdown file, checkpoints
     directory_ids.py       the ids of data directories, and the reserved ones
     directory_scan.py      finds the logs in the data directories, and duplicates
+    log_upkeep.py          the base class of LogManager: periodic work on all logs
+    future_logs.py         copies of logs in another directory, which take their places
     renamed_logs.py        log directories that were deleted or set aside: `-delete`, `-stray`
     log_closing.py         closes many logs with concurrent fsyncs
     log.py                 the log of one partition: append, read, roll, flush, close
@@ -107,7 +112,9 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
 - A log whose recovery needs room that a full disk does not have is not opened before there is room.
-- Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage, no moves between log directories.
+- Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage.
+- A power failure while a copy takes the place of its log, on a node one of whose disks then fails too, may leave both:
+  the node refuses to start, and names them.
 """
 
 from minikafka.storage.disk import Disk, File, FileSlice, MemoryDisk, RealDisk

@@ -125,6 +125,8 @@ class Compaction:
     def _due(self, key: TopicPartition, log: Log) -> Due | None:
         if len(log.segments) < 2 or not log.config.compacts or log.failure is not None:
             return None
+        if key in self._logs.futures.logs:
+            return None  # What is removed now may have been copied before.
         stable_offset = self._stable_offset_of(key)
         if stable_offset is None or key in self._in_progress or key in self._uncleanable:
             return None
@@ -235,6 +237,7 @@ class Compaction:
     def _is_current(self, due: Due) -> bool:
         log = due.log
         known = self._logs.logs.get(log.topic_partition) is log and log.failure is None
+        known &= log.topic_partition not in self._logs.futures.logs
         unchanged = log.directory == due.directory and log.truncations == due.truncations
         return known and unchanged and log.config.compacts
 

@@ -8,6 +8,7 @@
     cleaner-offset-checkpoint             the offsets up to which compacted logs are clean
     topic-partition/                      a log
     topic-partition.<hex>-delete/         a deleted log, removed after file.delete.delay.ms
+    topic-partition.<hex>-future/         a copy of a log in another data directory, see `future_logs.py`
     topic-partition.<hex>-stray/          a log that belongs to no partition of this node; never removed
 """
 
@@ -52,22 +53,26 @@ class DataDirectory:
 
     Attributes:
         logs: the open logs in this directory.
+        futures: the open future logs.
         corrupt: partitions with corrupt logs, which are not opened.
         clean: the last shutdown was clean.
         failure: the error that took the directory offline, or None.
         directory_id: from `meta.properties`; "" before `open`.
         was_blank: `open` has found no `meta.properties`.
         room: whether the disk is full.
+        cordoned: no new logs are to be made in it (KIP-1066).
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
         self.path = path
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
         self.corrupt: set[TopicPartition] = set()
         self.clean = False
         self.broker_epoch = -1
         self.failure: Exception | None = None
         self.room = Room(path)
+        self.cordoned = False
         self.directory_id = ""
         self.was_blank = False
         self.recovery_points: Offsets = {}
@@ -175,18 +180,18 @@ class DataDirectory:
         self.write_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
-        known = {key: self.cleaner_offsets[key] for key in self.logs if key in self.cleaner_offsets}
+        known = {key: self.cleaner_offsets[key] for key in self._open() if key in self.cleaner_offsets}
         self._write(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
 
     def write_recovery_points(self) -> None:
-        found = {key: log.recovery_point for key, log in self.logs.items()}
+        found = {key: log.recovery_point for key, log in self._open().items()}
         self._write(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
 
     def write_start_offsets(self) -> None:
         """Writes the start offsets that differ from the base offset of the first segment."""
         moved = {
             key: log.start_offset
-            for key, log in self.logs.items()
+            for key, log in self._open().items()
             if log.start_offset > log.segments.bases[0]
         }
         self._write(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
@@ -208,8 +213,11 @@ class DataDirectory:
         return {
             key: offset
             for key, offset in offsets.items()
-            if key not in self.logs and self._disk.exists(f"{self.path}/{key}")
+            if key not in self.logs and key not in self.futures and self._disk.exists(f"{self.path}/{key}")
         }
+
+    def _open(self) -> dict[TopicPartition, Log]:
+        return {**self.futures, **self.logs} if self.futures else self.logs
 
     def _write(self, name: str, offsets: Offsets) -> None:
         if self._written.get(name) != offsets:

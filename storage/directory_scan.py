@@ -16,6 +16,8 @@ from minikafka.storage.disk import Disk
 
 __all__ = [
     "DELETED",
+    "FUTURE",
+    "FUTURE_MARKER",
     "STRAY",
     "Content",
     "Rivals",
@@ -26,7 +28,9 @@ __all__ = [
     "rivals_in",
 ]
 
-DELETED, STRAY = "-delete", "-stray"
+DELETED, STRAY, FUTURE = "-delete", "-stray", "-future"
+FUTURE_MARKER = ".future"
+"""A file in a log that is a copy while the partition has another log."""
 Rivals = dict[TopicPartition, dict[str, bytes | None]]
 """Topic ids by path of a data directory, by partition."""
 
@@ -37,12 +41,21 @@ class Content:
 
     Attributes:
         logs: the topic id of each log; None where it is missing.
+        futures: the path of each future log.
         deleted, strays: paths of logs that were deleted, and of those that were set aside.
     """
 
     logs: dict[TopicPartition, bytes | None] = field(default_factory=dict)
+    futures: dict[TopicPartition, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     strays: list[str] = field(default_factory=list)
+
+    def add_future(self, key: TopicPartition, path: str) -> None:
+        """A future log; a second one of the same partition is deleted: it was, and a power failure brought it back."""
+        if key in self.futures:
+            self.deleted.append(path)
+        else:
+            self.futures[key] = path
 
 
 def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content:
@@ -52,10 +65,15 @@ def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content
         path = f"{directory.path}/{name}"
         key = parse_directory_name(name)
         is_other = name.endswith((DELETED, STRAY))
+        future = parse_directory_name(name.rpartition(".")[0]) if name.endswith(FUTURE) else None
+        if future is not None and disk.is_directory(path):
+            content.add_future(future, path)
         if not (is_other or (key is not None and key.topic != without)) or not disk.is_directory(path):
             continue
         if is_other:
             (content.deleted if name.endswith(DELETED) else content.strays).append(path)
+        elif key is not None and disk.exists(f"{path}/{FUTURE_MARKER}"):
+            content.add_future(key, path)
         elif key is not None:
             content.logs[key] = _topic_id(disk, path)
     return content

@@ -21,12 +21,14 @@ class Flush:
 
     Attributes:
         offset: the offset that this flush reaches: lower than requested if there are many segments.
+        directory: that of the log when the flush began.
         truncations: the log's number of truncations when the flush began.
     """
 
     def __init__(self, log: LogState, offset: int) -> None:
         self.offset = offset
         self.truncations = log.truncations
+        self.directory = log.directory
         self._disk = log.disk
         segments = log.segments
         first = max(0, segments.floor(log.recovery_point))
@@ -49,6 +51,7 @@ class Flush:
         self._directories: list[str] = []
         if self._names or self._paths or self._new_indexes:
             self._directories = [log.directory, log.directory.rpartition("/")[0] or "/"]
+        self._settle = log.unsettled
         log.touched, log.snapshots.unsynced, log.unsynced_paths = [], [], []
         log.epochs.unsynced = log.directory_unsynced = False
         self._set_created(False)
@@ -77,6 +80,8 @@ class Flush:
 
     def sync(self) -> None:
         """Raises OSError, after which the log must go offline, unless it is passing (`disk_errors`)."""
+        if self._settle is not None:
+            self._settle()
         for file in self._files:
             file.sync()
         for path in self._paths:

@@ -120,6 +120,13 @@ class LeaderEpochs:
             if index > 1 or before[1] != start_offset:
                 self._write()
 
+    def replace(self, entries: list[tuple[int, int]]) -> None:
+        """Replaces all entries by those of another log with the same records. Raises OSError."""
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self.latest = self._epochs[-1] if self._epochs else None
+        self._write()
+
     def clear(self) -> None:
         self._epochs.clear()
         self._starts.clear()

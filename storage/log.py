@@ -83,6 +83,7 @@ class Log(GuardedLog):
         self.last_flush_ms = clock()
         self.directory_unsynced = not loaded.report.clean or loaded.created
         self.unsynced_paths = loaded.unsynced_paths
+        self.unsettled: Callable[[], None] | None = None
         self.touched: list[Segment] = []  # To flush although below the recovery point: rolled or truncated.
         self.truncations = 0
         self.now_ms = clock
@@ -364,6 +365,8 @@ class Log(GuardedLog):
             try:
                 await self.disk.run(flush.sync)
             except OSError as error:
+                if isinstance(error, FileNotFoundError) and flush.directory != self.directory:
+                    return  # It was moved meanwhile: deleted, or replaced by its copy.
                 raise self._flush_failed(flush, error) from error
             finally:
                 flush.release()
@@ -440,6 +443,18 @@ class Log(GuardedLog):
         self.segments.move(directory)
         self.epochs.path = f"{directory}/{EPOCHS}"
         self._deleted_files.clear()  # They are removed with the directory.
+
+    def take_over(self, source: "Log") -> None:
+        """Takes the place of a log with the same records, also in what the records do not tell: producers whose records
+        are deleted, leader epochs without records, the log start offset. Raises KafkaError."""
+        self.producers = source.producers
+        self.producers.history = self._producer_history
+        self._dirty = True
+        self.update_config(source.config)
+        self._guarded(self.epochs.replace, source.epochs.entries)
+        self._guarded(self.snapshots.take, self.producers)
+        if source.start_offset > self.start_offset:
+            self.advance_start_offset(source.start_offset)
 
     def close(self, *, clean: bool = True) -> None:
         """Closes all files. With `clean`, flushes first if the log has changed, so that it can be opened without a

@@ -14,7 +14,7 @@ from random import Random
 
 import structlog
 
-from minikafka.protocol.errors import KafkaError, KafkaStorageError
+from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
 from minikafka.storage.data_directory import DataDirectory
@@ -22,17 +22,21 @@ from minikafka.storage.directory_ids import UNASSIGNED
 from minikafka.storage.directory_scan import DELETED, STRAY, Content, Rivals, check_ids, content_of, rivals_in
 from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import as_failure, is_passing
+from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
 from minikafka.storage.log_closing import close_logs
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
+from minikafka.storage.log_upkeep import LogUpkeep
 from minikafka.storage.recovery import CorruptLog
 from minikafka.storage.renamed_logs import RenamedLogs
 from minikafka.storage.segment import CorruptSegment
 
 METADATA_TOPIC = "__cluster_metadata"
+PREFERRED_MAX = 10_000
+"""Of more partitions to come, the directories named first are forgotten."""
 
 
-class LogManager:
+class LogManager(LogUpkeep):
     """All logs of a node.
 
     Args:
@@ -43,6 +47,8 @@ class LogManager:
 
     Attributes:
         logs: the open logs, except those in failed directories.
+        futures: copies of logs in other directories, which are to take their places.
+        preferred: the path of the directory for the log of a partition that is not on this node yet; bounded.
         corrupt: partitions whose flushed data is corrupt; their files are unchanged.
         clean: whether the last shutdown was clean in all directories, and none of them has failed since.
         previous_broker_epoch: the broker epoch at the last clean shutdown, -1 if unknown (KIP-966).
@@ -76,6 +82,8 @@ class LogManager:
         self._damaged: set[TopicPartition] = set()
         self._rivals: Rivals = {}
         self._gone = RenamedLogs(disk, now_ms, random)
+        self.futures = FutureLogs(disk, self.directories, self.logs, self._gone, self._open_log, self._offline)
+        self.preferred: dict[TopicPartition, str] = {}
         self._logger = structlog.get_logger("minikafka.storage")
 
     def load(self) -> None:
@@ -98,6 +106,9 @@ class LogManager:
         for directory in self.directories:
             keys = contents[directory.path].logs if directory.path in contents else {}
             self._at_start(directory, partial(self._load_logs, directory, keys))
+        for directory in self.directories:
+            found = contents[directory.path].futures if directory.path in contents else {}
+            self._at_start(directory, partial(self._load_futures, directory, found))
         if not self.healthy:
             raise KafkaStorageError(f"no data directory can be used: {self._failures()}")
         self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
@@ -156,6 +167,10 @@ class LogManager:
                     raise
                 self._offline(directory, error)  # `create` opens it when that is possible.
 
+    def _load_futures(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
+        for key, path in found.items():
+            self.futures.load(directory, key, path)
+
     def _found_corrupt(self, directory: DataDirectory, key: TopicPartition, error: CorruptLog) -> None:
         self.corrupt[key] = error
         directory.corrupt.add(key)
@@ -168,9 +183,16 @@ class LogManager:
         topic_id: bytes | None,
         config: LogConfig | None = None,
     ) -> Log:
+        log = self._open_log(directory, f"{directory.path}/{key}", key, topic_id, config)
+        directory.logs[key] = self.logs[key] = log
+        return log
+
+    def _open_log(
+        self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
+    ) -> Log:
         log = Log.open(
             self._disk,
-            f"{directory.path}/{key}",
+            path,
             key,
             config or self.config_of(key.topic),
             now_ms=self._now_ms,
@@ -184,7 +206,6 @@ class LogManager:
             on_damage=self._log_damage,
             on_truncation=directory.truncated,
         )
-        directory.logs[key] = self.logs[key] = log
         directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
         if log.report.damage:
             self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
@@ -215,6 +236,8 @@ class LogManager:
             is_new: whether the replica was never on this node. Otherwise no new log is made while a directory is
                 offline, as the records may be in that.
 
+        In a cordoned directory a new log is made only if all are cordoned, as in Kafka.
+
         Raises:
             CorruptLog: the log exists and is corrupt.
             KafkaError: KAFKA_STORAGE_ERROR if no log may be made, or its directory has failed.
@@ -228,9 +251,15 @@ class LogManager:
             self.settle(key, topic_id)
         if key in self.corrupt:
             raise self.corrupt[key]
-        found = next((one for one in self.healthy if self._has(one, key)), None)
+        copy = self.futures.directory_of(key)
+        found = next((one for one in self.healthy if one is not copy and self._has(one, key)), None)
         if found is not None:
             return self._open_or_fail(found, key, topic_id, config)
+        if copy is not None:
+            if len(self.healthy) < len(self.directories):
+                raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {self._failures()}")
+            if self.futures.promote(key, topic_id):
+                return self.logs[key]
         error = KafkaStorageError("all data directories are offline")
         for directory in self._places(key, assigned, is_new=is_new):
             earlier = self._gone.unsynced_directory(key)
@@ -248,12 +277,16 @@ class LogManager:
 
     def _places(self, key: TopicPartition, assigned: bytes, *, is_new: bool) -> list[DataDirectory]:
         """The directories for a new log, the best first. Raises KafkaError."""
-        healthy = sorted(self.healthy, key=lambda one: (one.room.is_full, len(one.logs)))
+        healthy = sorted(self.healthy, key=lambda one: (one.cordoned, one.room.is_full, len(one.logs)))
+        preferred = self.preferred.pop(key, None)
+        wanted = [one for one in healthy if one.path == preferred]
         chosen = [one for one in healthy if one.id == assigned]
         if chosen:
-            return chosen
+            return wanted or chosen
         if len(healthy) < len(self.directories) and not (is_new and assigned == UNASSIGNED):
             raise KafkaStorageError(f"no new log of {key} is made, since it may be in {self._failures()}")
+        if wanted:
+            return wanted
         if assigned != UNASSIGNED:
             healthy.sort(key=lambda one: not one.was_blank)
         return healthy
@@ -297,6 +330,12 @@ class LogManager:
         """The id of the directory that has an open log; None if there is none."""
         return next((one.id for one in self.directories if key in one.logs and one.failure is None), None)
 
+    def prefer(self, key: TopicPartition, path: str) -> None:
+        """A log that is made for this partition is to be in this directory (KIP-113)."""
+        if len(self.preferred) >= PREFERRED_MAX:
+            del self.preferred[next(iter(self.preferred))]
+        self.preferred[key] = path
+
     def _assign_topic_id(self, log: Log, topic_id: bytes) -> None:
         path = f"{log.directory}/{checkpoint_files.PARTITION_METADATA}"
         try:
@@ -323,6 +362,7 @@ class LogManager:
         """
         log = self.logs.get(key)
         config = log.config if log is not None else self.config_of(key.topic)
+        self.futures.discard(key, config.file_delete_delay_ms)
         for directory in self.directories:
             if directory.failure is None and self._has(directory, key):
                 renamed = self._rename(directory, key, DELETED)
@@ -339,6 +379,7 @@ class LogManager:
 
         Raises KafkaError: KAFKA_STORAGE_ERROR.
         """
+        self.futures.discard(key, 0, STRAY)
         for directory in self.directories:
             if directory.failure is None and (key in directory.logs or key in directory.corrupt):
                 self._set_aside(directory, key)
@@ -357,7 +398,7 @@ class LogManager:
 
     def _rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
         try:
-            return self._gone.rename(directory, key, suffix)
+            return self._gone.rename(directory, key, suffix, directory.logs.get(key))
         except OSError as error:
             self._offline(directory, error)
             raise KafkaStorageError(f"cannot rename {directory.path}/{key}: {error}") from error
@@ -401,46 +442,6 @@ class LogManager:
                 return True
         return False
 
-    async def flush_due(self) -> int:
-        """Flushes the logs with a rolled segment that is not flushed, or whose `flush.ms` has passed; returns their
-        number."""
-        due = [log for log in self.logs.values() if log.flush_wanted]
-        for log in due:
-            try:
-                await log.flush_async(all_segments=False)
-            except KafkaError:
-                pass  # The log and its directory are offline now, which `_offline` has logged.
-        return len(due)
-
-    def run_retention(self, high_watermark_of: Callable[[TopicPartition], int | None]) -> int:
-        """Deletes old segments; returns their number. `remove_deleted` removes the files.
-
-        Args:
-            high_watermark_of: returns None for partitions to skip.
-        """
-        deleted = 0
-        for key, log in list(self.logs.items()):
-            high_watermark = high_watermark_of(key)
-            if high_watermark is not None and log.failure is None:
-                try:
-                    deleted += log.delete_old_segments(high_watermark)
-                except KafkaError:
-                    continue  # Logged by `_offline` or `_log_damage`.
-        return deleted
-
-    async def remove_deleted(self) -> None:
-        """Removes the deleted logs, in a worker thread, and segments whose `file.delete.delay.ms` has passed.
-
-        Cancellation waits for the log in progress; the next start removes the others.
-        """
-        for path in self._gone.take_due():
-            await self._disk.run(self._gone.remove, path)
-        for log in list(self.logs.values()):
-            try:
-                log.remove_deleted()
-            except KafkaError:
-                continue
-
     def check_room(self) -> bool:
         """Tries to write where a disk was full; returns whether a directory has room again."""
         found = False
@@ -449,32 +450,22 @@ class LogManager:
                 found |= not directory.room.is_full
         return found
 
-    def expire_producers(self) -> None:
-        """Removes producers without appends for `producer.id.expiration.ms`."""
-        for log in self.logs.values():
-            log.expire_producers()
-
-    def update_config(self, topic: str) -> None:
-        """Applies changed configs of a topic."""
-        config = self.config_of(topic)
-        for key, log in self.logs.items():
-            if key.topic == topic:
-                log.update_config(config)
-
     def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
         """Flushes and closes all logs and writes the checkpoints; last, in directories without errors, the
         clean-shutdown file."""
         for directory in self.directories:
             # A clean-shutdown file would make the next start trust a corrupt log.
             succeeded = directory.failure is None and not directory.corrupt
-            succeeded &= close_logs(self._disk, list(directory.logs.values()))
+            succeeded &= close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
             succeeded &= self._on(directory, directory.write_recovery_points)
             succeeded &= self._on(directory, directory.write_start_offsets)
             succeeded &= self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
             if succeeded:
                 self._on(directory, partial(directory.write_marker, broker_epoch))
             directory.logs.clear()
+            directory.futures.clear()
         self.logs.clear()
+        self.futures.logs.clear()
         self._disk.unlock_all()
 
     def _log_damage(self, log: Log, error: Exception) -> None:
@@ -496,4 +487,5 @@ class LogManager:
         for key, log in directory.logs.items():
             self.logs.pop(key, None)
             log.fail(error)
+        self.futures.offline(directory, error)
         self._on_offline(directory.path, error)

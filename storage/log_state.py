@@ -22,6 +22,7 @@ class LogState(Protocol):
         touched: segments to flush although they lie below the recovery point: rolled or truncated.
         unsynced_paths: small files to flush.
         directory_unsynced: the directory has entries that have not been flushed.
+        unsettled: makes durable that this log has taken the place of another one; called by each flush. None if it is.
         truncations: the number of truncations since the log was opened.
     """
 
@@ -40,6 +41,7 @@ class LogState(Protocol):
     touched: list[Segment]
     unsynced_paths: list[str]
     directory_unsynced: bool
+    unsettled: Callable[[], None] | None
     truncations: int
 
     @property

@@ -7,11 +7,18 @@ import structlog
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directory_scan import FUTURE
 from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
 
-__all__ = ["RenamedLogs"]
+__all__ = ["RenamedLogs", "future_name"]
 
-_NAME_LENGTH_MAX = 255
+NAME_LENGTH_MAX = 255
+
+
+def future_name(key: TopicPartition, unique_id: str) -> str:
+    """The name of the directory of a future log. Not cut: Kafka refuses to move a partition if it is too long."""
+    return f"{key}.{unique_id}{FUTURE}"
 
 
 class RenamedLogs:
@@ -29,13 +36,23 @@ class RenamedLogs:
         self._deleted: list[tuple[int, str]] = []
         self._logger = structlog.get_logger("minikafka.storage")
 
-    def rename(self, directory: DataDirectory, key: TopicPartition, suffix: str) -> str:
-        """Renames the log of a partition in a directory, and tells the log; returns its new path."""
-        suffix = f"-{key.partition}.{self._random.getrandbits(128):032x}{suffix}"
-        renamed = f"{directory.path}/{key.topic[: _NAME_LENGTH_MAX - len(suffix)]}{suffix}"
-        self._disk.rename(f"{directory.path}/{key}", renamed)
+    def new_id(self) -> str:
+        """32 hexadecimal digits."""
+        return f"{self._random.getrandbits(128):032x}"
+
+    def rename(
+        self, directory: DataDirectory, key: TopicPartition, suffix: str, log: Log | None = None, path: str = ""
+    ) -> str:
+        """Renames the log of a partition in a directory, and tells the log; returns its new path.
+
+        Args:
+            log: the log, if it is open.
+            path: of a log that is not open; by default its usual one.
+        """
+        suffix = f"-{key.partition}.{self.new_id()}{suffix}"
+        renamed = f"{directory.path}/{key.topic[: NAME_LENGTH_MAX - len(suffix)]}{suffix}"
+        self._disk.rename(path or (f"{directory.path}/{key}" if log is None else log.directory), renamed)
         self._unsynced[key] = directory
-        log = directory.logs.get(key)
         if log is not None:
             log.move(renamed)
         return renamed

@@ -16,6 +16,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
     api_versions, metadata, describe_cluster, describe_topic_partitions           the cluster
     describe_configs, describe_log_dirs, describe_producers, describe_quorum      administration
+    alter_replica_log_dirs                                                        moves between data directories
     find_coordinator, join_group, sync_group, heartbeat, leave_group              members of a classic group
     offset_commit, offset_fetch, offset_delete                                    committed offsets
     list_groups, describe_groups, delete_groups                                   administration of groups

@@ -1,9 +1,11 @@
-"""DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827). Versions 1 to 5."""
+"""DescribeLogDirs: the sizes of partitions (KIP-113) and file systems (KIP-827), cordoned directories (KIP-1066).
+
+Versions 1 to 5."""
 
 from collections.abc import Collection
 from typing import Protocol
 
-from minikafka.broker.apis.services import LogDirectoryService, PartitionStore
+from minikafka.broker.apis.services import LogDirectory, LogDirectoryService, PartitionStore
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
@@ -15,6 +17,7 @@ from minikafka.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from minikafka.storage.log import Log
 
 REQUEST = DescribeLogDirsRequest
 VERSIONS = "1-5"
@@ -45,25 +48,35 @@ async def handle(request: DescribeLogDirsRequest, context: Context) -> DescribeL
         if directory.failed:
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         else:
-            result.topics = _topics(_held(services.partitions, directory.path, wanted))
+            result.is_cordoned = directory.cordoned
+            result.topics = _topics(directory, services.partitions, wanted)
         response.results.append(result)
     return response
 
 
-def _held(partitions: Partitions, path: str, wanted: Collection[tuple[str, int]] | None) -> list[Partition]:
-    return [
-        one
-        for one in partitions
-        if one.log.directory == f"{path}/{one.topic_partition}" and (wanted is None or one.topic_partition in wanted)
-    ]
-
-
-def _topics(partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+def _topics(
+    directory: LogDirectory, partitions: Partitions, wanted: Collection[tuple[str, int]] | None
+) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in partitions:
-        name, index = partition.topic_partition
-        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
-        topic.partitions.append(
-            DescribeLogDirsPartition(partition_index=index, partition_size=partition.log.size_bytes, offset_lag=0)
-        )
+    for is_future, logs in ((False, directory.logs), (True, directory.futures)):
+        for key, log in logs.items():
+            if wanted is not None and key not in wanted:
+                continue
+            topic = topics.setdefault(key.topic, DescribeLogDirsTopic(name=key.topic))
+            topic.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=key.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=_lag(partitions.get(*key), log, is_future=is_future),
+                    is_future_key=is_future,
+                )
+            )
     return list(topics.values())
+
+
+def _lag(partition: Partition | None, log: Log, *, is_future: bool) -> int:
+    """Offsets that the log is behind: a future log behind the log, the log behind the high watermark; -1 unknown."""
+    if partition is None or partition.log.failure is not None:
+        return -1
+    end_offset = partition.log.end_offset if is_future else partition.high_watermark
+    return end_offset - log.end_offset if is_future else max(end_offset - log.end_offset, 0)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from minikafka.broker.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_replica_log_dirs,
     api_versions,
     consumer_group_heartbeat,
     delete_groups,
@@ -46,6 +47,7 @@ from minikafka.broker.connections.routes import ApiModule
 HANDLERS: Sequence[ApiModule[Services]] = [
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_replica_log_dirs,
     api_versions,
     consumer_group_heartbeat,
     delete_groups,

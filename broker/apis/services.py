@@ -5,7 +5,7 @@ own; `Services` is all of them, which a node must offer. Tests offer only what t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from minikafka.broker.apis.quorum_state import Quorum
@@ -20,6 +20,9 @@ from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.log import Log
 
 
 class Clock(Protocol):
@@ -211,12 +214,38 @@ class RoutesService(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class LogDirectory:
-    """A directory of `log.dirs`, and its file system's size and free space in bytes, -1 if it has failed."""
+    """A directory of `log.dirs`, with the logs in it, and its file system's size and free space in bytes, -1 if it has
+    failed.
+
+    Attributes:
+        cordoned: No new logs are made in it.
+        futures: Copies of logs in other directories.
+    """
 
     path: str
     total_bytes: int = -1
     usable_bytes: int = -1
     failed: bool = False
+    cordoned: bool = False
+    logs: Mapping[TopicPartition, Log] = field(default_factory=dict[TopicPartition, Log])
+    futures: Mapping[TopicPartition, Log] = field(default_factory=dict[TopicPartition, Log])
+
+
+class ReplicaMover(Protocol):
+    """Moves replicas between data directories."""
+
+    def request(self, key: TopicPartition, path: str) -> ErrorCode:
+        """Move a replica, now or when it is made."""
+        ...
+
+
+class ReplicaMoveService(Protocol):
+    """The moves of this node."""
+
+    @property
+    def replica_moves(self) -> ReplicaMover:
+        """Those that go on, and new ones."""
+        ...
 
 
 class LogDirectoryService(Protocol):
@@ -251,6 +280,7 @@ class Services(
     ConfigsService,
     RoutesService,
     LogDirectoryService,
+    ReplicaMoveService,
     QuorumService,
     Protocol,
 ):

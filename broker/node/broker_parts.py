@@ -38,10 +38,11 @@ from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
+from minikafka.broker.partitions.replica_moves import ReplicaMoves
 from minikafka.broker.partitions.request_waiters import steady_ms
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
-from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, throttle_of
+from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, move_throttle, throttle_of
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.metadata.image import Image
@@ -65,6 +66,7 @@ class BrokerParts:
         transactions: The coordinator of transactions.
         replication: Fetches from other leaders.
         isr_changes: Has the controller change the ISR of partitions that this node leads.
+        replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
     """
 
@@ -110,6 +112,7 @@ class BrokerParts:
             metadata_directory=metadata_directory(config.static),
             timeout_ms=config.number("log.dir.failure.timeout.ms"),
         )
+        self.replica_moves = self._replica_moves()
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS)
         self.long_polls = LongPolls()
@@ -134,7 +137,8 @@ class BrokerParts:
         path = directory.path
         if directory.failure is None:
             with suppress(OSError):  # it fails from now on, and goes offline when it is used next
-                return LogDirectory(path, self._disk.total_bytes(path), self._disk.free_bytes(path))
+                sizes = self._disk.total_bytes(path), self._disk.free_bytes(path)
+                return LogDirectory(path, *sizes, False, directory.cordoned, directory.logs, directory.futures)
         return LogDirectory(path, failed=True)
 
     async def quorum(self) -> Quorum:
@@ -179,6 +183,7 @@ class BrokerParts:
             environment=ReplicaEnvironment(steady_ms, lambda: self.image.brokers, lag_ms_max),
             isr_change_wanted=self.isr_changes.request_change,
             placed=self.directory_reports.assign,
+            moves=self.replica_moves,
         )
         return self._follower
 
@@ -228,6 +233,12 @@ class BrokerParts:
         number = self.config.number
         samples, sample_s = number("replication.quota.window.num"), number("replication.quota.window.size.seconds")
         return throttle_of(side, self.config.node_id, self.image, samples, sample_s * 1000)
+
+    def _replica_moves(self) -> ReplicaMoves:
+        node_id, number, name = self.config.node_id, self.config.number, "alter.log.dirs.replication.quota.window"
+        throttle = move_throttle(node_id, self.image, number(f"{name}.num"), number(f"{name}.size.seconds") * 1000)
+        placed = self.directory_reports.assign
+        return ReplicaMoves(node_id, self.image, lambda: self.logs, self.partitions, throttle, placed)
 
     def _log_manager(self, cluster_id: str | None) -> LogManager:
         return LogManager(

@@ -78,6 +78,7 @@ class Node:
                 for task in parts.housekeeping().tasks():
                     nursery.start_soon(repeat, *task)
                 nursery.start_soon(parts.log_cleaner().run)
+                nursery.start_soon(parts.replica_moves.run)
                 await nursery.start(parts.groups.run)
                 await nursery.start(parts.transaction_parts.run)
                 await nursery.start(parts.replication.run)

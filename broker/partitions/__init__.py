@@ -21,6 +21,7 @@ nobody waits for, within a second.
     stray_logs.py                sets logs aside that belong to no partition when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
     log_cleaner.py               the loops that compact logs
+    replica_moves.py             moves replicas between the data directories of this node
     replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
     partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
     batch_validation.py          checks of a produced batch (pure)
@@ -33,7 +34,8 @@ nobody waits for, within a second.
     fetch_sessions.py            incremental fetch sessions of consumers and followers (pure)
     request_waiters.py                waiting until partitions grow or offsets are committed
 
-*Caveats:* a replica whose log cannot be opened is not served until the broker restarts; another one leads. Replicas
-cannot be moved between log directories. Of a large uncompressed batch only the first 64 records are checked one by one
-(`batch_validation.py`, DECISIONS.md 1).
+*Caveats:* a replica whose log cannot be opened is not served until the broker restarts; another one leads. One
+replica at a time is copied to another data directory (`num.replica.alter.log.dirs.threads` has no effect), and none
+while a data directory is offline, as in Kafka. Of a large uncompressed batch only the first 64 records are checked one
+by one (`batch_validation.py`, DECISIONS.md 1).
 """

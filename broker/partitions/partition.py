@@ -18,7 +18,7 @@ from minikafka.broker.partitions.fetch_result import NO_EPOCH, FetchResult
 from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
 from minikafka.broker.partitions.follower_progress import IsrProposal, LeaderState, ReplicaEnvironment
 from minikafka.broker.partitions.replica import UNKNOWN_BYTES, Replica
-from minikafka.broker.partitions.request_waiters import CommitWaiters, SharedFlush
+from minikafka.broker.partitions.request_waiters import CommitWaiters
 from minikafka.broker.partitions.verification import Verification, Verifications
 from minikafka.controller.metadata.image import PartitionState
 from minikafka.protocol.errors import (
@@ -87,7 +87,6 @@ class Partition(Replica):
         self._verifications = Verifications()
         self._resigned_with: type[KafkaError] = NotLeaderOrFollowerError
         self._leadership_term = 0
-        self._flush = SharedFlush(log)
         log.on_flushed = self._log_flushed
 
     # -- leadership ----------------------------------------------------------------------------------------------

@@ -53,6 +53,29 @@ class FetcherManager(Protocol):
     def broker_changed(self, node_id: int) -> None: ...
 
 
+class Moves(Protocol):
+    """What moves replicas between data directories; see `ReplicaMoves`."""
+
+    def resume(self, partition: Partition) -> None: ...
+
+    def target_of(self, key: TopicPartition) -> bytes | None: ...
+
+    def directory_failed(self) -> None: ...
+
+
+class NoMoves:
+    """Moves nothing."""
+
+    def resume(self, partition: Partition) -> None:
+        """Does nothing."""
+
+    def target_of(self, key: TopicPartition) -> bytes | None:
+        """None."""
+
+    def directory_failed(self) -> None:
+        """Does nothing."""
+
+
 class NoFetchers:
     """For a node without other nodes: does nothing."""
 
@@ -81,6 +104,7 @@ class MetadataFollower:
         deleted: Called with the partitions of a deleted topic, on this node or not.
         placed: Called with topic id, partition and directory id of each replica of this node that is in another data
             directory than the metadata say; with `LOST` for one that cannot be opened.
+        moves: Move replicas between data directories.
         environment, isr_change_wanted: For each `Partition`.
     """
 
@@ -99,6 +123,7 @@ class MetadataFollower:
         environment: ReplicaEnvironment = SINGLE_NODE,
         isr_change_wanted: Callable[[Partition], None] = lambda partition: None,
         placed: Callable[[bytes, int, bytes], None] = lambda topic_id, index, directory: None,
+        moves: Moves | None = None,
     ) -> None:
         self._elected = elected
         self._resigned = resigned
@@ -107,6 +132,7 @@ class MetadataFollower:
         self._environment = environment
         self._isr_change_wanted = isr_change_wanted
         self._placed = placed
+        self._moves: Moves = moves or NoMoves()
         self._refused: set[tuple[bytes, int]] = set()
         self._topics: dict[bytes, Topic] = {}
         self._missing: dict[tuple[bytes, int], None] = {}
@@ -137,7 +163,13 @@ class MetadataFollower:
                 self._follow(topic, index, is_new=False)
                 if self._pause_due():
                     yield
-        yield from set_stray_logs_aside(self._logs, self._partitions)
+        yield from set_stray_logs_aside(self._logs, self._partitions, self._is_assigned)
+
+    def _is_assigned(self, key: TopicPartition) -> bool:
+        topic = self._image.topics.get(key.topic)
+        if topic is None or key.partition >= len(topic.partitions):
+            return False
+        return self._node_id in topic.partitions[key.partition].replicas
 
     def look_for_room(self) -> Generator[None]:
         """Called from time to time: full disks are tried, and the controller is told where they are or are not full.
@@ -229,6 +261,7 @@ class MetadataFollower:
             if partition is None:
                 return
             self._partitions.add(partition)
+            self._moves.resume(partition)
         self._report_place(partition, state)
         self._change_role(partition, state)
 
@@ -252,7 +285,8 @@ class MetadataFollower:
     def _report_place(self, partition: Partition, state: PartitionState) -> None:
         directory = self._logs.directory_id(partition.topic_partition)
         replica = partition.topic_id, partition.topic_partition.partition
-        if directory is not None and directory != state.directory(self._node_id) and replica not in self._in_full:
+        expected = (directory, self._moves.target_of(partition.topic_partition))
+        if directory is not None and state.directory(self._node_id) not in expected and replica not in self._in_full:
             self._placed(*replica, directory)
 
     def directory_failed(self) -> None:
@@ -260,6 +294,7 @@ class MetadataFollower:
         for partition in self._partitions:
             if partition.log.failure is not None:
                 self._fetchers.unfollow(partition)
+        self._moves.directory_failed()
 
     def _open(self, key: TopicPartition, topic_id: bytes, state: PartitionState, *, is_new: bool) -> Partition | None:
         """Open or create the replica's log; the log of a deleted topic with the same name is set aside (KAFKA-14616).

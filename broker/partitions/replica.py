@@ -12,7 +12,13 @@ from minikafka.broker.partitions.fetch_result import (
     FetchResult,
     divergence,
 )
-from minikafka.broker.partitions.request_waiters import WAKE_BYTES, CommitWaiters, GrowthListener, GrowthSignal
+from minikafka.broker.partitions.request_waiters import (
+    WAKE_BYTES,
+    CommitWaiters,
+    GrowthListener,
+    GrowthSignal,
+    SharedFlush,
+)
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
@@ -55,6 +61,7 @@ class Replica:
         self.tail = GrowthSignal()
         self._node_id = node_id
         self._commits = CommitWaiters()
+        self._flush = SharedFlush(log)
         log.high_watermark_advanced(self.high_watermark)
 
     @property
@@ -167,6 +174,13 @@ class Replica:
     def _wake_all(self) -> None:
         self.visible.wake()
         self.tail.wake()
+        self._commits.wake()
+
+    def switch_log(self, log: Log) -> None:
+        """Another log with the same records has taken the place of this replica's: its copy in another directory."""
+        self.log.on_flushed, log.on_flushed = None, self.log.on_flushed
+        self.log = log
+        self._flush.switch(log)
         self._commits.wake()
 
     # -- settings ------------------------------------------------------------------------------------------------

@@ -260,6 +260,10 @@ class SharedFlush:
         self._log = log
         self._flushing: trio.Event | None = None
 
+    def switch(self, log: Log) -> None:
+        """From now on another log is the one to flush; it has the same records."""
+        self._log = log
+
     async def until(self, offset: int) -> None:
         """Flush until the recovery point has reached `offset`, or the log's end if that is lower after a truncation.
 
@@ -268,8 +272,7 @@ class SharedFlush:
         Raises:
             KafkaStorageError: The device failed, and the log is offline.
         """
-        log = self._log
-        while log.recovery_point < min(offset, log.end_offset):
+        while (log := self._log).recovery_point < min(offset, log.end_offset):
             if self._flushing is not None:
                 await self._flushing.wait()
                 continue

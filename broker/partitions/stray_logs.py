@@ -5,25 +5,30 @@ metadata log is not the one that they were written with. They are kept as `-stra
 at every start and never removes.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import structlog
 
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.protocol.errors import KafkaError
+from minikafka.protocol.names import TopicPartition
 from minikafka.storage.log_manager import LogManager
 
 log = structlog.get_logger("minikafka.partitions")
 
 
-def set_stray_logs_aside(logs: LogManager, partitions: Partitions) -> Generator[None]:
+def set_stray_logs_aside(
+    logs: LogManager, partitions: Partitions, is_assigned: Callable[[TopicPartition], bool]
+) -> Generator[None]:
     """Rename the logs without a partition; other tasks may run at each `yield`. A directory that fails is offline then.
 
     Args:
+        is_assigned: Whether this node has a replica by the metadata, served or not: its future log stays.
         partitions: Must be those of a caught-up metadata image, or logs of newer partitions are not found.
     """
     unsettled = logs.unsettled
-    for key in [*unsettled, *(key for key in logs.logs if partitions.get(*key) is None)]:
+    copies = [key for key in logs.futures.logs if key not in logs.logs and not is_assigned(key)]
+    for key in [*unsettled, *(key for key in logs.logs if partitions.get(*key) is None), *copies]:
         try:
             if key in unsettled:
                 logs.settle(key, None)

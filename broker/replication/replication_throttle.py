@@ -22,6 +22,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import THROTTLE_SETTINGS, TOPIC_SETTINGS, InvalidSetting
 
 FOLLOWER, LEADER = "follower", "leader"
+MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 EVERY_REPLICA = "*"
 WAIT_MS_MAX = 500
 """Upper bound of a wait, so that a removed limit takes effect soon."""
@@ -106,12 +107,6 @@ def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: 
     """
     rate, replicas = f"{side}.replication.throttled.rate", f"{side}.replication.throttled.replicas"
 
-    def limit() -> int | None:
-        text = image.config(ResourceType.BROKER, str(node_id)).get(rate)
-        if text is None:
-            text = image.config(ResourceType.BROKER, ALL_BROKERS).get(rate)
-        return None if text is None else _rate_of(rate, text)
-
     def covers(partition: TopicPartition) -> bool:
         text = image.config(ResourceType.TOPIC, partition.topic).get(replicas)
         if text is None:
@@ -119,7 +114,26 @@ def throttle_of(side: str, node_id: int, image: Image, samples: int, sample_ms: 
         partitions = _partitions_of(replicas, text, node_id)
         return partitions is None or partition.partition in partitions
 
-    return Throttle(limit, covers, samples, sample_ms)
+    return Throttle(_limit_of(rate, node_id, image), covers, samples, sample_ms)
+
+
+def move_throttle(node_id: int, image: Image, samples: int, sample_ms: int) -> Throttle:
+    """The throttle of copies between data directories of a node (KIP-113); every replica counts.
+
+    Args:
+        samples, sample_ms: `alter.log.dirs.replication.quota.window.*`.
+    """
+    return Throttle(_limit_of(MOVE_RATE, node_id, image), lambda _: True, samples, sample_ms)
+
+
+def _limit_of(rate: str, node_id: int, image: Image) -> Callable[[], int | None]:
+    def limit() -> int | None:
+        text = image.config(ResourceType.BROKER, str(node_id)).get(rate)
+        if text is None:
+            text = image.config(ResourceType.BROKER, ALL_BROKERS).get(rate)
+        return None if text is None else _rate_of(rate, text)
+
+    return limit
 
 
 @lru_cache

@@ -23,5 +23,5 @@ THROTTLE_SETTINGS: tuple[Setting, ...] = (
             "Maximum rate of replication of throttled replicas on the leader side, in bytes per second.",
             supported=True),
     Setting("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-            "Maximum rate of moves between log directories, in bytes per second."),
+            "Maximum rate of moves between log directories, in bytes per second.", supported=True),
 )

@@ -6,9 +6,9 @@ from minikafka.protocol.settings.value_types import BOOLEAN, INT, LONG, STRING
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("alter.log.dirs.replication.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
-            "Number of samples retained for the quota on moves between log directories."),
+            "Number of samples retained for the quota on moves between log directories.", supported=True),
     Setting("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, at_least(1), LOW, READ_ONLY,
-            "Time span of each sample for the quota on moves between log directories."),
+            "Time span of each sample for the quota on moves between log directories.", supported=True),
     Setting("follower.fetch.last.tiered.offset.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
             "Whether a new follower starts at the last offset in remote storage."),
     Setting("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, READ_ONLY,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,8 +22,11 @@ def described(held_by: str, *directories: LogDirectory) -> dict[str, tuple[int, 
     """Error code and topics by directory, of a node whose only partition is in `held_by`."""
     logs = LogManager(memory_disk(), [held_by], now_ms=Clock(), random=Random(1), node_id=1, cluster_id="c" * 22)
     logs.load()
-    partition = SimpleNamespace(topic_partition=PARTITION, log=logs.create(PARTITION))
-    services = SimpleNamespace(log_directories=lambda: directories, partitions=[partition])
+    partition = SimpleNamespace(topic_partition=PARTITION, log=logs.create(PARTITION), high_watermark=0)
+    held = {one.path: one.logs for one in logs.directories}
+    listed = [one if one.failed else replace(one, logs=held.get(one.path, {})) for one in directories]
+    partitions = SimpleNamespace(get=lambda *key: {PARTITION: partition}.get(key))
+    services = SimpleNamespace(log_directories=lambda: listed, partitions=partitions)
     response = trio.run(handle, DescribeLogDirsRequest(topics=None), cast(Any, SimpleNamespace(services=services)))
     return {one.log_dir: (one.error_code, [topic.name for topic in one.topics]) for one in response.results}
 

@@ -1,0 +1,327 @@
+"""`ReplicaMoves`: moves replicas between the data directories of this node, while they serve (KIP-113, KIP-858).
+
+    request ──► a future log is made ──► copied, throttled ──► caught up: the controller is asked to assign it
+                                                           ──► assigned: flushed, the rest copied, swapped in one step
+
+One replica is copied at a time, in the order of the requests, as Kafka's fetcher threads do. Nothing else writes to a
+future log, and between the copy of the last records and the swap no other task runs: no lock is needed. The log cleaner
+leaves a log alone while it is copied, since a record that it removes may be in the copy already. A truncated log is
+compared with its copy by leader epochs, as a follower's with its leader's.
+
+What ends a move: another request for the same replica, the end of the replica, a failed directory. A restart continues
+it. A trio task. Source: Kafka's `ReplicaManager.alterReplicaLogDirs`, `ReplicaAlterLogDirsThread`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+
+import structlog
+import trio
+
+from minikafka.broker.partitions.follower_log import append_fetched, truncation_offset
+from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.request_waiters import steady_ms
+from minikafka.broker.replication.replication_throttle import Throttle
+from minikafka.controller.metadata.image import Image
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, KafkaStorageError
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.record import CorruptRecords
+from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directory_ids import LOST
+from minikafka.storage.log import Log
+from minikafka.storage.log_manager import LogManager
+from minikafka.storage.log_results import OffsetOutOfRange
+from minikafka.storage.renamed_logs import NAME_LENGTH_MAX, future_name
+
+__all__ = ["ReplicaMoves"]
+
+log = structlog.get_logger("minikafka.moves")
+
+CHUNK_BYTES = 1 << 20
+"""Read at once, in a worker thread."""
+BATCHES_AT_ONCE = 250
+"""Appended between two pauses."""
+WAIT_S = 0.05
+RETRY_MS = 1000
+_LENGTH = Struct(">i")
+_BEFORE_LENGTH, _LENGTH_END = 8, 12
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    """A replica that is moved.
+
+    Attributes:
+        source, future: The log, and its copy.
+        truncations: Of `source`, when the copy was last compared with it; -1 before.
+        asked_ms: When the controller was last asked to assign the directory, on a steady clock; None before.
+        delayed_until_ms: After an error.
+    """
+
+    partition: Partition
+    source: Log
+    future: Log
+    truncations: int = -1
+    asked_ms: int | None = None
+    delayed_until_ms: int = 0
+
+
+class ReplicaMoves:
+    """See above.
+
+    Args:
+        node_id: This node.
+        image: The metadata.
+        logs: Returns the logs of this node.
+        partitions: The replicas of this node.
+        throttle: `replica.alter.log.dirs.io.max.bytes.per.second`.
+        placed: Has the controller assign a directory: topic id, partition, directory id.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Image,
+        logs: Callable[[], LogManager],
+        partitions: Partitions,
+        throttle: Throttle,
+        placed: Callable[[bytes, int, bytes], None],
+    ) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._logs = logs
+        self._partitions = partitions
+        self._throttle = throttle
+        self._placed = placed
+        self._moves: dict[TopicPartition, Move] = {}
+        self._wakeup = trio.Event()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def request(self, key: TopicPartition, path: str) -> ErrorCode:
+        """Move a replica to a data directory; one that is not on this node yet will be made there.
+
+        Returns:
+            NONE if the move has begun, goes on, or there is nothing to do.
+        """
+        logs, partition = self._logs(), self._partitions.get(*key)
+        if len(future_name(key, "0" * 32)) > NAME_LENGTH_MAX:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        directory = next((one for one in logs.directories if path in (one.path, one.path.rstrip("/"))), None)
+        if directory is None:
+            return ErrorCode.LOG_DIR_NOT_FOUND
+        if directory.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if directory.cordoned:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        if partition is not None and partition.log.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition is None:
+            logs.prefer(key, directory.path)
+            topic = self._image.topics.get(key.topic)
+            known = topic is not None and 0 <= key.partition < len(topic.partitions)
+            return ErrorCode.REPLICA_NOT_AVAILABLE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if logs.futures.directory_of(key) is directory:
+            return ErrorCode.NONE
+        try:
+            self._cancel(partition)
+            if key not in directory.logs:
+                self._begin(partition, directory)
+        except KafkaError as error:
+            log.warning("replica not moved", partition=str(partition), error=str(error))
+            return ErrorCode(error.code)
+        return ErrorCode.NONE
+
+    def _begin(self, partition: Partition, directory: DataDirectory) -> None:
+        logs, key = self._logs(), partition.topic_partition
+        if len(logs.healthy) < len(logs.directories):
+            raise KafkaStorageError("no replica is moved while a data directory is offline")
+        logs.futures.create(directory, key, partition.topic_id)
+        source = partition.log.directory
+        log.info("replica move begun", partition=str(partition), source=source, directory=directory.path)
+        self.resume(partition)
+
+    def resume(self, partition: Partition) -> None:
+        """Continue the move of a replica that was opened, if there is one."""
+        logs, key = self._logs(), partition.topic_partition
+        future = logs.futures.logs.get(key)
+        if future is None:
+            return
+        if future.topic_id != partition.topic_id:
+            self._cancel(partition)
+            return
+        self._moves[key] = Move(partition, partition.log, future)
+        self._wakeup.set()
+
+    def _cancel(self, partition: Partition) -> None:
+        """Raises KafkaError."""
+        key = partition.topic_partition
+        move = self._moves.pop(key, None)
+        if key in self._logs().futures.logs:
+            log.info("replica move cancelled", partition=str(partition))
+            self._logs().futures.discard(key, partition.log.config.file_delete_delay_ms)
+        if move is not None:
+            self._assign_current(move)
+
+    def directory_failed(self) -> None:
+        """A data directory has failed: moves from or to it end."""
+        for key, move in list(self._moves.items()):
+            self._is_current(key, move)
+
+    def target_of(self, key: TopicPartition) -> bytes | None:
+        """The id of the directory that the metadata may name already, although the replica is not in it yet."""
+        directory = self._logs().futures.directory_of(key)
+        return directory.id if directory is not None and key in self._moves else None
+
+    # -- the task ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Move replicas until cancelled, after which their moves can be continued."""
+        while True:
+            self._wakeup = trio.Event()
+            if not await self._advance_first():
+                with trio.move_on_after(WAIT_S if self._moves else float("inf")):
+                    await self._wakeup.wait()
+
+    async def _advance_first(self) -> bool:
+        """Advance the first replica that does not have to wait; whether there was one."""
+        for key, move in list(self._moves.items()):
+            if move.delayed_until_ms > steady_ms() or self._moves.get(key) is not move:
+                continue
+            if self._throttle.wait_ms(steady_ms()):
+                return False
+            try:
+                if await self._advance(key, move):
+                    await trio.lowlevel.checkpoint()
+                    return True
+            except (KafkaError, OSError, CorruptRecords, OffsetOutOfRange) as error:
+                log.warning("replica move interrupted", partition=str(move.partition), error=str(error))
+                move.truncations, move.delayed_until_ms = -1, steady_ms() + RETRY_MS
+        return False
+
+    def _is_current(self, key: TopicPartition, move: Move) -> bool:
+        """Whether a move goes on; else it is forgotten."""
+        if self._moves.get(key) is not move:
+            return False
+        logs = self._logs()
+        served = self._partitions.get(*key) is move.partition and move.partition.log is move.source
+        copied = logs.futures.logs.get(key) is move.future
+        if served and copied and move.source.failure is None:
+            return True
+        del self._moves[key]
+        log.warning("replica move ended", partition=str(move.partition))
+        if served:
+            self._assign_current(move)
+        return False
+
+    def _assign_current(self, move: Move) -> None:
+        """The controller may have assigned the other directory: the replica stays where it is, or is lost."""
+        partition, directory = move.partition, self._logs().directory_id(move.partition.topic_partition)
+        if self._assigned(partition) != directory or move.asked_ms is not None:
+            self._placed(partition.topic_id, partition.topic_partition.partition, directory or LOST)
+
+    def _assigned(self, partition: Partition) -> bytes | None:
+        topic = self._image.topics_by_id.get(partition.topic_id)
+        return None if topic is None else topic.partitions[partition.topic_partition.partition].directory(self._node_id)
+
+    async def _advance(self, key: TopicPartition, move: Move) -> bool:
+        """Whether there was something to do at once. Raises KafkaError, OSError, CorruptRecords, OffsetOutOfRange."""
+        if not self._is_current(key, move):
+            return True
+        self._compare(move)
+        if move.future.end_offset < move.source.end_offset:
+            await self._copy(key, move)
+            return True
+        directory = self._logs().futures.directory_of(key)
+        assert directory is not None, "the move is current"
+        if self._assigned(move.partition) == directory.id:
+            return await self._swap(key, move)
+        if move.asked_ms is None or steady_ms() - move.asked_ms > RETRY_MS:
+            move.asked_ms = steady_ms()
+            self._placed(move.partition.topic_id, key.partition, directory.id)
+        return False
+
+    def _compare(self, move: Move) -> None:
+        """After a truncation of the log, truncate its copy to what both have. Raises KafkaError."""
+        source, future = move.source, move.future
+        if move.truncations != source.truncations:
+            while future.epochs.latest is not None:
+                epoch, end = source.epochs.end_offset_for(future.epochs.latest, source.end_offset)
+                if not future.truncate_to(min(truncation_offset(future, epoch, end), source.end_offset)):
+                    break
+            future.truncate_to(source.end_offset)
+            move.truncations = source.truncations
+        if future.end_offset < source.start_offset:
+            future.truncate_fully_and_start_at(source.start_offset)
+        elif future.start_offset < source.start_offset:
+            future.advance_start_offset(source.start_offset)
+
+    async def _copy(self, key: TopicPartition, move: Move) -> None:
+        source, future = move.source, move.future
+        found = source.read(future.end_offset, max_bytes=CHUNK_BYTES)
+        if found is None:
+            return
+        position, truncations = future.end_offset, source.truncations
+        found.file.hold()
+        try:
+            data = memoryview(await source.disk.run(found.read))
+        finally:
+            found.file.release()
+        while data and self._is_current(key, move):
+            if source.truncations != truncations or future.end_offset != position:
+                return
+            size = first_batches(data, BATCHES_AT_ONCE)
+            self._append(move, data[:size])
+            position, data = future.end_offset, data[size:]
+            if not size:
+                return
+            await trio.lowlevel.checkpoint()
+
+    def _append(self, move: Move, data: memoryview) -> None:
+        source = move.source
+        epoch = -1 if source.epochs.latest is None else source.epochs.latest
+        append_fetched(move.future, data, leader_epoch=epoch, leader_start_offset=source.start_offset)
+        self._throttle.record(source.topic_partition, len(data), steady_ms())
+
+    async def _swap(self, key: TopicPartition, move: Move) -> bool:
+        """Whether the copy has taken the place of the log; else it has fallen behind meanwhile."""
+        logs, source, future = self._logs(), move.source, move.future
+        await future.flush_async()
+        if not self._is_current(key, move):
+            return True
+        logs.futures.checkpoint(key)
+        self._compare(move)
+        if future.end_offset < source.end_offset:
+            found = source.read(future.end_offset, max_bytes=CHUNK_BYTES)
+            data = memoryview(b"" if found is None else found.read())
+            self._append(move, data[: first_batches(data, BATCHES_AT_ONCE)])
+        if future.end_offset < source.end_offset or future.recovery_point < source.recovery_point:
+            return True
+        if not self._is_current(key, move):
+            return True
+        swap = logs.futures.swap(key)
+        move.partition.switch_log(future)
+        del self._moves[key]
+        log.info("replica moved", partition=str(move.partition), directory=future.directory)
+        try:
+            await source.disk.run(swap.settle)
+        except OSError as error:
+            raise future.fail(error) from error
+        logs.futures.settled(key, swap)
+        return True
+
+
+def first_batches(data: memoryview, most: int) -> int:
+    """The size in bytes of the first complete batches of `data`, at most so many of them."""
+    position, size = 0, len(data)
+    for _ in range(most):
+        if size - position < _LENGTH_END:
+            break
+        end = position + _LENGTH_END + int(_LENGTH.unpack_from(data, position + _BEFORE_LENGTH)[0])
+        if end > size:
+            break
+        position = end
+    return position

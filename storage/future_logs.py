@@ -1,0 +1,278 @@
+"""`FutureLogs`: copies of logs in another data directory of this node, which are to take their places (KIP-113).
+
+    data-1/flights-0/                               the current log
+    data-2/flights-0.<hex>-future/                  its copy: the future log
+        └── .future                                 it is a copy until the log that it was copied from is gone
+                 │ all is copied and flushed
+                 ▼
+    data-1/flights-0.<hex>-delete/                  1. the current log is renamed: from now on the copy is the log
+    data-2/flights-0/                               2. without `.future` once the new names are durable
+
+Whatever ends the process, one of the two is current: a log with `.future` is a copy while the partition has another
+log, and else the log of the partition. A copy that is not complete is continued after a restart. A copy without another
+log is opened only if no data directory is offline, since the log may be there.
+
+Source: Kafka's `LogManager.replaceCurrentWithFutureLog`, which renames the copy first: a crash leaves two logs, and the
+broker does not start.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from minikafka.protocol.errors import KafkaStorageError
+from minikafka.protocol.names import TopicPartition
+from minikafka.storage.data_directory import DataDirectory
+from minikafka.storage.directory_scan import DELETED, FUTURE_MARKER, STRAY
+from minikafka.storage.disk import Disk
+from minikafka.storage.log import Log
+from minikafka.storage.log_config import LogConfig
+from minikafka.storage.recovery import CorruptLog
+from minikafka.storage.renamed_logs import RenamedLogs, future_name
+
+__all__ = ["FutureLogs", "Swap"]
+
+_REMOVAL_MS_MIN = 5_000
+"""A log that was replaced is not removed before its new name is durable."""
+
+
+class OpenLog(Protocol):
+    """Opens the log at a path in a data directory; see `LogManager`."""
+
+    def __call__(
+        self, directory: DataDirectory, path: str, key: TopicPartition, topic_id: bytes | None, config: LogConfig | None
+    ) -> Log: ...
+
+
+class FutureLogs:
+    """The future logs of a node.
+
+    Args:
+        directories: those of the node.
+        current: the logs of the node, which `swap` and `promote` change.
+        gone: renames logs.
+        open_log: opens a log. Raises OSError, CorruptLog.
+        failed: called with the error of a directory.
+
+    Attributes:
+        logs: the open ones, by partition.
+        unusable: why the future log of a partition cannot be opened.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directories: list[DataDirectory],
+        current: dict[TopicPartition, Log],
+        gone: RenamedLogs,
+        open_log: OpenLog,
+        failed: Callable[[DataDirectory, Exception], None],
+    ) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self.unusable: dict[TopicPartition, CorruptLog] = {}
+        self._disk = disk
+        self._directories = directories
+        self._current = current
+        self._gone = gone
+        self._open_log = open_log
+        self._failed = failed
+        self._place: dict[TopicPartition, DataDirectory] = {}
+        self._logger = structlog.get_logger("minikafka.storage")
+
+    def directory_of(self, key: TopicPartition) -> DataDirectory | None:
+        """The directory that has the future log of a partition, which may be one that cannot be opened."""
+        return self._place.get(key)
+
+    def load(self, directory: DataDirectory, key: TopicPartition, path: str) -> None:
+        """Opens a future log that was found at the start; a second one of a partition is set aside. Raises OSError."""
+        if key in self.logs:
+            renamed = self._gone.rename(directory, key, STRAY, path=path)
+            self._logger.warning("second future log set aside", partition=str(key), path=renamed)
+            return
+        try:
+            self._add(directory, key, self._open_log(directory, path, key, None, None))
+        except CorruptLog as error:
+            self.unusable[key], self._place[key] = error, directory
+            self._logger.error("future log corrupt", partition=str(key), error=str(error))
+
+    def create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes) -> None:
+        """Creates an empty future log for an open log. Raises KafkaError: KAFKA_STORAGE_ERROR."""
+        try:
+            self._create(directory, key, topic_id, self._current[key].config)
+        except (OSError, CorruptLog) as error:
+            self._failed(directory, error)
+            raise KafkaStorageError(f"no future log can be made in {directory.path}: {error}") from error
+
+    def _create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes, config: LogConfig) -> None:
+        earlier = self._gone.unsynced_directory(key)
+        if earlier is not None:
+            self._gone.sync(earlier)  # A power failure must not bring back another copy.
+        directory.forget(key)
+        path = f"{directory.path}/{future_name(key, self._gone.new_id())}"
+        self._disk.make_directory(path)
+        marker = f"{path}/{FUTURE_MARKER}"
+        self._disk.open(marker, create=True).close()
+        log = self._open_log(directory, path, key, topic_id, config)
+        log.unsynced_paths.append(marker)
+        log.directory_unsynced = True
+        self._add(directory, key, log)
+
+    def checkpoint(self, key: TopicPartition) -> None:
+        """Writes what the directory of a future log must know of it before it becomes current."""
+        directory = self._place[key]
+        try:
+            directory.write_recovery_points()
+            directory.write_start_offsets()
+        except OSError as error:
+            self._failed(directory, error)
+
+    def _add(self, directory: DataDirectory, key: TopicPartition, log: Log) -> None:
+        self.logs[key] = directory.futures[key] = log
+        self._place[key] = directory
+
+    def remove(self, key: TopicPartition) -> tuple[DataDirectory, Log]:
+        """The future log is none any more; its files stay."""
+        directory, log = self._place.pop(key), self.logs.pop(key)
+        directory.futures.pop(key, None)
+        return directory, log
+
+    def offline(self, directory: DataDirectory, error: Exception) -> None:
+        """Takes the future logs of a failed directory offline."""
+        for key, log in list(directory.futures.items()):
+            self.remove(key)
+            log.fail(error)
+
+    def discard(self, key: TopicPartition, delay_ms: int, suffix: str = DELETED) -> None:
+        """Deletes a future log, if there is one, or sets it aside as a stray.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if key not in self.logs:
+            return
+        directory, log = self.remove(key)
+        try:
+            renamed = self._gone.rename(directory, key, suffix, log)
+        except OSError as error:
+            self._failed(directory, error)
+            raise KafkaStorageError(f"cannot rename {log.directory}: {error}") from error
+        if suffix == DELETED:
+            self._gone.remove_later(renamed, delay_ms)
+        else:
+            self._logger.warning("stray log set aside", partition=str(key), path=renamed)
+        log.close(clean=False)
+
+    def promote(self, key: TopicPartition, topic_id: bytes | None) -> bool:
+        """The future log of a partition without another log becomes the log: the process ended during a swap.
+
+        Returns:
+            False if it is of another topic, and was set aside.
+
+        Raises:
+            CorruptLog: it cannot be opened.
+            KafkaError: KAFKA_STORAGE_ERROR.
+        """
+        if key in self.unusable:
+            raise self.unusable[key]
+        if topic_id is not None and self.logs[key].topic_id != topic_id:
+            self.discard(key, 0, STRAY)
+            return False
+        self._put_in_place(key)
+        swap = self._make_current(key, self._place[key])
+        self._logger.warning("future log took the place of a missing log", partition=str(key))
+        try:
+            swap.settle()
+        except OSError as error:
+            raise self._current[key].fail(error) from error
+        self.settled(key, swap)
+        return True
+
+    def swap(self, key: TopicPartition) -> "Swap":
+        """The future log, which has all records and is flushed as far as the log, takes the place of the log.
+
+        Returns:
+            `settle` is to be called in a worker thread, and then `settled`.
+
+        Raises:
+            KafkaError: KAFKA_STORAGE_ERROR: one of the two directories is offline now.
+        """
+        source, future = self._current[key], self.logs[key]
+        left = next(one for one in self._directories if one.logs.get(key) is source)
+        self._put_in_place(key)
+        try:
+            renamed = self._gone.rename(left, key, DELETED, source)
+        except OSError as error:
+            self._failed(left, error)
+            raise KafkaStorageError(f"cannot rename {source.directory}: {error}") from error
+        del left.logs[key]
+        swap = self._make_current(key, left)
+        directory = next(one for one in self._directories if one.logs.get(key) is future)
+        for ours, theirs in (
+            (directory.cleaner_offsets, left.cleaner_offsets),
+            (directory.high_watermarks, left.high_watermarks),
+        ):
+            ours.update({key: theirs.pop(key)} if key in theirs else {})
+        self._gone.remove_later(renamed, max(source.config.file_delete_delay_ms, _REMOVAL_MS_MIN))
+        source.close(clean=False)
+        with suppress(KafkaStorageError):  # The log is offline then, and whoever uses it is told.
+            future.take_over(source)
+        return swap
+
+    def _put_in_place(self, key: TopicPartition) -> None:
+        """Gives the copy the name of the log; it stays a copy, by its marker."""
+        directory, log = self._place[key], self.logs[key]
+        path = f"{directory.path}/{key}"
+        if log.directory != path:
+            try:
+                self._disk.rename(log.directory, path)
+            except OSError as error:
+                raise log.fail(error) from error
+            log.move(path)
+        log.directory_unsynced = True
+
+    def _make_current(self, key: TopicPartition, left: DataDirectory) -> "Swap":
+        directory, log = self.remove(key)
+        directory.logs[key] = self._current[key] = log
+        swap = Swap(self._disk, left, log.directory)
+        log.unsettled = swap.settle
+        return swap
+
+    def settled(self, key: TopicPartition, swap: "Swap") -> None:
+        """`Swap.settle` has returned."""
+        if swap.error is not None:
+            self._failed(swap.left, swap.error)
+        log = self._current.get(key)
+        if log is not None and log.unsettled == swap.settle:
+            log.unsettled = None
+
+
+class Swap:
+    """A copy has taken the place of a log: `settle` makes that durable, and then the copy a log without a marker.
+
+    Args:
+        left: the path of the data directory that had the log before.
+        path: of the log now.
+
+    Attributes:
+        error: why the earlier directory could not be synced. Both logs may be there after a power failure, and neither
+            has a marker then: the node does not start, and says so, rather than to serve the older one.
+    """
+
+    def __init__(self, disk: Disk, left: DataDirectory, path: str) -> None:
+        self.left = left
+        self.error: OSError | None = None
+        self._disk = disk
+        self._path = path
+
+    def settle(self) -> None:
+        """Raises OSError if the directory that has the log now fails. For a worker thread; may be called again."""
+        try:
+            self._disk.sync_directory(self.left.path)
+        except OSError as error:
+            self.error = error
+        self._disk.sync_directory(self._path.rpartition("/")[0])
+        with suppress(FileNotFoundError):
+            self._disk.remove(f"{self._path}/{FUTURE_MARKER}")
+        if self.error is not None:
+            self._disk.sync_directory(self._path)
