@@ -38,10 +38,10 @@ from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.partitions.preferred_read_replica import is_rack_aware
-from minikafka.broker.partitions.replica_moves import ReplicaMoves
 from minikafka.broker.partitions.request_waiters import steady_ms
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
+from minikafka.broker.replication.replica_moves import ReplicaMoves
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, move_throttle, throttle_of
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams

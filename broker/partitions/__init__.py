@@ -21,7 +21,6 @@ nobody waits for, within a second.
     stray_logs.py                sets logs aside that belong to no partition when the broker starts
     log_housekeeping.py          periodic retention, flushes, checkpoints, expiry of producers
     log_cleaner.py               the loops that compact logs
-    replica_moves.py             moves replicas between the data directories of this node
     replica.py                   Replica: what leaders and followers share: reads, high watermark, waiting
     partition.py                 Partition: a replica with its role: append, commit, ISR, truncation
     batch_validation.py          checks of a produced batch (pure)

@@ -10,7 +10,8 @@ follower appends the response unchanged, and truncates its log only where the le
     follower_fetch_state.py     FollowerFetchState: the fetch session with one leader, requests and responses (pure)
     fetch_backoff.py            delays after a failed fetch or connection (pure)
     isr_changes.py              AlterPartitionManager: asks the controller to expand or shrink the ISR
-    replication_throttle.py     leader and follower throttles of replication (KIP-73; pure)
+    replica_moves.py            ReplicaMoves: copies replicas to other data directories of this node (KIP-113)
+    replication_throttle.py     leader and follower throttles of replication (KIP-73; pure), and that of moves
 
 *Caveats:* one connection per leader (`num.replica.fetchers` has no effect).
 """
