@@ -16,7 +16,7 @@ Source: Kafka's `LogManager.replaceCurrentWithFutureLog`, which renames the copy
 broker does not start.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 
@@ -85,17 +85,22 @@ class FutureLogs:
         """The directory that has the future log of a partition, which may be one that cannot be opened."""
         return self._place.get(key)
 
-    def load(self, directory: DataDirectory, key: TopicPartition, path: str) -> None:
-        """Opens a future log that was found at the start; a second one of a partition is set aside. Raises OSError."""
-        if key in self.logs:
-            renamed = self._gone.rename(directory, key, STRAY, path=path)
-            self._logger.warning("second future log set aside", partition=str(key), path=renamed)
-            return
-        try:
-            self._add(directory, key, self._open_log(directory, path, key, None, None))
-        except CorruptLog as error:
-            self.unusable[key], self._place[key] = error, directory
-            self._logger.error("future log corrupt", partition=str(key), error=str(error))
+    def load(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
+        """Opens the future logs that were found at the start; a second one of a partition is set aside. Raises OSError.
+
+        Args:
+            found: paths, by partition.
+        """
+        for key, path in found.items():
+            if key in self._place:
+                renamed = self._gone.rename(directory, key, STRAY, path=path)
+                self._logger.warning("second future log set aside", partition=str(key), path=renamed)
+                continue
+            try:
+                self._add(directory, key, self._open_log(directory, path, key, None, None))
+            except CorruptLog as error:
+                self.unusable[key], self._place[key] = error, directory
+                self._logger.error("future log corrupt", partition=str(key), error=str(error))
 
     def create(self, directory: DataDirectory, key: TopicPartition, topic_id: bytes) -> None:
         """Creates an empty future log for an open log. Raises KafkaError: KAFKA_STORAGE_ERROR."""

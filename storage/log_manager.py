@@ -108,7 +108,7 @@ class LogManager(LogUpkeep):
             self._at_start(directory, partial(self._load_logs, directory, keys))
         for directory in self.directories:
             found = contents[directory.path].futures if directory.path in contents else {}
-            self._at_start(directory, partial(self._load_futures, directory, found))
+            self._at_start(directory, partial(self.futures.load, directory, found))
         if not self.healthy:
             raise KafkaStorageError(f"no data directory can be used: {self._failures()}")
         self.clean = all(directory.failure is None and directory.clean for directory in self.directories)
@@ -166,10 +166,6 @@ class LogManager(LogUpkeep):
                 if not is_passing(error):
                     raise
                 self._offline(directory, error)  # `create` opens it when that is possible.
-
-    def _load_futures(self, directory: DataDirectory, found: Mapping[TopicPartition, str]) -> None:
-        for key, path in found.items():
-            self.futures.load(directory, key, path)
 
     def _found_corrupt(self, directory: DataDirectory, key: TopicPartition, error: CorruptLog) -> None:
         self.corrupt[key] = error
@@ -260,8 +256,13 @@ class LogManager(LogUpkeep):
                 raise KafkaStorageError(f"the future log of {key} is not used: the log may be in {self._failures()}")
             if self.futures.promote(key, topic_id):
                 return self.logs[key]
+        return self._create(key, self._places(key, assigned, is_new=is_new), topic_id, config)
+
+    def _create(
+        self, key: TopicPartition, places: list[DataDirectory], topic_id: bytes | None, config: LogConfig | None
+    ) -> Log:
         error = KafkaStorageError("all data directories are offline")
-        for directory in self._places(key, assigned, is_new=is_new):
+        for directory in places:
             earlier = self._gone.unsynced_directory(key)
             if earlier is not None and earlier is not directory:
                 self._on(earlier, partial(self._gone.sync, earlier))

@@ -36,6 +36,7 @@ IMPORTS_TRIO = {
     "broker/node/main.py",
     "broker/node/node.py",
     "broker/replication/replica_fetcher.py",
+    "broker/replication/replica_moves.py",
     "broker/node/registration.py",
     "broker/node/step_watch.py",
     "broker/node/broker_parts.py",
