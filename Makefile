@@ -20,7 +20,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams hostile bench pages clean help
+.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams docker-image docker-test hostile bench pages clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -69,19 +69,17 @@ kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under l
 chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a hundred times (CHAOS=number of faults, SEED=number)
 	MINIKAFKA_CHAOS=$(or $(CHAOS),100) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
 
-<<<<<<< HEAD
 bank: $(VENV)/.with-test  ## Transfers in transactions by five clients while nodes and programs die and hang (BANK=seconds, 300; SEED=number)
 	MINIKAFKA_BANK=$(or $(BANK),300) MINIKAFKA_BANK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_bank.py -s
 
 streams: $(VENV)/.with-test  ## Kafka Streams with exactly_once_v2 while it and nodes are killed (KILLS=number, 20; SEED=number)
 	MINIKAFKA_STREAMS=$(or $(KILLS),20) MINIKAFKA_STREAMS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_kafka_streams.py -s
-=======
+
 docker-image: $(VENV)/.with-test  ## Build the image; sets up an engine (as root), a base image and wheels
 	$(BIN)/python docker/set_up.py
 
 docker-test: docker-image  ## Run the tests of the image and of docker-compose.yml
 	$(BIN)/python -m pytest tests/containers
->>>>>>> 06648c2 (Containers: an image, docker-compose.yml with three brokers, and a set-up without a registry)
 
 hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations
 	MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"
