@@ -24,6 +24,7 @@ from bench.spark import measure_spark
 from bench.startup import measure_log_sizes, measure_start
 from bench.three_nodes import measure_cluster
 from bench.throughput import measure_clients, measure_confluent
+from bench.transactions import measure_transactions
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 WITH_A_RUNNING_NODE: dict[str, Callable[[Node, bool], Iterator[Figure]]] = {
@@ -39,6 +40,7 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "start": measure_start,
     "sizes": measure_log_sizes,
     "cluster": measure_cluster,
+    "transactions": measure_transactions,
 }
 CASES = [*WITH_A_RUNNING_NODE, *STARTING_NODES]
 HEAD = """# Measured

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from statistics import quantiles
 from typing import Any
 
 LINGER_MS = 5
@@ -25,10 +26,12 @@ QUEUED_MAX = 2_000_000
 
 @dataclass(frozen=True)
 class Run:
-    """The result of a worker."""
+    """The result of a worker; of transactions also the time from the begin to the end of the commit."""
 
     count: int
     seconds: float
+    p50_ms: float = 0
+    p99_ms: float = 0
 
     @property
     def rate(self) -> float:
@@ -60,6 +63,72 @@ def produce_timed(bootstrap: str, topic: str, count: int, size: int, first_time_
                 producer.poll(0.01)
     assert producer.flush(WAIT_S) == 0
     return Run(count, time.perf_counter() - began)
+
+
+def transact_confluent(bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int) -> Run:
+    """Transactions of protocol version 1, one after the other, each committed before the next one begins."""
+    producer = transactional_producer(bootstrap, topic)
+    some = [{"value": bytes(size)}] * records
+
+    def transact() -> None:
+        producer.begin_transaction()
+        assert producer.produce_batch(topic, some, 0) == records
+        producer.commit_transaction(WAIT_S)
+
+    return timed_transactions(transact, transactions, records, warm_up)
+
+
+def produce_idempotent_confluent(
+    bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int
+) -> Run:
+    """What `transact_confluent` does, without transactions: as many records, then a flush."""
+    producer = transactional_producer(bootstrap, topic, transactional=False)
+    some = [{"value": bytes(size)}] * records
+
+    def produce() -> None:
+        assert producer.produce_batch(topic, some, 0) == records
+        assert producer.flush(WAIT_S) == 0
+
+    return timed_transactions(produce, transactions, records, warm_up)
+
+
+def transactional_producer(bootstrap: str, topic: str, *, transactional: bool = True) -> Any:
+    producer = import_module("confluent_kafka").Producer({
+        "bootstrap.servers": bootstrap,
+        "linger.ms": 0,
+        "enable.idempotence": True,
+        **({"transactional.id": f"bench-{topic}"} if transactional else {}),
+    })
+    producer.list_topics(topic, WAIT_S)
+    if transactional:
+        producer.init_transactions(WAIT_S)
+    return producer
+
+
+def transact_minikafka(bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int) -> Run:
+    """Transactions of protocol version 2 by minikafka's client, one after the other."""
+    client = import_module("minikafka.client.blocking")
+    values = [bytes(size)] * records
+    with client.Producer(bootstrap, transactional_id=f"bench-{topic}", linger_ms=0) as producer:
+
+        def transact() -> None:
+            with producer.transaction():
+                for value in values:
+                    producer.send(topic, value, partition=0)
+
+        return timed_transactions(transact, transactions, records, warm_up)
+
+
+def timed_transactions(transact: Callable[[], None], transactions: int, records: int, warm_up: int) -> Run:
+    for _ in range(warm_up):
+        transact()
+    times: list[float] = []
+    for _ in range(transactions):
+        began = time.perf_counter()
+        transact()
+        times.append(time.perf_counter() - began)
+    cuts = quantiles(times, n=100)
+    return Run(transactions * records, sum(times), cuts[49] * 1000, cuts[98] * 1000)
 
 
 def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000, acks: str = "1") -> Any:
@@ -215,6 +284,9 @@ WORKERS: dict[str, Callable[..., Run]] = {
     for worker in (
         produce_confluent,
         produce_timed,
+        produce_idempotent_confluent,
+        transact_confluent,
+        transact_minikafka,
         consume_confluent,
         produce_kafka_python,
         consume_kafka_python,

@@ -82,6 +82,7 @@ class TransactionCoordinator:
         self._settings = settings
         self._next_producer_id = next_producer_id
         self._markers = markers
+        self._completing: dict[str, trio.Event] = {}
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             environment,
             TOPIC,
@@ -150,7 +151,11 @@ class TransactionCoordinator:
         *,
         client_version: int,
     ) -> ErrorCode:
-        """AddPartitionsToTxn and AddOffsetsToTxn: one error for all partitions."""
+        """AddPartitionsToTxn and AddOffsetsToTxn: one error for all partitions.
+
+        A producer may ask for its next transaction while the markers of the last one are being written. That takes less
+        time than a client sleeps after CONCURRENT_TRANSACTIONS, so it is waited for.
+        """
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         step = partial(
@@ -162,6 +167,11 @@ class TransactionCoordinator:
         )
         try:
             code: ErrorCode = await self._submit(transactional_id, step)
+            completed = self._completing.get(transactional_id)
+            if code is ErrorCode.CONCURRENT_TRANSACTIONS and completed is not None:
+                with trio.move_on_after(self._settings.retry_max_ms / 1000):
+                    await completed.wait()
+                code = await self._submit(transactional_id, step)
         except KafkaError as error:
             return ErrorCode(error.code)
         return code
@@ -229,6 +239,15 @@ class TransactionCoordinator:
 
         Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
         """
+        completed = self._completing[transactional_id] = trio.Event()
+        try:
+            await self._write_markers(shard, transactional_id)
+        finally:
+            completed.set()
+            if self._completing.get(transactional_id) is completed:
+                del self._completing[transactional_id]
+
+    async def _write_markers(self, shard: TransactionShard, transactional_id: str) -> None:
         prepared = shard.transactions[transactional_id]
         offset = shard.prepared_offsets[transactional_id]
         marker = Marker(

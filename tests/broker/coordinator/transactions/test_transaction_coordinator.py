@@ -365,3 +365,43 @@ def test_records_are_read_back(version: int, state: TransactionState) -> None:
         assert value == written
     assert (value.producer_id, value.state, value.partitions) == (5, state, written.partitions)
     assert decode_record(*encode_record(ID, None, version)) == (ID, None)
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+def test_the_next_transaction_waits_for_the_markers_of_the_last_one(version: int) -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running(), trio.open_nursery() as nursery:
+            first = await bench.init()
+            assert await bench.add(first, version) is ErrorCode.NONE
+            bench.markers.held = trio.Event()
+            following = await bench.end(first, version=version)
+            await trio.testing.wait_all_tasks_blocked()
+            answers: list[ErrorCode] = []
+
+            async def add() -> None:
+                answers.append(await bench.add(following, version))
+
+            nursery.start_soon(add)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not answers
+            bench.markers.held.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert answers == [ErrorCode.NONE]
+
+    in_trio(body)
+
+
+def test_markers_are_not_waited_for_without_end() -> None:
+    async def body() -> None:
+        bench = Bench(retry_max_ms=70)
+        async with bench.running():
+            first = await bench.init()
+            await bench.add(first)
+            bench.markers.held = trio.Event()
+            following = await bench.end(first)
+            began = trio.current_time()
+            assert await bench.add(following) is ErrorCode.CONCURRENT_TRANSACTIONS
+            assert trio.current_time() - began == pytest.approx(0.07)
+
+    in_trio(body)

@@ -1,0 +1,64 @@
+"""Measures transactions: how many a second, their latency, and their cost beside idempotent records without them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from bench.nodes import Node
+from bench.raw import create_topic
+from bench.results import Figure, Goal
+from bench.three_nodes import cluster_of, new_topic, running
+from bench.throughput import work
+from bench.workers import Run
+
+SIZE = 100
+TRANSACTIONS = {1: 1000, 100: 500, 1000: 200}
+"""How many are measured, by the number of records of each."""
+COST_PERCENT_MAX = 10
+NUMBERS = itertools.count()
+
+
+def measure_transactions(kind: type[Node], folder: Path, quick: bool) -> Iterator[Figure]:
+    """One node, then three replicas; confluent-kafka (protocol version 1), and minikafka's client (version 2)."""
+    with kind(folder / "one") as node:
+        yield from _measure(kind.name, node.bootstrap, lambda: _topic(node), "", quick)
+    with running(cluster_of(kind, folder / "three")) as cluster:
+        yield from _measure(kind.name, cluster.bootstrap, lambda: new_topic(cluster), ", three replicas", quick)
+
+
+def _topic(node: Node) -> str:
+    topic = f"transactions-{next(NUMBERS)}"
+    create_topic(node.address, topic)
+    return topic
+
+
+def _measure(name: str, bootstrap: str, topic: Callable[[], str], where: str, quick: bool) -> Iterator[Figure]:
+    for records, count in TRANSACTIONS.items():
+        made = {"transactions": count // 5 if quick else count, "records": records, "size": SIZE}
+        rounds = [
+            [
+                work(worker, bootstrap=bootstrap, topic=topic(), **made, warm_up=20 if quick else 100)
+                for worker in ("transact_confluent", "transact_minikafka", "produce_idempotent_confluent")
+            ]
+            for _ in range(1 if quick else 3)
+        ]
+        confluent, ours, plain = zip(*rounds, strict=True)
+        of = f"{records:,} record{'s' if records > 1 else ''} each{where}"
+        yield Figure(f"confluent-kafka, {of}", "transactions/s", None, {name: _rate(confluent) / records})
+        if records > 1:
+            yield Figure(f"confluent-kafka, {of}", "records/s", None, {name: _rate(confluent)})
+        yield Figure(f"confluent-kafka, {of}", "ms, p50", None, {name: median(run.p50_ms for run in confluent)})
+        yield Figure(f"confluent-kafka, {of}", "ms, p99", None, {name: median(run.p99_ms for run in confluent)})
+        yield Figure(f"minikafka.client, {of}", "transactions/s", None, {name: _rate(ours) / records})
+        yield Figure(f"minikafka.client, {of}", "ms, p50", None, {name: median(run.p50_ms for run in ours)})
+        yield Figure(f"minikafka.client, {of}", "ms, p99", None, {name: median(run.p99_ms for run in ours)})
+        cost = median(100 * (1 - one.rate / other.rate) for one, other in zip(confluent, plain, strict=True))
+        goal = Goal(COST_PERCENT_MAX, at_most=True) if records == max(TRANSACTIONS) else None
+        yield Figure(f"cost beside a flush without one, {of}", "%", goal, {name: cost})
+
+
+def _rate(runs: tuple[Run, ...]) -> float:
+    return median(run.rate for run in runs)
