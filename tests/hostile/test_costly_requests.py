@@ -12,11 +12,14 @@ from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -94,6 +97,22 @@ def test_a_topic_of_many_partitions_is_created_changed_and_deleted_in_steps(node
         altered = connection.ask(IncrementalAlterConfigsRequest(resources=[changed]), 1)
         deleted = connection.ask(DeleteTopicsRequest(topic_names=["many-partitions"], timeout_ms=60_000), 5)
     assert created.topics[0].error_code == altered.responses[0].error_code == deleted.responses[0].error_code == 0
+
+
+def test_a_pattern_that_explodes_by_backtracking_is_matched_in_steps(node: ServerProcess) -> None:
+    name = "a" * 3000
+    with RawConnection(node.address) as connection:
+        lookup = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+        while connection.ask(lookup, 4).coordinators[0].error_code:
+            pass
+        init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+        while connection.ask(init, 4).error_code:
+            pass
+        found = [
+            connection.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2).transaction_states
+            for pattern in ("(a|aa)+b", "(a|aa)+")
+        ]
+    assert [len(states) for states in found] == [0, 1]
 
 
 def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:

@@ -11,6 +11,27 @@ _SESSIONS = "broker/partitions/fetch_sessions.py"
 
 MUTATIONS = (
     Mutation(
+        "a pattern is matched in one step, however long that takes",
+        "broker/coordinator/transactions/id_pattern.py",
+        "            if work >= WORK_AT_ONCE:\n",
+        "            if work < 0:\n",
+        ("tests/broker/coordinator/transactions/test_id_pattern.py",),
+    ),
+    Mutation(
+        "all replicas of a batch of metadata are created in one step",
+        "broker/partitions/partition_lifecycle.py",
+        "        if self._step_cost < STEP_COST_MAX:\n",
+        "        if self._step_cost >= 0:\n",
+        ("tests/broker/partitions/test_partition_lifecycle.py",),
+    ),
+    Mutation(
+        "a node that stops while a topic is deleted keeps the other logs of it",
+        "broker/partitions/partition_lifecycle.py",
+        "        finally:\n            for partition in replicas:\n",
+        "        finally:\n            for partition in ():\n",
+        ("tests/broker/partitions/test_partition_lifecycle.py",),
+    ),
+    Mutation(
         "the scan with numpy does not look at offset deltas",
         "protocol/records/numpy_scan.py",
         "        if not np.array_equal(offset_deltas, np.arange(count)):\n            return None\n",

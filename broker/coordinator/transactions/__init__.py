@@ -20,6 +20,7 @@ resumes there. A transaction that is open for too long, or whose producer is rep
     add_partitions.py           adding and verifying partitions
     end_transaction.py          EndTxn, and the completion
     transaction_admin.py        DescribeTransactions, ListTransactions
+    id_pattern.py               regular expressions without backtracking, for ListTransactions
     transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers; completes transactions
     partition_verifier.py       asks the coordinator, here or on another node, before an append
     marker_channel.py           sends markers to the leaders until all have written them
@@ -29,5 +30,5 @@ resumes there. A transaction that is open for too long, or whose producer is rep
 Records: transactional id → producer id and epoch, timeout, state, partitions, times. The last one of a key counts.
 
 *Caveats:* two-phase commit (KIP-939) is not offered, as in Kafka 4.3, whose InitProducerId version 6 is not stable.
-Patterns of ListTransactions are Python's regular expressions, which nearly agree with RE2's.
+Patterns of ListTransactions have the usual part of RE2's syntax (`id_pattern.py`).
 """

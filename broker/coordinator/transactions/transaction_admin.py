@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
 
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
@@ -16,6 +16,27 @@ from minikafka.protocol.messages.list_transactions import ListTransactionsReques
 from minikafka.protocol.messages.list_transactions import TransactionState as ListedTransaction
 
 TITLES = {state.title for state in State}
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters of a ListTransactions request other than the pattern; an empty one matches all."""
+
+    producer_ids: frozenset[int]
+    states: frozenset[str]
+    duration_ms: int
+
+    @classmethod
+    def of(cls, request: ListTransactionsRequest) -> Filters:
+        return cls(frozenset(request.producer_id_filters), frozenset(request.state_filters), request.duration_filter)
+
+    def match(self, one: Transaction, now: Now) -> bool:
+        """Whether a transaction passes all filters."""
+        if self.producer_ids and one.producer_id not in self.producer_ids:
+            return False
+        if self.states and one.state.title not in self.states:
+            return False
+        return self.duration_ms < 0 or now.clock_ms - one.start_ms > self.duration_ms
 
 
 def describe_transaction(shard: TransactionShard, ticket: Ticket, transactional_id: str) -> Decision:
@@ -41,14 +62,13 @@ def list_transactions(
     shard: TransactionShard,
     now: Now,
     ticket: Ticket,
-    request: ListTransactionsRequest,
-    matches: Callable[[str], object] | None,
+    filters: Filters,
 ) -> Decision:
-    """The transactional ids that match all filters, `matches` among them. An unknown state matches none."""
+    """The transactional ids that match all filters. An unknown state matches none."""
     found = [
         ListedTransaction(transactional_id=key, producer_id=one.producer_id, transaction_state=one.state.title)
         for key, one in shard.transactions.items()
-        if _matches(one, now, request) and (matches is None or matches(key))
+        if filters.match(one, now)
     ]
     return Decision(replies=[(ticket, found)])
 
@@ -56,11 +76,3 @@ def list_transactions(
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
     """The names among the filters that are no state."""
     return [name for name in request.state_filters if name not in TITLES]
-
-
-def _matches(one: Transaction, now: Now, request: ListTransactionsRequest) -> bool:
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
-        return False
-    if request.state_filters and one.state.title not in request.state_filters:
-        return False
-    return request.duration_filter < 0 or now.clock_ms - one.start_ms > request.duration_filter

@@ -6,7 +6,6 @@ state. Source: Kafka's `TransactionCoordinator`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
@@ -14,10 +13,12 @@ from typing import Any, Protocol
 import structlog
 import trio
 
+from minikafka.broker.connections.pauses import Pauses, with_pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, verify_partitions
 from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction, end_transaction
+from minikafka.broker.coordinator.transactions.id_pattern import InvalidPattern, Pattern
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
     ProducerIdNeeded,
@@ -26,6 +27,7 @@ from minikafka.broker.coordinator.transactions.init_producer import (
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, Transaction
 from minikafka.broker.coordinator.transactions.transaction_admin import (
+    Filters,
     describe_transaction,
     list_transactions,
     unknown_states,
@@ -213,20 +215,25 @@ class TransactionCoordinator:
     async def list(self, request: ListTransactionsRequest) -> ListTransactionsResponse:
         """ListTransactions over all partitions of this node; an error while one of them is loading."""
         response = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
-        pattern = request.transactional_id_pattern
+        filters, text = Filters.of(request), request.transactional_id_pattern
         try:
-            matches = re.compile(pattern).fullmatch if pattern else None
-        except re.error:
+            pattern = Pattern(text) if text else None
+        except InvalidPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        pauses = Pauses()
         for index, _ in list(self.runtime.partitions()):
             try:
-                response.transaction_states += await self.runtime.submit(
-                    index, lambda shard, now, ticket: list_transactions(shard, now, ticket, request, matches)
+                found = await self.runtime.submit(
+                    index, lambda shard, now, ticket: list_transactions(shard, now, ticket, filters)
                 )
             except NotCoordinatorError:
                 continue
             except KafkaError as error:
                 return ListTransactionsResponse(error_code=error.code)
+            for one in found:
+                await pauses()
+                if pattern is None or await with_pauses(pattern.matches(one.transactional_id)):
+                    response.transaction_states.append(one)
         return response
 
     # -- completion ----------------------------------------------------------------------------------------------
