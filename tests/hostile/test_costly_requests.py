@@ -36,7 +36,7 @@ MIB = 1 << 20
 @pytest.fixture
 def growth_bytes_max(growth_bytes_max: int) -> int:
     """100,000 elements are 100 MiB of small objects for a moment; the heap that held them stays in pieces."""
-    return growth_bytes_max + 32 * MIB
+    return growth_bytes_max + 100 * MIB
 
 
 def fetch_of(count: int, *, session_id: int = 0, epoch: int = 0) -> FetchRequest:

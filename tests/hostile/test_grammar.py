@@ -29,7 +29,7 @@ PEAK_BYTES_MAX = 300 * MIB
 @pytest.fixture
 def growth_bytes_max(growth_bytes_max: int) -> int:
     """100,000 elements are 100 MiB of small objects for a moment; the heap that held them stays in pieces."""
-    return growth_bytes_max + 32 * MIB
+    return growth_bytes_max + 100 * MIB
 
 
 @pytest.fixture(scope="module")
