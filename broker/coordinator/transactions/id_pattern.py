@@ -112,19 +112,20 @@ class _Parser:
         return found
 
     def _repeated(self, one: Program) -> Program:
-        while self._at < len(self._text):
-            if self._takes("*"):
-                one = _star(one)
-            elif self._takes("+"):
-                one = _bounded([*one, *_star(one)])
-            elif self._takes("?"):
-                one = _optional(one)
-            elif counts := _COUNTS.match(self._text, self._at):
-                self._at = counts.end()
-                one = _counted(one, int(counts[1]), None if counts[2] == "," else int(counts[3] or counts[1]))
-            else:
-                break
-            self._takes("?")  # Greedy or not is the same here.
+        if self._takes("*"):
+            one = _star(one)
+        elif self._takes("+"):
+            one = _bounded([*one, *_star(one)])
+        elif self._takes("?"):
+            one = _optional(one)
+        elif counts := _COUNTS.match(self._text, self._at):
+            self._at = counts.end()
+            one = _counted(one, int(counts[1]), None if counts[2] == "," else int(counts[3] or counts[1]))
+        else:
+            return one
+        self._takes("?")  # Greedy or not is the same here.
+        if self._text[self._at : self._at + 1] in tuple("*+?") or _COUNTS.match(self._text, self._at):
+            raise InvalidPattern("a repetition of a repetition")
         return one
 
     def _atom(self, depth: int) -> Program:
