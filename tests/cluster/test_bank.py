@@ -34,6 +34,8 @@ PARTITIONS = 3
 SOURCE_PARTITIONS = 2
 TRANSFERS_PER_S = 60
 PATIENCE_S = 120.0
+HANGS_S = 9
+"""The longest pause of a node; others take its place as leader after a session of 5 s."""
 FENCING_S = 60
 LONG_S = 60
 
@@ -97,8 +99,13 @@ class Bank:
     def node_hangs(self) -> None:
         node = self.chance.choice(self.cluster.node_ids)
         self.cluster.pause(node)
-        time.sleep(self.chance.random() * 4)
+        time.sleep(self.chance.random() * HANGS_S)
         self.cluster.resume(node)
+
+    def two_nodes_die(self) -> None:
+        nodes = self.chance.sample(self.cluster.node_ids, 2)
+        self.cluster.kill(*nodes)
+        self.cluster.start(*nodes)
 
     def node_leaves(self) -> None:
         node = self.chance.choice(self.cluster.node_ids)
@@ -121,7 +128,7 @@ class Bank:
         """Every fault, then every fault again in another order, and so on."""
         faults = [
             self.program_hangs, self.node_dies, self.zombies_come_back, self.program_dies, self.node_hangs,
-            self.program_hangs, self.node_leaves, self.zombies_come_back, self.leaders_move_back, self.node_dies,
+            self.program_hangs, self.node_leaves, self.zombies_come_back, self.leaders_move_back, self.two_nodes_die,
         ]  # fmt: skip
         while True:
             yield from faults
@@ -139,8 +146,13 @@ class Bank:
             producer.init_transactions(FENCING_S)
 
     def every_partition(self) -> list[TopicPartition]:
-        sources = [TopicPartition(topic, index) for topic in self.sources for index in range(SOURCE_PARTITIONS)]
-        return sources + [TopicPartition(self.ledger, index) for index in range(PARTITIONS)]
+        """The partitions of all topics, and those of the committed offsets."""
+        with Admin(self.cluster.bootstrap) as admin:
+            return [
+                TopicPartition(topic, one.index)
+                for topic in (*self.sources, self.ledger, "__consumer_offsets")
+                for one in admin.describe_topic(topic).partitions
+            ]
 
 
 def test_every_transfer_is_counted_once(three: LocalCluster, tmp_path: Path, name: str) -> None:
@@ -156,6 +168,7 @@ def test_every_transfer_is_counted_once(three: LocalCluster, tmp_path: Path, nam
                 fault = next(faults)
                 fault()
                 suffered[fault.__name__] += 1
+                print(f"{LASTS_S - (deadline - time.monotonic()):6.1f} s: {fault.__name__}")
                 check_nobody_crashed(three)
             heal(three)
             bank.programs.wake_zombies()

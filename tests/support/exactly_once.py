@@ -9,12 +9,15 @@ It ends when another process has its transactional id, or by a signal. With an i
 from __future__ import annotations
 
 import random
+import signal
 import sys
 
 import confluent_kafka as ck
 
 POLL_S = 0.2
 TIMEOUT_S = 30
+HANGING_S = 20
+"""librdkafka 2.16 may wait for the group's former coordinator while that is dead, beyond the timeout of the call."""
 RECORDS_MAX = 20
 
 
@@ -55,12 +58,20 @@ def _copy(consumer: ck.Consumer, producer: ck.Producer, messages: list[ck.Messag
             _abort(consumer, producer)
             return
         positions = consumer.position(consumer.assignment())
-        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), TIMEOUT_S)
+        _send_offsets(producer, consumer, positions)
         _commit(producer)
     except ck.KafkaException as failure:
-        if failure.args[0].fatal():
+        if not failure.args[0].txn_requires_abort():
             raise
         _abort(consumer, producer)
+
+
+def _send_offsets(producer: ck.Producer, consumer: ck.Consumer, offsets: list[ck.TopicPartition]) -> None:
+    signal.alarm(HANGING_S)  # ends the process
+    try:
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
+    finally:
+        signal.alarm(0)
 
 
 def _commit(producer: ck.Producer) -> None:

@@ -14,6 +14,8 @@ PAUSE_S = 0.5
 TORN_S = 60.0
 """How long a transaction may be visible in part: its coordinator, or a leader, may be dead meanwhile."""
 READ_S = 90.0
+WAIT_S = 5
+RETRY_S = 0.1
 
 
 def read_ledger(
@@ -26,23 +28,40 @@ def read_ledger(
     })  # fmt: skip
     try:
         consumer.assign([ck.TopicPartition(ledger, index, 0) for index in range(partitions)])
-        return _until_ends(consumer, partitions)
+        return _until_ends(consumer, ledger, partitions)
     finally:
         consumer.close()
 
 
-def _until_ends(consumer: ck.Consumer, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
+def _until_ends(consumer: ck.Consumer, ledger: str, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
+    """Up to what the ends are at first, as others go on writing."""
     found: dict[int, list[tuple[int, bytes]]] = {index: [] for index in range(partitions)}
-    ended = set[int]()
     deadline = time.monotonic() + READ_S
-    while len(ended) < partitions:
-        assert time.monotonic() < deadline, f"the ledger cannot be read to its end: {ended} of {partitions}"
+    ends = {index: _end(consumer, ck.TopicPartition(ledger, index), deadline) for index in found}
+    left = {index for index, end in ends.items() if end > 0}
+    while left:
+        assert time.monotonic() < deadline, f"the ledger cannot be read to its end: {left} of {ends}"
         for message in consumer.consume(5_000, 0.1):
+            index = message.partition()
             if message.error() is None:
-                found[message.partition()].append((message.offset(), message.value()))
+                found[index].append((message.offset(), message.value()))
+                if message.offset() >= ends[index] - 1:
+                    left.discard(index)
             elif message.error().code() == ck.KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+                left.discard(index)
     return found
+
+
+def _end(consumer: ck.Consumer, partition: ck.TopicPartition, deadline: float) -> int:
+    """The last stable offset, once the partition has a leader."""
+    while True:
+        try:
+            end: int = consumer.get_watermark_offsets(partition, WAIT_S)[1]
+            return end
+        except ck.KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_S)
 
 
 class Auditor:

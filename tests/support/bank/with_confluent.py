@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import confluent_kafka as ck
-from work import HEARTBEAT_MS, POLL_S, RECORDS_MAX, REQUEST_MS, SESSION_MS, TIMEOUT_S, TRANSACTION_MS, Work
+from work import HANGING_S, HEARTBEAT_MS, POLL_S, RECORDS_MAX, REQUEST_MS, SESSION_MS, TIMEOUT_S, TRANSACTION_MS, Work
 
 
 def main(work: Work) -> None:
@@ -47,17 +48,25 @@ def transfer(work: Work, producer: ck.Producer, consumer: ck.Consumer, messages:
         if commits:
             positions = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
             offsets = [ck.TopicPartition(*place, offset) for place, offset in positions.items()]
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
+            send_offsets(producer, consumer, offsets)
             again(producer.commit_transaction)
             return
         producer.flush(TIMEOUT_S)
     except ck.KafkaException as failure:
-        if failure.args[0].fatal():
+        if not failure.args[0].txn_requires_abort():
             raise
     again(producer.abort_transaction)
     for position in consumer.committed(consumer.assignment(), TIMEOUT_S):
         position.offset = position.offset if position.offset >= 0 else ck.OFFSET_BEGINNING
         consumer.seek(position)
+
+
+def send_offsets(producer: ck.Producer, consumer: ck.Consumer, offsets: list[ck.TopicPartition]) -> None:
+    signal.alarm(HANGING_S)  # ends the process
+    try:
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
+    finally:
+        signal.alarm(0)
 
 
 def again(end: Callable[[float], None]) -> None:
