@@ -154,7 +154,12 @@ class StandaloneController:
         return await self.submit(lambda image: decide(image, request, context))
 
     async def register(
-        self, endpoints: Sequence[Endpoint], *, clean: bool = False, log_dirs: Sequence[bytes] = ()
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        clean: bool = False,
+        log_dirs: Sequence[bytes] = (),
+        cordoned: Sequence[bytes] = (),
     ) -> int:
         """Register this node as a broker, unfenced and leading its partitions; returns its broker epoch.
 
@@ -162,6 +167,7 @@ class StandaloneController:
             endpoints: the addresses for clients and brokers.
             clean: whether all its logs were closed by a clean shutdown; otherwise its leader epochs are raised.
             log_dirs: the ids of the data directories that it can use.
+            cordoned: of those, the ones in which no new replicas are to be placed.
         """
         rack = self._static.value("broker.rack")
         registration = Registration(
@@ -171,6 +177,7 @@ class StandaloneController:
             rack=rack if isinstance(rack, str) else None,
             clean=clean,
             log_dirs=tuple(sorted(log_dirs)),
+            cordoned=tuple(sorted(cordoned)),
         )
         self.broker_epoch = await self.submit(lambda image: standalone_registration.decide(image, registration))
         return self.broker_epoch

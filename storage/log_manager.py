@@ -124,6 +124,10 @@ class LogManager(LogUpkeep):
         """The ids of the directories whose disk is full."""
         return [directory.id for directory in self.healthy if directory.room.is_full]
 
+    def cordoned_ids(self) -> list[bytes]:
+        """The ids of the directories in which no new logs are to be made."""
+        return sorted(directory.id for directory in self.healthy if directory.cordoned)
+
     def online_ids(self) -> list[bytes]:
         """The ids of the directories that have not failed."""
         return [directory.id for directory in self.healthy]

@@ -3,7 +3,7 @@
 `BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import trio
@@ -45,7 +45,10 @@ from minikafka.broker.replication.replica_moves import ReplicaMoves
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, move_throttle, throttle_of
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
+from minikafka.controller.decisions.broker_config_validation import CORDONED, CORDONED_ALL, CORDONING_METADATA_VERSION
+from minikafka.controller.decisions.update_features import METADATA_VERSION
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.names import TopicPartition
@@ -190,7 +193,21 @@ class BrokerParts:
     def _directory_failed(self, path: str, error: Exception) -> None:
         if self._follower is not None:
             self._follower.directory_failed()
-        self.directory_reports.directory_failed()
+        self.directory_reports.directories_changed()
+
+    def update_cordoned(self) -> None:
+        """Cordon the data directories that the settings name, if the metadata version has that (KIP-1066)."""
+        named = self.effective_settings.node_value(CORDONED)
+        level = self.image.features.get(METADATA_VERSION, CORDONING_METADATA_VERSION)
+        listed = named if isinstance(named, tuple) and level >= CORDONING_METADATA_VERSION else ()
+        for directory in self.logs.directories:
+            directory.cordoned = CORDONED_ALL in listed or directory.path in listed
+        self.directory_reports.directories_changed()
+
+    def apply_cordoned(self, records: Iterable[Record]) -> None:
+        """Called with committed metadata: settings and features may cordon other directories."""
+        if any(isinstance(record, ConfigRecord | FeatureRecord) for record in records):
+            self.update_cordoned()
 
     def _became_leader(self, partition: Partition) -> None:
         topic, index = partition.topic_partition

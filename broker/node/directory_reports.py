@@ -2,6 +2,7 @@
 
     a log is opened or made ──► AssignReplicasToDirs, unless the metadata name its directory already
     a directory fails       ──► a heartbeat names it, until the registration in the metadata does not list it any more
+    one is cordoned, or not ──► a heartbeat names those that are, until the registration in the metadata does (KIP-1066)
 
 A replica that cannot be opened is assigned to `LOST`. The node stops if the last data directory or that of the metadata
 log has failed, or if the controller does not hear of a failure for `log.dir.failure.timeout.ms`: it would go on to lead
@@ -32,7 +33,7 @@ __all__ = ["DirectoryReports"]
 
 log = structlog.get_logger("minikafka.directories")
 
-ASSIGN_VERSION, HEARTBEAT_VERSION = 0, 1
+ASSIGN_VERSION, HEARTBEAT_VERSION = 0, 2
 REPLICAS_MAX = 2250
 """Of a request, as in Kafka."""
 RETRY_S = 0.1
@@ -98,8 +99,8 @@ class DirectoryReports:
         self._assigned[topic_id, index] = directory
         self._changed.set()
 
-    def directory_failed(self) -> None:
-        """A directory has failed: `run` looks at all of them."""
+    def directories_changed(self) -> None:
+        """A directory has failed, or is cordoned: `run` looks at all of them."""
         self._changed.set()
 
     def check(self) -> None:
@@ -138,14 +139,14 @@ class DirectoryReports:
                         f"the node stops, since the controller could not be told for {self._timeout_ms} ms that a data "
                         "directory has failed"
                     )
-                if unreported:
+                if unreported or self._is_cordoning_unreported():
                     await self._send_heartbeat(unreported)
                 elif self._assigned and self._controller.broker_epoch >= 0:
                     await self._send_assignments()
                 else:
                     await changed.wait()
                     continue
-                if self._unreported() or self._assigned:
+                if self._unreported() or self._assigned or self._is_cordoning_unreported():
                     await trio.sleep(RETRY_S)
 
     def _unreported(self) -> list[bytes]:
@@ -156,14 +157,23 @@ class DirectoryReports:
         failed = [one.id for one in self._logs().directories if one.failure is not None and one.id != UNASSIGNED]
         return [directory for directory in failed if directory in broker.log_dirs]
 
+    def _is_cordoning_unreported(self) -> bool:
+        """Whether the metadata have other directories of this process cordoned than are."""
+        broker = self._controller.image.brokers.get(self._node_id)
+        if broker is None or broker.epoch != self._controller.broker_epoch:
+            return False
+        return broker.cordoned != tuple(self._logs().cordoned_ids())
+
     async def _send_heartbeat(self, failed: list[bytes]) -> None:
-        log.warning("reporting failed log directories", directories=len(failed))
+        if failed:
+            log.warning("reporting failed log directories", directories=len(failed))
         request = BrokerHeartbeatRequest(
             broker_id=self._node_id,
             broker_epoch=self._controller.broker_epoch,
             current_metadata_offset=self._controller.offset,
             want_fence=False,
             offline_log_dirs=failed,
+            cordoned_log_dirs=self._logs().cordoned_ids(),
         )
         await self._send(request, HEARTBEAT_VERSION)
 

@@ -102,6 +102,7 @@ class Node:
 
     def _load_logs(self) -> None:
         self.parts.logs.load()
+        self.parts.update_cordoned()
         self._logs_loaded = True
         self.parts.directory_reports.check()
 
@@ -136,7 +137,8 @@ class Node:
         if isinstance(controller, StandaloneController):
             await self._follow_metadata(nursery)
             logs = self.parts.logs
-            await controller.register(endpoints, clean=logs.clean, log_dirs=logs.online_ids())
+            online, cordoned = logs.online_ids(), logs.cordoned_ids()
+            await controller.register(endpoints, clean=logs.clean, log_dirs=online, cordoned=cordoned)
             nursery.start_soon(self.parts.directory_reports.run)
         else:
             await self._join_cluster(nursery, controller, endpoints)
@@ -156,6 +158,7 @@ class Node:
             endpoints=endpoints,
             previous_broker_epoch=self.parts.logs.previous_broker_epoch,
             log_dirs=self.parts.logs.online_ids,
+            cordoned=self.parts.logs.cordoned_ids,
         )
         await registration.register()
         self._registration = registration
@@ -175,6 +178,7 @@ class Node:
         started = trio.Event()
 
         async def apply(records: Sequence[Record]) -> None:
+            self.parts.apply_cordoned(records)
             await started.wait()
             await with_pauses(follower.apply(records))
 
@@ -182,6 +186,7 @@ class Node:
             await with_pauses(follower.look_for_room())
 
         self.parts.controller.subscribe(apply)
+        self.parts.update_cordoned()
         await with_pauses(follower.start())
         started.set()
         nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")

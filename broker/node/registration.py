@@ -29,7 +29,7 @@ __all__ = ["Registration"]
 
 log = structlog.get_logger("minikafka.registration")
 
-REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 1
+REGISTRATION_VERSION, HEARTBEAT_VERSION = 4, 2
 SOON_S = 0.02
 """Between heartbeats whose response is about to change."""
 RETRY_S = 0.1
@@ -80,6 +80,7 @@ class Registration:
         endpoints: The advertised listeners.
         previous_broker_epoch: The epoch before a clean shutdown; -1 after any other.
         log_dirs: Returns the ids of the data directories that this broker can use (KIP-858).
+        cordoned: Returns the ids of those in which no new replicas are to be placed (KIP-1066).
 
     Attributes:
         unfenced: Set once the broker may lead partitions.
@@ -94,6 +95,7 @@ class Registration:
         endpoints: Sequence[Endpoint],
         previous_broker_epoch: int,
         log_dirs: Callable[[], list[bytes]] = list,
+        cordoned: Callable[[], list[bytes]] = list,
     ) -> None:
         self.unfenced = trio.Event()
         self._node_id = config.node_id
@@ -103,6 +105,7 @@ class Registration:
         self._rack = config.text("broker.rack")
         self._previous_broker_epoch = previous_broker_epoch
         self._log_dirs = log_dirs
+        self._cordoned = cordoned
         self._interval_s = config.number("broker.heartbeat.interval.ms") / 1000
         self._response_timeout_s = config.number("broker.session.timeout.ms") / 1000
         self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
@@ -195,6 +198,7 @@ class Registration:
             current_metadata_offset=self._controller.offset,
             want_fence=want_fence,
             want_shut_down=want_shut_down,
+            cordoned_log_dirs=self._cordoned(),
         )
         with trio.move_on_after(self._response_timeout_s):
             try:

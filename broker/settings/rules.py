@@ -252,8 +252,14 @@ def _times_are_positive(values: Values, _: Listeners) -> Iterator[Problem]:
 
 
 def _directories_are_given(values: Values, _: Listeners) -> Iterator[Problem]:
-    if not values.items("log.dir" if values.parsed["log.dirs"] is None else "log.dirs"):
+    directories = values.items("log.dir" if values.parsed["log.dirs"] is None else "log.dirs")
+    if not directories:
         yield values.problem("log.dirs", "log.dirs or log.dir must name at least one directory")
+    named = values.items("cordoned.log.dirs")
+    if "*" in named and len(named) > 1:
+        yield values.problem("cordoned.log.dirs", "* must be its only value")
+    if any(one != "*" and one not in directories for one in named):
+        yield values.problem("cordoned.log.dirs", "all its values must be in log.dirs or log.dir")
 
 
 def _values_are_in_order(values: Values, _: Listeners) -> Iterator[Problem]:

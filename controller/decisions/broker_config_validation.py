@@ -9,7 +9,16 @@ from minikafka.protocol.errors import InvalidConfigError, InvalidRequestError
 from minikafka.protocol.settings.declaration import PER_BROKER
 from minikafka.protocol.settings.registry import BROKER_SETTINGS, NODE_SETTINGS, InvalidSetting, listener_base_name
 
-__all__ = ["check", "check_min_isr", "check_node_id"]
+__all__ = [
+    "CORDONED",
+    "CORDONED_ALL",
+    "CORDONING_METADATA_VERSION",
+    "check",
+    "check_cordoned",
+    "check_cordoning_supported",
+    "check_min_isr",
+    "check_node_id",
+]
 
 
 def check_node_id(name: str, node_id: int, what: str) -> None:
@@ -74,6 +83,46 @@ _SOCKETS = frozenset(["listeners", "listener.security.protocol.map"])
 def _refuse(problem: str, names: list[str]) -> None:
     if names:
         raise InvalidRequestError(f"{problem}: [{', '.join(sorted(names))}]")
+
+
+CORDONED = "cordoned.log.dirs"
+CORDONED_ALL = "*"
+CORDONING_METADATA_VERSION = 30
+"""4.3-IV0."""
+
+
+def check_cordoned(wanted: Mapping[str, str], log_dirs: Collection[str]) -> None:
+    """Checks that cordoned.log.dirs names data directories of this node, or `*` alone (KIP-1066).
+
+    Raises:
+        InvalidRequestError: it does not.
+    """
+    named = [one.strip() for one in wanted.get(CORDONED, "").split(",") if one.strip()]
+    if CORDONED_ALL in named:
+        if len(named) > 1:
+            raise InvalidRequestError("When cordoned.log.dirs is set to *, it must not contain other values")
+        return
+    for directory in named:
+        if directory not in log_dirs:
+            raise InvalidRequestError(
+                f"Invalid value {directory} for configuration {CORDONED}: Invalid entry in {CORDONED}: {directory}. "
+                "All cordoned log dirs must be entries of log.dirs or log.dir."
+            )
+
+
+def check_cordoning_supported(
+    features: Mapping[str, int], wanted: Mapping[str, str], altered: Collection[str]
+) -> None:
+    """Checks that the cluster can cordon directories.
+
+    Raises:
+        InvalidConfigError: its metadata.version is too old.
+    """
+    level = features.get("metadata.version", CORDONING_METADATA_VERSION)
+    if CORDONED in altered and CORDONED in wanted and level < CORDONING_METADATA_VERSION:
+        raise InvalidConfigError(
+            "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
+        )
 
 
 MIN_ISR = "min.insync.replicas"

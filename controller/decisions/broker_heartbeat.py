@@ -7,7 +7,8 @@ The session of the broker is renewed when the request arrives (`active/broker_se
       │ └───────────fence requested────────────┘ │ leads nothing         leads nothing, other brokers caught up
       └──────────────may shut down◄──────────────┴─────────────────────────────────────────────┘
 
-A heartbeat with data directories that failed (`directory_failures.py`) changes nothing else.
+A heartbeat with data directories that failed (`directory_failures.py`), or with others that are cordoned (KIP-1066),
+changes nothing else.
 
 Source: `BrokerHeartbeatManager.calculateNextBrokerState`, `ReplicationControlManager.processBrokerHeartbeat`.
 """
@@ -35,6 +36,10 @@ def decide(image: Image, request: BrokerHeartbeatRequest, context: Context) -> D
     failed = directories_failed(image, broker, request.offline_log_dirs, context)
     if failed:
         return Decision(failed, reply)  # the next heartbeat changes the state
+    cordoned = request.cordoned_log_dirs
+    if cordoned is not None and tuple(sorted(set(cordoned))) != broker.cordoned:
+        changed = BrokerChange(broker.node_id, broker.epoch, cordoned=tuple(sorted(set(cordoned))))
+        return Decision([changed], reply)
     if broker.fenced:
         return _fenced(image, broker, request, context, reply)
     if request.want_fence:

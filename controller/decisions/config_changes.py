@@ -24,6 +24,7 @@ from minikafka.controller.decisions.topic_config_validation import check_topic_s
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record
 from minikafka.controller.settings.effective_settings import ResourceType
+from minikafka.controller.settings.metadata_log_settings import data_directories
 from minikafka.protocol.errors import (
     InvalidConfigError,
     InvalidRequestError,
@@ -172,6 +173,9 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
             broker_config_validation.check(wanted, per_broker=bool(name))
             altered = {operation.name for operation in alteration.operations}
             broker_config_validation.check_min_isr(current, wanted, altered, per_broker=bool(name))
+            if name and not context.forwarded:
+                broker_config_validation.check_cordoned(wanted, data_directories(context.static))
+            broker_config_validation.check_cordoning_supported(image.features, wanted, altered)
         case ResourceType.TOPIC:
             _check_topic(name, wanted, image)
         case ResourceType.GROUP:

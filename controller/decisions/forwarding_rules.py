@@ -57,13 +57,24 @@ def split(image: Image, request: Any, context: Context) -> Split:
     """
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
-    order = tuple(_is_own(one.resource_type, one.resource_name, context) for one in request.resources)
+    order = tuple(
+        _is_own(one.resource_type, one.resource_name, context) or _cordons_wrongly(image, request, one, context)
+        for one in request.resources
+    )
     if not any(order):
         return Split(request)
     own = _decide(image, _part(request, order, own=True), context)
     assert not own.records, "the receiving node writes no metadata"
     rest = None if all(order) else _part(request, order, own=False)
     return Split(rest, own.log_levels, own.reply, order)
+
+
+def _cordons_wrongly(image: Image, request: Any, resource: Any, context: Context) -> bool:
+    """Whether the receiving node rejects directories to cordon that are not its own, which others do not know."""
+    if all(config.name != broker_config_validation.CORDONED for config in resource.configs):
+        return False
+    alone = type(request)(resources=[resource], validate_only=request.validate_only)
+    return any(one.error_code for one in _decide(image, alone, context).reply.responses)
 
 
 def _is_own(kind: int, name: str, context: Context) -> bool:

@@ -18,7 +18,8 @@ __all__ = ["UsableBroker", "place", "place_partitions"]
 def place_partitions(
     image: Image, *, partitions: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """The replicas of new partitions, none of them on a broker in controlled shutdown.
+    """The replicas of new partitions, none of them on a broker in controlled shutdown, or one whose data directories
+    are all cordoned.
 
     Raises:
         InvalidReplicationFactorError: there are not enough brokers, with Kafka's message.
@@ -26,7 +27,7 @@ def place_partitions(
     brokers = [
         UsableBroker(node_id, broker.rack, broker.fenced)
         for node_id, broker in sorted(image.brokers.items())
-        if not broker.in_controlled_shutdown or broker.fenced
+        if broker.takes_replicas and (not broker.in_controlled_shutdown or broker.fenced)
     ]
     try:
         return place(brokers, partitions=partitions, replication_factor=replication_factor, random=random)
@@ -59,11 +60,13 @@ def place(
             f"Invalid replication factor {replication_factor}: the replication factor must be positive."
         )
     if not stripes.live_count:
-        raise InvalidReplicationFactorError("All brokers are currently fenced.")
+        raise InvalidReplicationFactorError(
+            "All brokers are currently fenced, or have all their log directories cordoned."
+        )
     if replication_factor > stripes.count:
         raise InvalidReplicationFactorError(
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{stripes.count} broker(s) are registered."
+            f"{stripes.count} broker(s) are registered or some brokers have all their log directories cordoned."
         )
     return [stripes.next(replication_factor) for _ in range(partitions)]
 

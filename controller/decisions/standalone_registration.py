@@ -32,6 +32,7 @@ class Registration:
     rack: str | None
     clean: bool = False
     log_dirs: tuple[bytes, ...] = ()
+    cordoned: tuple[bytes, ...] = ()
 
 
 def decide(image: Image, registration: Registration) -> Decision[int]:
@@ -51,6 +52,7 @@ def decide(image: Image, registration: Registration) -> Decision[int]:
         registration.rack,
         fenced=False,
         log_dirs=registration.log_dirs,
+        cordoned=registration.cordoned,
     )
     elections = [
         change

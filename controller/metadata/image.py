@@ -230,6 +230,7 @@ class Image:
             fenced=_or(record.fenced, broker.fenced),
             in_controlled_shutdown=_or(record.in_controlled_shutdown, broker.in_controlled_shutdown),
             log_dirs=_or(record.log_dirs, broker.log_dirs),
+            cordoned=_or(record.cordoned, broker.cordoned),
         )
 
 

@@ -69,9 +69,10 @@ class BrokerRecord:
         fenced: whether it must not lead partitions.
         in_controlled_shutdown: whether it is shutting down, so that it must not become leader.
         log_dirs: the ids of the data directories that it can use (KIP-858); empty if it has not reported any.
+        cordoned: the ids of those in which no new replicas are to be placed (KIP-1066).
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     node_id: int
     epoch: int
     incarnation_id: bytes
@@ -80,19 +81,26 @@ class BrokerRecord:
     fenced: bool
     in_controlled_shutdown: bool = added(1, default=False)
     log_dirs: tuple[bytes, ...] = added(2, default=())
+    cordoned: tuple[bytes, ...] = added(3, default=())
+
+    @property
+    def takes_replicas(self) -> bool:
+        """Whether new replicas may be placed on it: not all its data directories are cordoned."""
+        return not self.log_dirs or any(directory not in self.cordoned for directory in self.log_dirs)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerChange:
-    """A registered broker was fenced or unfenced, began a controlled shutdown, or lost a data directory; None is
-    unchanged."""
+    """A registered broker was fenced or unfenced, began a controlled shutdown, lost a data directory, or cordoned some;
+    None is unchanged."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     node_id: int
     epoch: int
     fenced: bool | None = None
     in_controlled_shutdown: bool | None = added(1, default=None)
     log_dirs: tuple[bytes, ...] | None = added(2, default=None)
+    cordoned: tuple[bytes, ...] | None = added(3, default=None)
 
 
 @dataclass(frozen=True, slots=True)

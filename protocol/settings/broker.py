@@ -48,7 +48,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("controlled.shutdown.enable", BOOLEAN, True, None, MEDIUM, READ_ONLY,
             "Whether a broker moves its leaderships to other replicas before it shuts down."),
     Setting("cordoned.log.dirs", LIST, (), None, MEDIUM, PER_BROKER,
-            "Log directories in which no new replicas are placed."),
+            "Log directories in which no new replicas are placed; `*` stands for all.", supported=True),
     Setting("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
             "Java class that validates CreateTopics requests."),
     Setting("default.replication.factor", INT, 1, None, MEDIUM, READ_ONLY,

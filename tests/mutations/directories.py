@@ -10,7 +10,7 @@ MUTATIONS = (
     Mutation(
         "a failed directory is not reported to the controller",
         "broker/node/broker_parts.py",
-        "        self.directory_reports.directory_failed()\n",
+        "        self.directory_reports.directories_changed()\n",
         "        assert path\n",
         (f"{_STORIES}::test_a_leader_whose_directory_fails_is_replaced_within_seconds_and_serves_from_the_other",),
     ),

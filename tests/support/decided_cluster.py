@@ -88,7 +88,7 @@ class DecidedCluster:
         return reply
 
     def heartbeat(
-        self, node_id: int, *, epoch: int | None = None, applied_to: int | None = None, **wants: bool
+        self, node_id: int, *, epoch: int | None = None, applied_to: int | None = None, **wants: Any
     ) -> BrokerHeartbeatResponse:
         """A heartbeat, by default of a broker that has applied everything."""
         epoch = self.epoch(node_id) if epoch is None else epoch

@@ -1,8 +1,13 @@
 """BrokerHeartbeat: unfencing, fencing and controlled shutdown."""
 
+from random import Random
+
 from support.decided_cluster import DecidedCluster
 from support.images import name_of
 
+from minikafka.controller.decisions.decision import Decision
+from minikafka.controller.decisions.replica_placement import place_partitions
+from minikafka.controller.metadata.records import BrokerChange
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
@@ -138,3 +143,21 @@ def test_a_shutdown_with_many_partitions_takes_several_heartbeats() -> None:
 
 def test_heartbeats_of_unknown_brokers_are_answered() -> None:
     assert DecidedCluster(()).ask(BrokerHeartbeatRequest()).error_code == 77
+
+
+def test_a_broker_whose_directories_are_all_cordoned_gets_no_new_replicas() -> None:
+    cluster = DecidedCluster()
+    one, two = bytes([1] * 16), bytes([2] * 16)
+    broker = cluster.image.brokers[1]
+    cluster.carry_out(Decision([BrokerChange(1, broker.epoch, log_dirs=(one, two))], None))
+    cluster.heartbeat(1, cordoned_log_dirs=[two])
+    assert cluster.image.brokers[1].takes_replicas
+    cluster.heartbeat(1, cordoned_log_dirs=[two, one])
+    assert cluster.image.brokers[1].cordoned == (one, two)
+    assert not cluster.image.brokers[1].takes_replicas
+    placed = place_partitions(cluster.image, partitions=6, replication_factor=1, random=Random(1))
+    assert all(1 not in replicas for replicas in placed)
+    cluster.heartbeat(1)  # without a list, nothing changes
+    assert not cluster.image.brokers[1].takes_replicas
+    cluster.heartbeat(1, cordoned_log_dirs=[])
+    assert cluster.image.brokers[1].cordoned == ()
