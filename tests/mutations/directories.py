@@ -6,12 +6,44 @@ _STORIES = "tests/simulation/test_directory_stories.py"
 _LOG_MANAGER = "storage/log_manager.py"
 _AT_START = f"{_STORIES}::test_a_directory_that_fails_at_start_means_an_unclean_start_and_no_log_is_made_anew"
 
+_MOVES = "tests/storage/test_future_logs.py"
+
 MUTATIONS = (
+    Mutation(
+        "a copy is taken for the log while the directory of the log is offline",
+        _LOG_MANAGER,
+        "            if len(self.healthy) < len(self.directories):\n"
+        "                raise KafkaStorageError(f\"the future",
+        "            if not self.healthy:\n"
+        "                raise KafkaStorageError(f\"the future",
+        (f"{_MOVES}::test_a_copy_is_not_the_log_while_the_directory_of_the_log_is_offline",),
+    ),
+    Mutation(
+        "a flush after a swap does not make the swap durable",
+        "storage/flush.py",
+        "        if self._settle is not None:\n",
+        "        if self._settle is not None and not self._files:\n",
+        (f"{_MOVES}::test_wherever_a_move_ends_the_log_is_whole",),
+    ),
+    Mutation(
+        "a log that moves forgets producers whose records are deleted",
+        "storage/future_logs.py",
+        "            future.take_over(source)\n",
+        "            future.update_config(source.config)\n",
+        (f"{_MOVES}::test_what_records_do_not_tell_moves_along",),
+    ),
+    Mutation(
+        "new replicas are placed on a broker whose directories are all cordoned",
+        "controller/decisions/replica_placement.py",
+        "        if broker.takes_replicas and (",
+        "        if (",
+        ("tests/controller/decisions/test_broker_heartbeat.py",),
+    ),
     Mutation(
         "a failed directory is not reported to the controller",
         "broker/node/broker_parts.py",
-        "        self.directory_reports.directories_changed()\n",
-        "        assert path\n",
+        "            self._follower.directory_failed()\n        self.directory_reports.directories_changed()\n",
+        "            self._follower.directory_failed()\n        assert path\n",
         (f"{_STORIES}::test_a_leader_whose_directory_fails_is_replaced_within_seconds_and_serves_from_the_other",),
     ),
     Mutation(
