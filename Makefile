@@ -20,7 +20,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams docker-image docker-test hostile bench pages clean help
+.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams docker-image docker-test chaos-docker hostile bench pages clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -80,6 +80,10 @@ docker-image: $(VENV)/.with-test  ## Build the image; sets up an engine (as root
 
 docker-test: docker-image  ## Run the tests of the image and of docker-compose.yml
 	$(BIN)/python -m pytest tests/containers
+
+chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of docker-compose.yml under load (MINUTES=10; SEED=number)
+	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),10) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) \
+		$(BIN)/python -m pytest tests/containers/test_chaos.py -s
 
 hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations
 	MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"

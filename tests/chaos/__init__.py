@@ -43,6 +43,7 @@ later record of the key may have replaced in a compacted topic, are never report
   `offsets.py`, `replicas.py`: the checks by subject.
 - `planted_histories.py`: a history with each anomaly, and a legal one beside it.
 - `model.py`: random legal histories; `sabotage.py`: plants a random anomaly in one.
+- `nemesis.py`: random faults in a cluster of processes or containers.
 - `workload/`: client programs that record such a history, for the simulation and for real processes.
 - `benchmark.py`: the time for a million operations: `python -m chaos.benchmark`.
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,15 +10,11 @@ import pytest
 import trio
 
 from chaos.checker import check
-from chaos.history import Event, Recorder
+from chaos.history import Event
 from chaos.sabotage import SABOTAGE, History
-from chaos.workload.administration import create_topics
-from chaos.workload.final_reading import final_reading
-from chaos.workload.plan import Plan
-from chaos.workload.process import ClientProcess
-from chaos.workload.programs import members, programs
+from chaos.workload.programs import programs
+from chaos.workload.run import Run
 from minikafka.cli.local_cluster import LocalCluster
-from minikafka.client.connections.seams import Seams
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SETTINGS = {
@@ -30,45 +24,6 @@ SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "broker.session.timeout.ms": "3000",
 }
-Faults = Callable[[], Awaitable[None]]
-
-
-class Run:
-    """Client processes of one run, each a task."""
-
-    def __init__(self, cluster: LocalCluster, brokers: int, seed: str) -> None:
-        self.cluster = cluster
-        self.plan = Plan.of(brokers)
-        self.recorder = Recorder(time.monotonic_ns)
-        self.seed = seed
-
-    def process(self, name: str) -> ClientProcess:
-        seams = Seams(random=random.Random(f"{self.seed}/{name}/client"))
-        return ClientProcess(
-            name,
-            self.recorder,
-            random.Random(f"{self.seed}/{name}"),
-            seams,
-            self.cluster.bootstrap,
-            self.plan,
-            pace_s=0.05,
-        )
-
-    async def run(self, faults: Faults) -> list[Event]:
-        """All programs during `faults`, then the final reading, while the groups' members go on. The history."""
-        await create_topics(self.process("creator/1"))
-        in_groups = members(self.plan)
-        async with trio.open_nursery() as staying:
-            async with trio.open_nursery() as leaving:
-                for name, program in programs(self.plan).items():
-                    for number in (1, 2) if name in in_groups else (1,):
-                        process = self.process(f"{name.replace(' ', '-')}-{number}/1")
-                        (staying if name in in_groups else leaving).start_soon(program, process)
-                await faults()
-                leaving.cancel_scope.cancel()
-            await final_reading(self.process("final/1"), groups=list(self.plan.groups))
-            staying.cancel_scope.cancel()
-        return self.recorder.events
 
 
 def _judge(run: Run, events: list[Event]) -> None:
@@ -86,14 +41,14 @@ def _judge(run: Run, events: list[Event]) -> None:
 
 def test_one_node(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "one", brokers=1, settings=SETTINGS) as cluster:
-        run = Run(cluster, 1, "one")
+        run = Run(cluster.bootstrap, 1, "one")
         events = trio.run(run.run, partial(trio.sleep, 6))
         _judge(run, events)
 
 
 def test_three_nodes_of_which_a_leader_is_killed(tmp_path: Path) -> None:
     with LocalCluster(tmp_path / "three", brokers=3, settings=SETTINGS) as cluster:
-        run = Run(cluster, 3, "three")
+        run = Run(cluster.bootstrap, 3, "three")
 
         async def kill_a_leader() -> None:
             await trio.sleep(4)

@@ -15,6 +15,7 @@ SET_UP = ROOT / "docker" / "set_up.py"
 IMAGE = "minikafka"
 START_S = 120
 NODES = (1, 2, 3)
+PAUSE_ATTEMPTS = 10
 
 
 def why_no_engine() -> str | None:
@@ -123,8 +124,15 @@ class ComposeCluster:
         docker("start", *map(self.container, node_ids))
 
     def pause(self, *node_ids: int) -> None:
-        """Freeze all processes of containers."""
-        docker("pause", *map(self.container, node_ids))
+        """Freeze all processes of containers. On a busy machine runc may fail to freeze them at first."""
+        for node_id in node_ids:
+            for attempt in range(PAUSE_ATTEMPTS):
+                try:
+                    docker("pause", self.container(node_id))
+                    break
+                except AssertionError:
+                    if attempt == PAUSE_ATTEMPTS - 1:
+                        raise
 
     def resume(self, *node_ids: int) -> None:
         """Continue paused containers."""

@@ -30,11 +30,13 @@ def read_of(record: ConsumerRecord, topic: str | None = None) -> Read:
     """
     partition = TopicPartition(topic or record.topic, record.partition)
     key = None if record.key is None else record.key.decode(errors="replace")
-    value = b"" if record.value is None else record.value
+    return Read(partition, record.offset, key, name_in(b"" if record.value is None else record.value))
+
+
+def name_in(value: bytes) -> str:
+    """The name in a value; the whole value if it does not match its name."""
     name = value.rpartition(b" ")[2].decode(errors="replace")
-    if value_bytes_or_none(name) != value:
-        name = value.decode(errors="replace")
-    return Read(partition, record.offset, key, name)
+    return name if value_bytes_or_none(name) == value else value.decode(errors="replace")
 
 
 def value_bytes_or_none(name: str) -> bytes | None:
