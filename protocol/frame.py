@@ -72,6 +72,10 @@ class FrameReader:
         """
         if self._oversized is not None:
             raise self._oversized
+        if self._body is None and not self._prefix:
+            size = int.from_bytes(data[:4], "big")
+            if 0 < size == len(data) - 4 <= self.size_bytes_max:
+                return [bytearray(data[4:])]  # The usual case.
         frames: list[bytearray] = []
         try:
             self._split(data, frames)

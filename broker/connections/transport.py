@@ -121,7 +121,10 @@ class SocketTransport:
 
     def send_now(self, parts: Sequence[bytes | FileSlice]) -> Sequence[bytes | FileSlice]:
         try:
-            data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+            if len(parts) == 1 and not isinstance(parts[0], FileSlice):
+                data = parts[0]
+            else:
+                data = b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
             sent = self._raw.send(data)
         except OSError:
             return list(parts)
