@@ -33,7 +33,7 @@ from minikafka.storage.log_lookup import (
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
-from minikafka.storage.retention import advance_start, delete_old_segments, remove_due
+from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
 from minikafka.storage.segment import OFFSET_DELTA_MAX, Segment
 from minikafka.storage.segments import should_roll
 from minikafka.storage.truncation import truncate_fully, truncate_to
@@ -403,10 +403,10 @@ class Log(GuardedLog):
         Raises KafkaError; ValueError above the log end offset."""
         return self._guarded(advance_start, self, offset)
 
-    def delete_old_segments(self, high_watermark: int) -> int:
-        """Deletes the segments that retention permits to delete, never beyond the high watermark; returns their number.
-        Raises KafkaError."""
-        return self._reading(delete_old_segments, self, high_watermark)
+    def delete_old_segments(self, high_watermark: int, *, at_most: int = ALL) -> int:
+        """Deletes the segments that retention permits to delete, never beyond the high watermark, and about `at_most`;
+        returns their number. Raises KafkaError."""
+        return self._reading(delete_old_segments, self, high_watermark, at_most)
 
     def drop(self, segments: list[Segment]) -> None:
         """Deletes segments removed from `segments`, the last one first, so that a crash leaves no gap."""

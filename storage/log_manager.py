@@ -4,7 +4,7 @@
     manager.load()
     log = manager.create(TopicPartition("flights", 0), topic_id=…)
     …
-    await manager.flush_due(); manager.run_retention(high_watermark_of); manager.write_checkpoints(…)
+    await manager.flush_due(); for _ in manager.run_retention(high_watermark_of): …; manager.write_checkpoints(…)
     manager.close(high_watermarks, broker_epoch=…)
 """
 

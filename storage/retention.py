@@ -11,17 +11,18 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.log_state import LogState
 from minikafka.storage.segment import Segment
 
+ALL = 1 << 62
 Predicate = Callable[[Segment], bool]
 
 
-def delete_old_segments(log: LogState, high_watermark: int) -> int:
-    """Deletes the segments that retention permits to delete; returns their number."""
-    deleted = _delete_while(log, high_watermark, lambda segment: 0 <= segment.next_base <= log.start_offset)
+def delete_old_segments(log: LogState, high_watermark: int, at_most: int = ALL) -> int:
+    """Deletes the segments that retention permits to delete, for each reason up to `at_most`; returns their number."""
+    deleted = _delete_while(log, high_watermark, at_most, lambda segment: 0 <= segment.next_base <= log.start_offset)
     if log.config.deletes:
         if log.config.retention_bytes >= 0:
-            deleted += _delete_while(log, high_watermark, _exceeds_size(log))
+            deleted += _delete_while(log, high_watermark, at_most, _exceeds_size(log))
         if log.config.retention_ms >= 0:
-            deleted += _delete_while(log, high_watermark, _exceeds_time(log))
+            deleted += _delete_while(log, high_watermark, at_most, _exceeds_time(log))
     return deleted
 
 
@@ -50,9 +51,9 @@ def _exceeds_time(log: LogState) -> Predicate:
     return is_deletable
 
 
-def _delete_while(log: LogState, high_watermark: int, is_deletable: Predicate) -> int:
+def _delete_while(log: LogState, high_watermark: int, at_most: int, is_deletable: Predicate) -> int:
     segments, count = log.segments, 0
-    while count < len(segments):
+    while count < min(len(segments), at_most):
         segment = segments[count]
         end = log.end_offset if segment.next_base < 0 else segment.next_base
         is_empty_last = segment.next_base < 0 and segment.size == 0

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 import trio
 
+from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.protocol.errors import KafkaError
@@ -66,10 +67,14 @@ class Housekeeping:
         """The high watermark of each partition of this node."""
         return {partition.topic_partition: partition.high_watermark for partition in self._partitions}
 
+    def _high_watermark(self, key: TopicPartition) -> int | None:
+        partition = self._partitions.get(*key)
+        return None if partition is None else partition.high_watermark
+
     async def retain(self) -> None:
         """Delete segments by age and by size."""
         starts = [(partition, partition.log.start_offset) for partition in self._partitions]
-        self._logs.run_retention(self.high_watermarks().get)
+        await with_pauses(self._logs.run_retention(self._high_watermark))
         for partition, start_offset in starts:
             if partition.log.start_offset != start_offset:
                 partition.visible.grew(0)

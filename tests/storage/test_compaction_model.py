@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.compaction import COMPACTED, Cleaned, Row
 from support.logs import Clock, append_marker, check_indexes, memory_disk, read_batches
 
+from minikafka.broker.connections.pauses import at_once
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.memory_disk import PowerLoss
@@ -93,7 +94,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
     @rule()
     def delete_old_files(self) -> None:
         self.clock.ms += 60_000
-        self.cleaned.manager.run_retention(lambda key: self.end)
+        at_once(self.cleaned.manager.run_retention(lambda key: self.end))
 
     @precondition(lambda self: not self.open)
     @rule(clean=st.booleans())

@@ -9,6 +9,7 @@ import pytest
 import trio
 from support.logs import SMALL, Clock, append, memory_disk, read_all
 
+from minikafka.broker.connections.pauses import at_once
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files
@@ -284,7 +285,7 @@ def test_a_failed_directory_takes_only_its_logs_offline() -> None:
         ("sync", "/data/a-0/", lambda manager: manager.close({})),
         ("rename", "/data/recovery", lambda manager: manager.write_checkpoints({})),
         ("rename", "/data/replication", lambda manager: trio.run(manager.write_high_watermarks, {A: 1})),
-        ("rename", "/data/a-0/", lambda manager: manager.run_retention(lambda key: 60)),
+        ("rename", "/data/a-0/", lambda manager: at_once(manager.run_retention(lambda key: 60))),
         ("open", "/data/c-0", lambda manager: manager.create(TopicPartition("c", 0))),
     ],
 )
@@ -352,11 +353,33 @@ def test_retention_covers_all_logs_and_flushes_those_that_are_due() -> None:
             append(log, b"x" * 200)
     assert trio.run(manager.flush_due) == 2
     assert trio.run(manager.flush_due) == 0
-    assert manager.run_retention(lambda key: 60 if key == A else None) > 3
+    assert at_once(manager.run_retention(lambda key: 60 if key == A else None)) > 3
     assert manager.logs[A].size_bytes < 4096 + 2048
     assert manager.logs[B].start_offset == 0
     manager.expire_producers()
     manager.update_config("a")
+
+
+def test_retention_deletes_some_segments_at_a_time_and_passes_over_a_log_that_is_gone() -> None:
+    manager = LogManager(
+        memory_disk(),
+        ["/data"],
+        now_ms=lambda: 0,
+        random=Random(1),
+        config_of=lambda topic: LogConfig(segment_bytes=300, retention_bytes=0, retention_ms=-1),
+    )
+    manager.load()
+    for key in (A, B):
+        log = manager.create(key)
+        for _ in range(100):
+            append(log, b"x" * 200)
+    steps = manager.run_retention(lambda key: 100)
+    next(steps)
+    assert manager.logs[A].start_offset == 64
+    assert manager.logs[B].start_offset == 0
+    manager.delete(B)
+    at_once(steps)
+    assert manager.logs[A].start_offset >= 99
 
 
 def test_load_skips_the_metadata_log() -> None:

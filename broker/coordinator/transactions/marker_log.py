@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import trio
 
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
 from minikafka.broker.partitions.partition import Partition
@@ -26,6 +27,8 @@ NOT_READY = (
 )
 """Errors of the group coordinator, for which a transaction coordinator gets NOT_LEADER_OR_FOLLOWER, and tries again."""
 
+MARKERS_AT_ONCE = 64
+"""How many markers are appended between two pauses; about 5 ms."""
 
 Results = dict[TopicPartition, ErrorCode]
 
@@ -71,11 +74,10 @@ class MarkerLog:
         """Write each marker to its partitions; for each an error code for each. Cancellation leaves some partitions
         without a marker, or with one that is not yet committed."""
         results: list[Results] = [{} for _ in markers]
-        appended = [
-            (result, written)
-            for result, (marker, names) in zip(results, markers, strict=True)
-            for written in self._append(marker, names, result)
-        ]
+        pauses = Pauses(MARKERS_AT_ONCE)
+        appended: list[tuple[Results, _Appended]] = []
+        for result, (marker, names) in zip(results, markers, strict=True):
+            appended += [(result, written) for written in await self._append(marker, names, result, pauses)]
         for result, (marker, names) in zip(results, markers, strict=True):
             for name in names:
                 if name.topic == OFFSETS_TOPIC:
@@ -85,12 +87,15 @@ class MarkerLog:
             result[written.name] = await _committed(written, deadline)
         return results
 
-    def _append(self, marker: Marker, names: Sequence[TopicPartition], results: Results) -> list[_Appended]:
+    async def _append(
+        self, marker: Marker, names: Sequence[TopicPartition], results: Results, pauses: Pauses
+    ) -> list[_Appended]:
         """Append to the partitions that are not the group coordinator's; errors are added to `results`."""
         appended: list[_Appended] = []
         for name in names:
             if name.topic == OFFSETS_TOPIC:
                 continue
+            await pauses()
             try:
                 partition = self._find(name)
                 written = partition.append_internal(
