@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.protocol.errors import KafkaError
@@ -74,7 +73,8 @@ class Housekeeping:
     async def retain(self) -> None:
         """Delete segments by age and by size."""
         starts = [(partition, partition.log.start_offset) for partition in self._partitions]
-        await with_pauses(self._logs.run_retention(self._high_watermark))
+        for _ in self._logs.run_retention(self._high_watermark):
+            await trio.lowlevel.checkpoint()
         for partition, start_offset in starts:
             if partition.log.start_offset != start_offset:
                 partition.visible.grew(0)
