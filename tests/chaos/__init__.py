@@ -31,6 +31,8 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
   and no commit of the lower offset may have taken effect later.
 - *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end.
 - *replicas that differ below the high watermark*: at an offset below the high watermarks of both.
+- *input counted twice*, *input not counted*: of a read-process-write program, whose outputs name their inputs in their
+  keys: read_committed shows two outputs of one input, or none although the group's committed offset is behind it.
 - *record that nobody produced*: a value that was not sent to this partition, or not with this key.
 
 A record is reported under one kind. If the final reading lacks a record, its offset is not reported as having two
@@ -40,7 +42,7 @@ later record of the key may have replaced in a compacted topic, are never report
 - `history.py`: the operations, their events, and JSON lines.
 - `checker.py`: calls the checks in their order.
 - `checks/facts.py`: the index; `anomaly.py`: the kinds; `missing.py`, `records.py`, `transactions.py`, `order.py`,
-  `offsets.py`, `replicas.py`: the checks by subject.
+  `offsets.py`, `replicas.py`, `transactions.py`, `counted.py`: the checks by subject.
 - `planted_histories.py`: a history with each anomaly, and a legal one beside it.
 - `model.py`: random legal histories; `sabotage.py`: plants a random anomaly in one.
 - `nemesis.py`: random faults in a cluster of processes or containers.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 
 from chaos.checks.anomaly import Anomaly, Kind
+from chaos.checks.counted import check_counted
 from chaos.checks.facts import Facts
 from chaos.checks.missing import check_missing
 from chaos.checks.offsets import check_committed_offsets
@@ -32,5 +33,6 @@ def check(history: Iterable[Event], *, compacted: Set[str] = frozenset()) -> lis
         *check_aborted_reads(facts),
         *check_order(facts),
         *check_committed_offsets(facts),
+        *check_counted(facts),
         *check_replicas(facts),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chaos.checks.anomaly import Kind
+from chaos.checks.counted import COUNTING_GROUP, count_of
 from chaos.history import (
     AbortTransaction,
     Action,
@@ -430,6 +431,21 @@ def a_compacted_replica_lacks_a_record(it: Script, *, legal: bool) -> tuple[int,
     return first, it.do("disk", ReplicaLog(of, 2, 0, 2, tuple(records[1:])))
 
 
+def counted_twice(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """Two outputs name one input, and not two inputs."""
+    it.send("a", 0, to=SECOND, key=count_of(FIRST, 7))
+    it.send("b", 1, to=SECOND, by="q", key=(other := count_of(FIRST, 8 if legal else 7)))
+    reads = (Read(SECOND, 0, count_of(FIRST, 7), "a"), Read(SECOND, 1, other, "b"))
+    return (it.do("last", ReadAll(SECOND, 0, 2, 2, reads)),)
+
+
+def not_counted(it: Script, *, legal: bool) -> tuple[int, ...]:
+    """The committed offset is behind an input without an output."""
+    it.send("a", 0)
+    reading = it.read_all((0, "a"))
+    return reading, it.do("d", FetchOffsets(COUNTING_GROUP, ((FIRST, 0 if legal else 1),)))
+
+
 def phantom(it: Script, *, legal: bool) -> tuple[int, ...]:
     if legal:
         it.send("a", None, outcome=UNKNOWN)
@@ -471,5 +487,7 @@ HISTORIES = {
     ],
     Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader],
     Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
+    Kind.COUNTED_TWICE: [counted_twice],
+    Kind.NOT_COUNTED: [not_counted],
     Kind.PHANTOM: [phantom, other_key],
 }

@@ -56,6 +56,7 @@ MUTATIONS = (
         "            if self._is_unfenced():\n",
         "            if self.unfenced.is_set() or self._is_unfenced():\n",
         (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
+        seeds=1,
     ),
     Mutation(
         "a broker claims a clean shutdown after a crash",
@@ -71,6 +72,7 @@ MUTATIONS = (
         "                self._disk.remove(path)\n                self._disk.sync_directory(self.path)\n",
         "",
         (f"{_BUGS}::test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean",),
+        seeds=16,
     ),
     Mutation(
         "a crash is not followed by log recovery",
@@ -78,6 +80,7 @@ MUTATIONS = (
         "            clean=directory.clean,\n",
         "            clean=True,\n",
         (f"{_NODES}::test_a_batch_with_a_hole_is_found_when_a_node_starts_after_a_crash",),
+        seeds=14,
     ),
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
@@ -94,6 +97,7 @@ MUTATIONS = (
         "        self._advance()\n        self._commits.wake()\n",
         "        self._commits.wake()\n",
         (f"{_BUGS}::test_kafka_13091_a_smaller_isr_completes_the_produce_that_waits_for_it",),
+        seeds=9,
     ),
     Mutation(
         "a new leader without followers does not advance the high watermark",
@@ -146,6 +150,7 @@ MUTATIONS = (
         "        same_epoch = state.leader_epoch == self.leader_epoch\n"
         "        if state.leader == self.leader_id and (same_epoch or not self.is_leader):\n",
         (f"{_NODES}::test_a_follower_notices_a_new_epoch_of_the_same_leader",),
+        seeds=2,
     ),
     Mutation(
         "a fetcher that was stopped is used again",
@@ -161,6 +166,7 @@ MUTATIONS = (
         "            if earliest > partition.log.end_offset:\n",
         "            if earliest > latest:\n",
         (f"{_NODES}::test_a_follower_returns_whose_log_ends_before_that_of_the_leader_starts",),
+        seeds=2,
     ),
     Mutation(
         "a follower does not delete what its leader has deleted",
@@ -177,6 +183,7 @@ MUTATIONS = (
         "                return min(max(found, log.start_offset), log.end_offset)\n",
         "                return max(found, log.start_offset)\n",
         (f"{_NODES}::test_a_log_that_lost_its_end_begins_to_commit_there",),
+        seeds=2,
     ),
     Mutation(
         "the log start offset is lost in a restart",
@@ -191,6 +198,7 @@ MUTATIONS = (
         "        if end_offset >= 0 and self._starts and self._starts[-1] >= end_offset:\n",
         "        if end_offset >= 0 and self._starts and self._starts[-1] > end_offset:\n",
         (f"{_NODES}::test_a_leader_without_records_of_its_own_follows_the_next_one",),
+        seeds=1,
     ),
     Mutation(
         "producers keep their sequences after a truncation",

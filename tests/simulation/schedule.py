@@ -35,6 +35,9 @@ PROGRAMS: dict[str, float] = {
 }
 """Programs, besides the members of groups, and how many of each a seed has on average."""
 
+TRANSACTIONAL_PROGRAMS = ("transactional producer", "read-process-write", "read-process-write")
+TRANSACTIONAL_SHARE = 0.3
+"""The share of the seeds that have transactions: all these programs."""
 
 RARE_SETTINGS: dict[str, tuple[int, ...]] = {
     "leader.imbalance.check.interval.seconds": (1, 5),
@@ -144,9 +147,14 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
     layout = random.choices([*LAYOUTS], [*LAYOUTS.values()])[0]
     durable = random.random() < (0.7 if layout == "1" else 0.2)
     lasts_s = random.choice((10.0, 20.0, 30.0, 60.0))
-    schedule = Schedule(seed, layout, (), durable, _programs(random), _groups(random), lasts_s, ())
+    programs = _programs(random)
+    schedule = Schedule(seed, layout, (), durable, programs, _groups(random), lasts_s, ())
     drawn = random.sample([*FAULTS], random.randint(1, 6))
-    return replace(schedule, settings=_settings(random, schedule), faults=_faults(random, [*kinds] or drawn, lasts_s))
+    programs += _transactional_programs(seed, len(programs))
+    settings = _settings(random, schedule)
+    return replace(
+        schedule, programs=programs, settings=settings, faults=_faults(random, [*kinds] or drawn, lasts_s)
+    )
 
 
 def _programs(random: Random) -> tuple[ProgramAt, ...]:
@@ -156,6 +164,12 @@ def _programs(random: Random) -> tuple[ProgramAt, ...]:
         for _ in range(int(mean) + (random.random() < mean - int(mean)) - (mean >= 1 and random.random() < 0.3))
     )
     return tuple(ProgramAt(number, name) for number, name in enumerate(names))
+
+
+def _transactional_programs(seed: int, first: int) -> tuple[ProgramAt, ...]:
+    if Random(f"{seed}/transactions").random() >= TRANSACTIONAL_SHARE:
+        return ()
+    return tuple(ProgramAt(number, name) for number, name in enumerate(TRANSACTIONAL_PROGRAMS, first))
 
 
 def _groups(random: Random) -> tuple[tuple[str, int], ...]:

@@ -8,7 +8,7 @@
 
 A failing seed prints its number, the broken invariant, the last events of each host, and a schedule that was shrunk to
 what the failure needs. Many seeds also print which faults never had an effect, and which actions of programs never
-succeeded; of `SEEDS_FOR_ALL_FAULTS` seeds or more each fault must have had one.
+succeeded; of `SEEDS_FOR_ALL_FAULTS` seeds or more each fault must have had one, at least in seeds of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from simulation.tally import Tally
 from simulation.trial import try_schedule, try_seeds
 from simulation.world.machine import Machine
 
-SEEDS_FOR_ALL_FAULTS = 300
+SEEDS_FOR_ALL_FAULTS, SEEDS_ALONE_MAX = 300, 20
 FAILURES_REPORTED = 3
 BRIEF_MAX = 600
 LONG_STEP_S, STEP_FRAMES = 0.010, 4
@@ -122,12 +122,25 @@ def run_many(options: argparse.Namespace) -> int:
     for failure in tally.first_of_each()[:FAILURES_REPORTED]:
         print("\n".join(["", *report_failure(failure, shrunk=not options.no_shrink)]), flush=True)
     print("\n".join(tally.report()))
+    if tally.seeds >= SEEDS_FOR_ALL_FAULTS:
+        for kind in tally.faults_without_effect(kinds or FAULTS):
+            try_alone(kind, tally, options.first)
     idle = tally.faults_without_effect(kinds or FAULTS)
     for action in tally.actions_without_success():
         print(f"never succeeded: {action}")
     for kind in idle:
         print(f"fault without an effect: {kind}")
     return 1 if tally.failed or (idle and tally.seeds >= SEEDS_FOR_ALL_FAULTS) else 0
+
+
+def try_alone(kind: str, tally: Tally, first: int) -> None:
+    """Run seeds that have no other faults until this one has an effect: a rare one may have had no chance."""
+    for result in try_seeds(range(first, first + SEEDS_ALONE_MAX), 1, [kind]):
+        tally.add(result)
+        if result.outcome is None:
+            print(f"FAILED seed {result.seed} with --faults '{kind}': {result.evidence[:BRIEF_MAX]}", flush=True)
+        if not tally.faults_without_effect([kind]):
+            return
 
 
 if __name__ == "__main__":

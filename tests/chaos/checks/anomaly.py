@@ -24,6 +24,8 @@ class Kind(StrEnum):
     COMMITTED_OFFSET_BACK = "committed offset that goes back"
     UNSEEN = "write unseen after healing"
     REPLICAS_DIFFER = "replicas that differ below the high watermark"
+    COUNTED_TWICE = "input counted twice"
+    NOT_COUNTED = "input not counted"
     PHANTOM = "record that nobody produced"
 
 

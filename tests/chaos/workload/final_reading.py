@@ -8,6 +8,7 @@ import trio
 
 from chaos.history import Outcome, ReadAll
 from chaos.workload.offset_readers import fetch_offsets, partitions_of
+from chaos.workload.plan import COUNTING
 from chaos.workload.process import ClientProcess
 from chaos.workload.producers import RecordingProducer
 from chaos.workload.recording_consumer import RecordingConsumer
@@ -45,7 +46,7 @@ async def final_reading(process: ClientProcess, *, groups: Collection[str] = (),
             await _wait_without_lag(process, admin, group, limit_s)
         for read_committed in (True, False):
             await _read_everything(process, partitions, limit_s, read_committed=read_committed)
-        for group in process.plan.groups:
+        for group in (*process.plan.groups, COUNTING.name):
             await _until(limit_s, f"the offsets of {group} cannot be read", _fetch(process, admin, client, group))
 
 

@@ -62,7 +62,7 @@ async def _list_offsets(process: ClientProcess, admin: Admin, client: str) -> No
 
 async def fetch_offsets(process: ClientProcess, admin: Admin, client: str, group: str, *, final: bool = False) -> None:
     """Read the committed offsets of a group for the history. Raises KafkaError."""
-    partitions = [tp for name in process.plan.groups[group].topics for tp in await partitions_of(admin, name)]
+    partitions = [tp for name in process.plan.topics_of(group) for tp in await partitions_of(admin, name)]
     recorded = final or process.plan.committed_offsets_are_fresh
     asked = FetchOffsets(group, tuple((tp, None) for tp in partitions))
     invocation = process.invoke(client, asked) if recorded else None

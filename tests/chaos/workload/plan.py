@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from chaos.checks.counted import COUNTING_GROUP
 from minikafka.client.options import AssignorName
 
 SHORT_SEGMENT_MS = 2000
@@ -49,6 +50,10 @@ class GroupPlan:
     assignor: AssignorName = "range"
     automatic: bool = False
     static: bool = False
+
+
+COUNTING = GroupPlan(COUNTING_GROUP, ("steady",))
+"""The group of read-process-write programs, which commit its offsets in their transactions only."""
 
 
 @dataclass(slots=True)
@@ -101,6 +106,10 @@ class Plan:
     def compacted(self) -> frozenset[str]:
         """The topics in which a later record of a key may replace a record."""
         return frozenset(topic.name for topic in self.topics.values() if topic.compacted)
+
+    def topics_of(self, group: str) -> tuple[str, ...]:
+        """What the members of a group read."""
+        return (COUNTING if group == COUNTING.name else self.groups[group]).topics
 
     def succeeded(self, program: str) -> list[str]:
         """What a program has done at least once."""

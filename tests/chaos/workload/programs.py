@@ -17,12 +17,15 @@ from chaos.workload.recreation import PROGRAM as RECREATOR
 from chaos.workload.recreation import recreator
 from chaos.workload.transactional_producers import PROGRAM as TRANSACTIONAL
 from chaos.workload.transactional_producers import transactional_producer
+from chaos.workload.transformers import PROGRAM as TRANSFORMER
+from chaos.workload.transformers import transformer
 
 PRODUCING: dict[str, Program] = {
     "idempotent producer": idempotent_producer,
     "short-lived producer": short_lived_producer,
     "weak producer": weak_producer,
     TRANSACTIONAL: transactional_producer,
+    TRANSFORMER: transformer,
 }
 READING: dict[str, Program] = {ASSIGNED: assigned_consumer, READER: offset_reader}
 CHANGING: dict[str, Program] = {DELETER: record_deleter, ADMINISTRATOR: administrator, RECREATOR: recreator}

@@ -55,31 +55,32 @@ async def _transaction(sending: RecordingProducer, topics: Sequence[str]) -> Non
         if process.chance(0.3):
             await sending.producer.flush()
         if process.chance(0.8):
-            await _commit(sending)
+            await commit(sending, PROGRAM)
             return
     except AbortableTransactionError as error:
         process.count(PROGRAM, "commit", error)
-    await _abort(sending)
+    await abort(sending, PROGRAM)
 
 
-async def _commit(sending: RecordingProducer) -> None:
-    """Raises AbortableTransactionError: it is not committed. Another KafkaError: that is not known."""
+async def commit(sending: RecordingProducer, program: str) -> None:
+    """Raises AbortableTransactionError: the transaction is not committed. Another KafkaError: that is not known."""
     invocation = sending.process.invoke(sending.name, CommitTransaction())
     for attempt in range(ATTEMPTS_MAX):
         try:
             await sending.producer.commit()
             break
         except AbortableTransactionError as error:
-            _complete(sending, invocation, Outcome.FAIL, CommitTransaction(), error)
+            _complete(sending, program, invocation, Outcome.FAIL, CommitTransaction(), error)
             raise
         except KafkaError as error:
             if attempt == ATTEMPTS_MAX - 1 or not isinstance(error, RequestTimedOutError):
-                _complete(sending, invocation, Outcome.UNKNOWN, CommitTransaction(), error)
+                _complete(sending, program, invocation, Outcome.UNKNOWN, CommitTransaction(), error)
                 raise
-    _complete(sending, invocation, Outcome.OK, CommitTransaction())
+    _complete(sending, program, invocation, Outcome.OK, CommitTransaction())
 
 
-async def _abort(sending: RecordingProducer) -> None:
+async def abort(sending: RecordingProducer, program: str) -> None:
+    """Abort the transaction. Raises KafkaError: the producer can do no more."""
     invocation = sending.process.invoke(sending.name, AbortTransaction())
     for attempt in range(ATTEMPTS_MAX):
         try:
@@ -87,17 +88,18 @@ async def _abort(sending: RecordingProducer) -> None:
             break
         except KafkaError as error:
             if attempt == ATTEMPTS_MAX - 1 or not isinstance(error, RequestTimedOutError):
-                _complete(sending, invocation, Outcome.UNKNOWN, AbortTransaction(), error)
+                _complete(sending, program, invocation, Outcome.UNKNOWN, AbortTransaction(), error)
                 raise
-    _complete(sending, invocation, Outcome.OK, AbortTransaction())
+    _complete(sending, program, invocation, Outcome.OK, AbortTransaction())
 
 
 def _complete(
     sending: RecordingProducer,
+    program: str,
     invocation: Event | None,
     outcome: Outcome,
     action: Action,
     error: KafkaError | None = None,
 ) -> None:
     sending.process.complete(invocation, outcome, action, error=error or "")
-    sending.process.count(PROGRAM, "commit" if isinstance(action, CommitTransaction) else "abort", error)
+    sending.process.count(program, "commit" if isinstance(action, CommitTransaction) else "abort", error)
