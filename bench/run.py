@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bench.codecs import measure_codecs
+from bench.compaction import measure_compaction
 from bench.connections import measure_connections
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
@@ -41,6 +42,7 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "sizes": measure_log_sizes,
     "cluster": measure_cluster,
     "transactions": measure_transactions,
+    "compaction": measure_compaction,
 }
 CASES = [*WITH_A_RUNNING_NODE, *STARTING_NODES]
 HEAD = """# Measured

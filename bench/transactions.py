@@ -15,7 +15,7 @@ from bench.throughput import work
 from bench.workers import Run
 
 SIZE = 100
-TRANSACTIONS = {1: 1000, 100: 500, 1000: 200}
+TRANSACTIONS = {1: 300, 100: 150, 1000: 100}
 """How many are measured, by the number of records of each."""
 COST_PERCENT_MAX = 10
 NUMBERS = itertools.count()
@@ -40,7 +40,7 @@ def _measure(name: str, bootstrap: str, topic: Callable[[], str], where: str, qu
         made = {"transactions": count // 5 if quick else count, "records": records, "size": SIZE}
         rounds = [
             [
-                work(worker, bootstrap=bootstrap, topic=topic(), **made, warm_up=20 if quick else 100)
+                work(worker, bootstrap=bootstrap, topic=topic(), **made, warm_up=20 if quick else 50)
                 for worker in ("transact_confluent", "transact_minikafka", "produce_idempotent_confluent")
             ]
             for _ in range(1 if quick else 3)

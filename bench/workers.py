@@ -65,6 +65,21 @@ def produce_timed(bootstrap: str, topic: str, count: int, size: int, first_time_
     return Run(count, time.perf_counter() - began)
 
 
+def produce_keyed(bootstrap: str, topic: str, count: int, size: int, keys: int) -> Run:
+    """Each key in turn, in batches of the default size, with the time of the record as timestamp."""
+    producer, value, chunk = confluent_producer(bootstrap, topic, batch_bytes=16 << 10), bytes(size), 10_000
+    names = [b"key-%09d" % number for number in range(keys)]
+    began = time.perf_counter()
+    for start in range(0, count, chunk):
+        some = [{"key": names[number % keys], "value": value} for number in range(start, start + chunk)]
+        if producer.produce_batch(topic, some, 0) < len(some):
+            raise SystemExit("the queue is too small for the benchmark")
+        while len(producer) > QUEUED_MAX:
+            producer.poll(0.01)
+    assert producer.flush(WAIT_S) == 0
+    return Run(count, time.perf_counter() - began)
+
+
 def transact_confluent(bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int) -> Run:
     """Transactions of protocol version 1, one after the other, each committed before the next one begins."""
     producer = transactional_producer(bootstrap, topic)
@@ -284,6 +299,7 @@ WORKERS: dict[str, Callable[..., Run]] = {
     for worker in (
         produce_confluent,
         produce_timed,
+        produce_keyed,
         produce_idempotent_confluent,
         transact_confluent,
         transact_minikafka,
