@@ -162,11 +162,12 @@ class FollowerFetchState:
             return 0
         return max(0, min(state.delayed_until_ms for state in self._delayed.values()) - now_ms)
 
-    def unflushed(self) -> list[PartitionFetchState]:
-        """The partitions to flush before the next request, as `flush.messages` requires: the offset that a request
+    def unflushed(self, now_ms: int) -> list[PartitionFetchState]:
+        """The partitions to flush before a request at `now_ms`, as `flush.messages` requires: the offset that a request
         asks for tells the leader what this replica has."""
+        self._resume(now_ms)
         keys = self.partitions if self._session_epoch == FULL else self._changed
-        found = [self.partitions[key] for key in keys if key in self.partitions]
+        found = [self.partitions[key] for key in keys if key in self.partitions and key not in self._delayed]
         return [state for state in found if state.partition.log.flush_due]
 
     def request(self, now_ms: int, broker_epoch: int) -> FetchRequest:

@@ -222,14 +222,14 @@ class ReplicaFetcher:
             connection.close()
 
     async def _fetch(self, connection: Connection) -> bool:
-        await self._flush()
-        due_ms = self.state.due_ms(steady_ms())
+        now_ms = await self._flush()
+        due_ms = self.state.due_ms(now_ms)
         if due_ms is None or due_ms > 0:
             delay_ms = self._settings.wait_max_ms if due_ms is None else due_ms
             await self._wait_wakeup(trio.current_time() + delay_ms / 1000)
             return True
         self._added = False
-        request = self.state.request(steady_ms(), self._broker_epoch())
+        request = self.state.request(now_ms, self._broker_epoch())
         response = await self._answer(connection, request)
         if response is None:
             return False
@@ -238,13 +238,18 @@ class ReplicaFetcher:
             await self._handle_out_of_range(connection, state)
         return True
 
-    async def _flush(self) -> None:
-        while unflushed := self.state.unflushed():
+    async def _flush(self) -> int:
+        """Flush what the next request may name, and return the time, in milliseconds, for which that holds.
+
+        Partitions that cannot be flushed are delayed.
+        """
+        while unflushed := self.state.unflushed(now_ms := steady_ms()):
             for state in unflushed:
                 try:
                     await state.partition.flushed()
                 except KafkaError as error:
                     self.state.delay(state, steady_ms(), error)
+        return now_ms
 
     async def _answer(self, connection: Connection, request: FetchRequest) -> FetchResponse | None:
         """The response; None if it would delay partitions that were added meanwhile. Raises NetworkError."""

@@ -8,7 +8,7 @@ from support.replica_world import KEY
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.replication.follower_fetch_state import FetchSettings, FollowerFetchState
 from minikafka.controller.metadata.image import PartitionState
-from minikafka.protocol.errors import ErrorCode, NotControllerError
+from minikafka.protocol.errors import ErrorCode, KafkaStorageError, NotControllerError
 from minikafka.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import assign, encode_batch
@@ -89,14 +89,27 @@ def test_the_first_request_has_all_partitions_and_the_next_the_changed_ones() ->
 def test_what_flush_messages_requires_is_flushed_before_the_next_request_of_any_session() -> None:
     one, two = follower(FIRST, 0, flush_messages=1), follower(FIRST, 1)
     made = fetch_state(one, two)
-    assert made.unflushed() == []
+    assert made.unflushed(NOW_MS) == []
     asked(made)
     made.handle_response(response(answer(one, batch(0, b"a")), answer(two, batch(0, b"b"))), NOW_MS)
-    assert [state.partition for state in made.unflushed()] == [one]
+    assert [state.partition for state in made.unflushed(NOW_MS)] == [one]
     of_next_leader = fetch_state(one, two)
-    assert [state.partition for state in of_next_leader.unflushed()] == [one]
+    assert [state.partition for state in of_next_leader.unflushed(NOW_MS)] == [one]
     one.log.flush()
-    assert made.unflushed() == of_next_leader.unflushed() == []
+    assert made.unflushed(NOW_MS) == of_next_leader.unflushed(NOW_MS) == []
+
+
+def test_a_partition_that_cannot_be_flushed_is_tried_again_after_its_delay() -> None:
+    """A follower whose log is offline tried without end, and its node did nothing else."""
+    one = follower(FIRST, 0, flush_messages=1)
+    made = fetch_state(one)
+    asked(made)
+    made.handle_response(response(answer(one, batch(0, b"a"))), NOW_MS)
+    made.disconnected()
+    [state] = made.unflushed(NOW_MS)
+    made.delay(state, NOW_MS, KafkaStorageError("offline"))
+    assert made.unflushed(NOW_MS) == []
+    assert made.unflushed(state.delayed_until_ms) == [state]
 
 
 def test_a_lost_session_is_replaced() -> None:
