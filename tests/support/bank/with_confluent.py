@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 
 import confluent_kafka as ck
-from work import HANGING_S, HEARTBEAT_MS, POLL_S, RECORDS_MAX, REQUEST_MS, SESSION_MS, TIMEOUT_S, TRANSACTION_MS, Work
+from work import (
+    HANGING_S,
+    HEARTBEAT_MS,
+    POLL_S,
+    RECORDS_MAX,
+    REQUEST_MS,
+    SESSION_MS,
+    TIMEOUT_S,
+    TRANSACTION_MS,
+    Work,
+    no_longer_than,
+)
 
 
 def main(work: Work) -> None:
@@ -48,7 +58,8 @@ def transfer(work: Work, producer: ck.Producer, consumer: ck.Consumer, messages:
         if commits:
             positions = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
             offsets = [ck.TopicPartition(*place, offset) for place, offset in positions.items()]
-            send_offsets(producer, consumer, offsets)
+            with no_longer_than(HANGING_S):
+                producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
             again(producer.commit_transaction)
             return
         producer.flush(TIMEOUT_S)
@@ -59,14 +70,6 @@ def transfer(work: Work, producer: ck.Producer, consumer: ck.Consumer, messages:
     for position in consumer.committed(consumer.assignment(), TIMEOUT_S):
         position.offset = position.offset if position.offset >= 0 else ck.OFFSET_BEGINNING
         consumer.seek(position)
-
-
-def send_offsets(producer: ck.Producer, consumer: ck.Consumer, offsets: list[ck.TopicPartition]) -> None:
-    signal.alarm(HANGING_S)  # ends the process
-    try:
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S)
-    finally:
-        signal.alarm(0)
 
 
 def again(end: Callable[[float], None]) -> None:

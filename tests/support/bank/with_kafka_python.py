@@ -6,7 +6,7 @@ from typing import Any
 
 import kafka
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from work import POLL_S, RECORDS_MAX, REQUEST_MS, TRANSACTION_MS, Work
+from work import HANGING_S, POLL_S, RECORDS_MAX, REQUEST_MS, TRANSACTION_MS, Work, no_longer_than
 
 
 def main(work: Work) -> None:
@@ -30,7 +30,8 @@ def main(work: Work) -> None:
     while True:
         found = consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=RECORDS_MAX)
         if found.get(source):
-            transfer(work, producer, consumer, source, found[source])
+            with no_longer_than(HANGING_S):
+                transfer(work, producer, consumer, source, found[source])
 
 
 def transfer(work: Work, producer: Any, consumer: Any, source: TopicPartition, some: list[Any]) -> None:

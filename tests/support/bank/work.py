@@ -9,8 +9,10 @@ anything fails that its client does not mend by itself: it is then started again
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -21,11 +23,22 @@ RECORDS_MAX = 10
 POLL_S = 0.2
 TIMEOUT_S = 30
 HANGING_S = 20
-"""librdkafka 2.16 may wait for the group's former coordinator while that is dead, beyond the timeout of the call."""
+"""librdkafka 2.16 may wait for the group's former coordinator while that is dead, beyond the timeout of the call, and
+kafka-python 3.0 waits without a timeout for the end of a transaction: a program that hangs so ends itself."""
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 REQUEST_MS = 3_000
 TRANSACTION_MS = 20_000
+
+
+@contextmanager
+def no_longer_than(seconds: int) -> Iterator[None]:
+    """Ends the process by SIGALRM if the block takes longer."""
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
 
 
 @dataclass
