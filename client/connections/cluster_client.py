@@ -42,6 +42,8 @@ _CONNECT_STAGGER_S = 0.25
 """How long an address is tried alone before the next one is tried in parallel."""
 _METADATA_PATIENCE_S = 0.5
 """How long to wait for one broker's metadata before asking another broker."""
+_REPEATED_SOON_MAX = 10
+"""Of equal responses in a row, after which the next one is asked for later: an election takes less time than that."""
 
 
 class CoordinatorType(IntEnum):
@@ -353,25 +355,25 @@ class Cluster:
         return [(purpose, one) for purpose, one in known if not one.closed]
 
     async def _keep_fresh(self) -> None:
-        """Refresh metadata when it is old, or has proven wrong: more and more rarely while it stays the same.
+        """Refresh metadata when it is old, or has proven wrong: more and more rarely while it stays the same for long.
 
-        Source: Kafka's `Metadata.timeToAllowUpdate`, equivalent responses.
+        Source: Kafka's `Metadata.timeToAllowUpdate`, equivalent responses; there the second one is later already.
         """
-        failures = 0
+        failures = repeated = 0
         while True:
             began = anyio.current_time()
             with anyio.move_on_after(self._options.metadata_max_age_ms / 1000):
                 await self._refresh_wanted.wait()
             if anyio.current_time() - began > self._options.retry_backoff_max_ms / 1000:
-                failures = 0
+                failures = repeated = 0
             self._refresh_wanted = anyio.Event()
             self._forget_missing()
             before = self.metadata.brokers, dict(self.metadata.topics)
             try:
                 await self.refresh()
                 is_incomplete = self._is_incomplete()
-                is_same = before == (self.metadata.brokers, self.metadata.topics)
-                failures = failures + 1 if is_incomplete or is_same else 0
+                repeated = repeated + 1 if before == (self.metadata.brokers, self.metadata.topics) else 0
+                failures = failures + 1 if is_incomplete or repeated > _REPEATED_SOON_MAX else 0
                 if is_incomplete:
                     self._refresh_wanted.set()
             except KafkaError:

@@ -317,3 +317,26 @@ def test_a_deleted_topic_is_not_asked_for_any_more_unless_somebody_waits_for_it(
             assert asked()[-1] == ["u", "t"]
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_metadata_that_stays_the_same_is_requested_more_and_more_rarely() -> None:
+    """An election of less than a second is noticed at once, a leader that refuses for a minute costs little."""
+    network = FakeNetwork({"t": [1]})
+    broker = network.broker("a", 1)
+
+    def requested() -> int:
+        count = sum(isinstance(each, MetadataRequest) for each in broker.requests)
+        broker.requests.clear()
+        return count
+
+    async def main() -> None:
+        async with ClusterClient(make(AdminOptions, {"bootstrap_servers": "a:1"}, "Admin"), network.seams()) as client:
+            await client.cluster.topic("t", 1000)
+            requested()
+            for seconds, (at_least, at_most) in ((1, (8, 13)), (59, (50, 80))):
+                for _ in range(seconds * 20):
+                    client.cluster.refresh_soon()
+                    await trio.sleep(0.05)
+                assert at_least <= requested() <= at_most
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
