@@ -133,11 +133,15 @@ class Subscriptions:
     def updated(self) -> None:
         """Handle changed metadata: there may be new topics or partitions."""
         if self._group is not None:
-            if self._group.membership.state is State.STABLE and self._has_changed(self._group.membership):
-                self._group.rejoin()
+            self._rejoin_if_changed(self._group)
         elif self._topics or self._pattern:
             self._read(self._all_partitions())
         self._wake()
+
+    def _rejoin_if_changed(self, group: Group) -> None:
+        """While the group is being joined, a change is noticed at the end."""
+        if group.membership.state is State.STABLE and self._has_changed(group.membership):
+            group.rejoin()
 
     def _has_changed(self, membership: Membership) -> bool:
         """Whether the topics that match the pattern have changed or, for the group's leader, partition counts."""
@@ -279,10 +283,12 @@ class Subscriptions:
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
         """See `Member`."""
+        assert self._group is not None
         self._note_owner(everything)
         self._read(everything)
         if self._listener is not None:
             await self._listener.on_partitions_assigned(added)
+        self._rejoin_if_changed(self._group)
         self._wake()
 
     def _note_owner(self, everything: Sequence[TopicPartition]) -> None:
