@@ -259,6 +259,8 @@ class Cluster:
             )
             self.metadata.apply(await self._request_from_any(request), requested)
             self._close_departed()
+            if self._is_incomplete():
+                self.refresh_soon()
         self.on_update()
 
     async def _request_from_any(self, message: Any) -> Any:
@@ -371,11 +373,8 @@ class Cluster:
             before = self.metadata.brokers, dict(self.metadata.topics)
             try:
                 await self.refresh()
-                is_incomplete = self._is_incomplete()
                 repeated = repeated + 1 if before == (self.metadata.brokers, self.metadata.topics) else 0
-                failures = failures + 1 if is_incomplete or repeated > _REPEATED_SOON_MAX else 0
-                if is_incomplete:
-                    self._refresh_wanted.set()
+                failures = failures + 1 if self._is_incomplete() or repeated > _REPEATED_SOON_MAX else 0
             except KafkaError:
                 self._refresh_wanted.set()
                 failures += 1
