@@ -32,8 +32,8 @@ from simulation.world.machine import Machine
 SEEDS_FOR_ALL_FAULTS, SEEDS_ALONE_MAX = 300, 20
 FAILURES_REPORTED = 3
 OPEN_FAILURES = {
-    232: "all three replicas restart within a second, the last known leader comes back without its newest records and "
-    "leads, and a transaction stays open: whether the fault 'data directory missing at start' went too far is open",
+    232: "when the faults end, an old /data/a is mounted on two of three hosts at once, over directories that "
+    "the nodes had made and filled meanwhile; the one of these that leads alone cuts off what the third host has",
 }
 """Seeds whose failure is known and not mended yet: a run of many seeds reports them, and passes all the same."""
 BRIEF_MAX = 600
