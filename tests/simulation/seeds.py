@@ -119,18 +119,18 @@ def run_many(options: argparse.Namespace) -> int:
     tally = Tally()
     kinds = options.faults.split(",") if options.faults else []
     for result in try_seeds(range(options.first, options.first + options.seeds), options.jobs, kinds):
-        if result.outcome is None and result.seed in OPEN_FAILURES and not kinds:
+        is_known = result.outcome is None and result.seed in OPEN_FAILURES and not kinds
+        tally.add(result, is_known=is_known)
+        if is_known:
             print(f"open failure of seed {result.seed}: {OPEN_FAILURES[result.seed]}", flush=True)
-            continue
-        tally.add(result)
-        if result.outcome is None:
+        elif result.outcome is None:
             print(f"FAILED seed {result.seed}: {result.evidence[:BRIEF_MAX]}", flush=True)
             if len(tally.failed) >= options.failures:
                 break
     for failure in tally.first_of_each()[:FAILURES_REPORTED]:
         print("\n".join(["", *report_failure(failure, shrunk=not options.no_shrink)]), flush=True)
     print("\n".join(tally.report()))
-    if options.seeds >= SEEDS_FOR_ALL_FAULTS:
+    if tally.seeds >= SEEDS_FOR_ALL_FAULTS:
         for kind in tally.faults_without_effect(kinds or FAULTS):
             try_alone(kind, tally, options.first)
     idle = tally.faults_without_effect(kinds or FAULTS)
@@ -138,7 +138,7 @@ def run_many(options: argparse.Namespace) -> int:
         print(f"never succeeded: {action}")
     for kind in idle:
         print(f"fault without an effect: {kind}")
-    return 1 if tally.failed or (idle and options.seeds >= SEEDS_FOR_ALL_FAULTS) else 0
+    return 1 if tally.failed or (idle and tally.seeds >= SEEDS_FOR_ALL_FAULTS) else 0
 
 
 def try_alone(kind: str, tally: Tally, first: int) -> None:
