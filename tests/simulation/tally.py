@@ -27,13 +27,13 @@ class Tally:
     coverage: Counter[str] = field(default_factory=Counter[str])
     failed: list[Result] = field(default_factory=list[Result])
 
-    def add(self, result: Result, *, is_known: bool = False) -> None:
-        """Count a seed. A known failure is none of those that `failed` has."""
+    def add(self, result: Result) -> None:
+        """Count a seed."""
         self.seeds += 1
         self.seconds += result.seconds
         self.coverage += result.coverage
         if result.outcome is None:
-            self.failed += [] if is_known else [result]
+            self.failed.append(result)
         else:
             self.virtual_s += result.outcome.virtual_s
             self.operations += result.outcome.operations

@@ -135,14 +135,3 @@ def test_a_fault_that_never_has_an_effect_fails_many_seeds(
     monkeypatch.setattr(seeds, "try_seeds", lambda *_: results)
     assert seeds.main([]) == code
     assert "fault without an effect: pause\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("seed", "code"), [(1, 0), (2, 1)])
-def test_a_known_failure_is_reported_and_does_not_fail_many_seeds(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seed: int, code: int
-) -> None:
-    monkeypatch.setattr(seeds, "OPEN_FAILURES", {1: "the reason"})
-    monkeypatch.setattr(seeds, "report_failure", lambda *_, **__: ["the report"])
-    monkeypatch.setattr(seeds, "try_seeds", lambda *_: [Result(replace(SMALL, seed=seed), None, "lost", "evidence")])
-    assert seeds.main([]) == code
-    assert ("open failure of seed 1: the reason\n" in capsys.readouterr().out) == (code == 0)

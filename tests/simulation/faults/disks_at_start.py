@@ -69,22 +69,38 @@ def _fails_at_start(chaos: Chaos, random: Random, host: Host, path: str) -> None
         else:
             chaos.loses_records(host)
             host.disk.fail_directory(path, what)
-        chaos.pin(host)
 
     def end() -> None:
         host.disk.writable(path)
         host.disk.repair_directory(path)
         host.disk.mount_again(path)
 
-    _between_processes(chaos, random, host, chaos.may_lose_records, change)
-    _repair_later(chaos, random, host, end)
+    _change_and_repair(chaos, random, host, chaos.may_lose_records, change, end)
 
 
-def _repair_later(chaos: Chaos, random: Random, host: Host, end: Callable[[], None]) -> None:
+def _change_and_repair(
+    chaos: Chaos,
+    random: Random,
+    host: Host,
+    allowed: Callable[[Host], bool],
+    change: Callable[[], None],
+    end: Callable[[], None],
+) -> None:
+    """Change the disk of a host and pin it; later repair the disk and unpin the host, if this fault has pinned it."""
+    pinned: list[Host] = []
+
+    def change_and_pin() -> None:
+        change()
+        chaos.pin(host)
+        pinned.append(host)
+
+    _between_processes(
+        chaos, random, host, lambda one: one.node_id not in chaos.pinned and allowed(one), change_and_pin
+    )
     pause_s = downtime_s(random)
 
     def repair() -> None:
-        if host.node_id not in chaos.pinned:
+        if not pinned or host.node_id not in chaos.pinned:
             return
         chaos.cluster.kill(host)
         end()
@@ -121,11 +137,9 @@ def _missing_at_start(
     def change() -> None:
         chaos.tell(f"{host.name}: {path} is {'missing' if missing else 'empty'} at start")
         host.unclean = True
-        chaos.pin(host)
         host.disk.unmount(path, missing=missing)
 
-    _between_processes(chaos, random, host, allowed, change)
-    _repair_later(chaos, random, host, lambda: host.disk.mount(path))
+    _change_and_repair(chaos, random, host, allowed, change, lambda: host.disk.mount(path))
 
 
 def wipe(chaos: Chaos, random: Random) -> None:
