@@ -124,7 +124,8 @@ def test_what_records_do_not_tell_moves_along() -> None:
     assert (again.start_offset, again.last_stable_offset_unbounded) == (1, 3)
 
 
-def test_a_copy_is_continued_after_a_restart_and_forgotten_when_it_is_discarded() -> None:
+def closed_while_copying() -> MemoryDisk:
+    """The disk of a log of two records, of which the copy has one."""
     disk = memory_disk()
     manager = manage(disk)
     log = opened(manager)
@@ -132,6 +133,11 @@ def test_a_copy_is_continued_after_a_restart_and_forgotten_when_it_is_discarded(
     append(log, b"b")
     copy(log, begin(manager), 1)
     manager.close({KEY: 2})
+    return disk
+
+
+def test_a_copy_is_continued_after_a_restart_and_forgotten_when_it_is_discarded() -> None:
+    disk = closed_while_copying()
     again = manage(disk)
     assert read_all(again.futures.logs[KEY]) == [(0, b"a")]
     assert read_all(opened(again)) == [(0, b"a"), (1, b"b")]
@@ -142,13 +148,7 @@ def test_a_copy_is_continued_after_a_restart_and_forgotten_when_it_is_discarded(
 
 
 def test_a_copy_is_not_the_log_while_the_directory_of_the_log_is_offline() -> None:
-    disk = memory_disk()
-    manager = manage(disk)
-    log = opened(manager)
-    append(log, b"a")
-    append(log, b"b")
-    copy(log, begin(manager), 1)
-    manager.close({KEY: 2})
+    disk = closed_while_copying()
     disk.fail("list", path=ONE, times=1 << 30)
     again = manage(disk)
     assert [one.path for one in again.healthy] == [TWO]
