@@ -10,9 +10,10 @@ nothing is left stays as an empty one if it is the last batch of its producer, o
 Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from minikafka.protocol.records.batch import Batch, assemble, encode_batch
@@ -24,6 +25,8 @@ from minikafka.storage.offset_map import OffsetMap
 
 _TIMESTAMP_MAX = (1 << 63) - 1
 _LOG_APPEND_TIME = 0x08
+_NEVER = 1 << 63
+"""Beyond each offset: a record without a key goes."""
 
 
 class LastRecord(NamedTuple):
@@ -59,35 +62,77 @@ class FilterRules:
 
 
 class BatchFilter:
-    """Filters the batches of a log, in order. All methods raise CorruptRecords."""
+    """Filters the batches of a log, in order. All methods raise CorruptRecords.
 
-    def __init__(self, rules: FilterRules, offsets: OffsetMap, transactions: CleanedTransactions) -> None:
+    Args:
+        offsets: the keys of the dirty part, which begins at `first_dirty_offset`; finished.
+    """
+
+    def __init__(
+        self, rules: FilterRules, offsets: OffsetMap, first_dirty_offset: int, transactions: CleanedTransactions
+    ) -> None:
         self._rules = rules
         self._offsets = offsets
+        self._first_dirty = first_dirty_offset
         self._transactions = transactions
 
     def filter(self, batches: Sequence[Batch]) -> Iterator[Kept]:
         """Yields what is kept. The checksums must have been checked: batches that are written anew get new ones."""
+        dirty = bisect_left(batches, self._first_dirty, key=lambda batch: batch.base_offset)
+        for part in (batches[:dirty], batches[dirty:]):
+            if part:
+                yield from self._filter(part, dirty=part[0].base_offset >= self._first_dirty)
+
+    def _filter(self, batches: Sequence[Batch], *, dirty: bool) -> Iterator[Kept]:
         discarded = [self._transactions.may_discard(batch) for batch in batches]
-        examined = [
-            batch
+        read = [
+            not (batch.is_control or discard) and self._may_keep(batch, dirty=dirty)
             for batch, discard in zip(batches, discarded, strict=True)
-            if not (batch.is_control or discard) and batch.record_count
         ]
-        records = read_keyed_records(examined) if examined else None
-        latest = self._offsets.latest(records.digests) if records is not None else []
+        examined = list(compress(batches, read))
+        records = read_keyed_records(examined, with_digests=not dirty) if examined else None
+        keep = self._not_replaced(examined, records, dirty=dirty) if records is not None else []
         number = 0
-        for batch, discard in zip(batches, discarded, strict=True):
+        for batch, discard, is_read in zip(batches, discarded, read, strict=True):
             kept: Kept | None = None
             if batch.is_control:
                 kept = self._control(batch, can_discard=discard)
-            elif not discard and batch.record_count and records is not None:
-                kept = self._data(batch, records, latest, records.firsts[number], records.firsts[number + 1])
+            elif is_read and records is not None:
+                kept = self._data(batch, records, keep[number], records.firsts[number], records.firsts[number + 1])
                 number += 1
             if kept is None and self._stays_empty(batch):
                 kept = _kept(batch, _empty(batch))
             if kept is not None:
                 yield kept
+
+    def _may_keep(self, batch: Batch, *, dirty: bool) -> bool:
+        """Whether a batch of data may have a record that stays, as far as its header tells."""
+        if not dirty or batch.last_offset > self._offsets.latest_offset:
+            return batch.record_count > 0
+        return len(self._offsets.offsets_between(batch.base_offset, batch.last_offset)) > 0
+
+    def _not_replaced(self, batches: Sequence[Batch], records: KeyedRecords, *, dirty: bool) -> list[list[int]]:
+        """The indexes of the records of each batch that have no later one with their key."""
+        offsets, known_offset = records.offsets, self._offsets.latest_offset
+        if dirty:
+            latest: set[int] = set()
+            for batch in batches:
+                latest.update(self._offsets.offsets_between(batch.base_offset, batch.last_offset))
+            return [
+                [index for index in range(first, last) if offsets[index] in latest or offsets[index] > known_offset]
+                for first, last in pairwise(records.firsts)
+            ]
+        replaced_from = self._offsets.latest(records.digests)
+        for index in records.keyless:
+            replaced_from[index] = _NEVER
+        return [
+            [
+                index
+                for index in range(first, last)
+                if offsets[index] >= replaced_from[index] or offsets[index] > known_offset
+            ]
+            for first, last in pairwise(records.firsts)
+        ]
 
     def _control(self, batch: Batch, *, can_discard: bool) -> Kept | None:
         """A marker stays until the horizon that it gets when nothing else of its transaction is left."""
@@ -97,15 +142,9 @@ class BatchFilter:
             return self._with_horizon(batch, batch.records())
         return _kept(batch, batch.data)
 
-    def _data(self, batch: Batch, records: KeyedRecords, latest: list[int], first: int, last: int) -> Kept | None:
-        """What is kept of the records first..last-1, those of a batch of data."""
-        offsets, digests = records.offsets, records.digests
-        known_offset, count = self._offsets.latest_offset, last - first
-        keep = [
-            index
-            for index in range(first, last)
-            if offsets[index] > known_offset or (digests[index] and offsets[index] >= latest[index])
-        ]
+    def _data(self, batch: Batch, records: KeyedRecords, keep: list[int], first: int, last: int) -> Kept | None:
+        """What is kept of the records first..last-1, those of a batch of data, of which `keep` are not replaced."""
+        offsets, known_offset, count = records.offsets, self._offsets.latest_offset, last - first
         null = records.tombstones_between(first, last)
         if null and self._horizon_has_passed(batch):
             keep = [index for index in keep if index not in null or offsets[index] > known_offset]

@@ -6,19 +6,21 @@ they can run in another thread or process. `segment_replacement.py` puts the res
 Source: Kafka's `Cleaner`.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from minikafka.protocol.records.batch import Batch, batches
+from minikafka.protocol.records.column_codec import load_numpy_codec
 from minikafka.storage.batch_filter import BatchFilter, FilterRules
 from minikafka.storage.cleaned_segment import CleanedSegment
 from minikafka.storage.cleaned_transactions import CleanedTransactions
 from minikafka.storage.disk import Disk, File
-from minikafka.storage.keyed_records import read_keyed_records
+from minikafka.storage.keyed_records import read_digests
 from minikafka.storage.log_config import LogConfig
-from minikafka.storage.offset_map import OffsetMap
+from minikafka.storage.offset_map import DIGEST_SIZE_BYTES, OffsetMap, PlainOffsetMap
 from minikafka.storage.segment import OFFSET_DELTA_MAX
 from minikafka.storage.segment_names import CorruptSegment, offset_name
 from minikafka.storage.transaction_index import AbortedTransaction
@@ -52,8 +54,9 @@ class CleaningPlan:
         directory: of the log.
         segments: all segments before `rules.upper_bound`, in order.
         first_dirty_offset: everything before it was cleaned before.
-        map_size_bytes, load_factor: see `OffsetMap`.
-        chunk_size_bytes: the bytes to read at once; larger batches are read alone.
+        map_size_bytes, load_factor: see `PlainOffsetMap`.
+        chunk_size_bytes: the bytes to read at once, twice as many where nothing is written; larger batches are read
+            alone.
     """
 
     directory: str
@@ -88,7 +91,7 @@ class Cleaning:
     def __init__(self, disk: Disk, plan: CleaningPlan) -> None:
         self._disk = disk
         self._plan = plan
-        self._offsets = OffsetMap(plan.map_size_bytes, plan.load_factor)
+        self._offsets = _offset_map(plan.map_size_bytes, plan.load_factor)
         self._writing: CleanedSegment | None = None
         self._steps = self._run()
 
@@ -109,9 +112,10 @@ class Cleaning:
 
     def _run(self) -> Iterator[Step]:
         yield from self._read_keys()
+        self._offsets.finish()
         end_offset = self._offsets.latest_offset + 1
         transactions = CleanedTransactions()
-        keep = BatchFilter(self._plan.rules, self._offsets, transactions)
+        keep = BatchFilter(self._plan.rules, self._offsets, self._plan.first_dirty_offset, transactions)
         segments = [one for one in self._plan.segments if one.base_offset < end_offset]
         for group in groups_of(segments, self._plan.config, self._plan.rules.upper_bound):
             yield from self._clean(group, keep, transactions)
@@ -123,7 +127,7 @@ class Cleaning:
             if segment.next_base <= self._plan.first_dirty_offset:
                 continue
             transactions.expect(segment.aborted)
-            for chunk, size_bytes in self._chunks(segment):
+            for chunk, size_bytes in self._chunks(segment, 2 * self._plan.chunk_size_bytes):
                 if not self._add_keys(chunk, transactions):
                     return
                 yield Step(size_bytes)
@@ -138,17 +142,13 @@ class Cleaning:
             for batch, discard in zip(chunk, discarded, strict=True)
             if batch.record_count and batch.last_offset >= first_dirty and not (batch.is_control or discard)
         ]
-        records = read_keyed_records(data) if data else None
-        if records is not None:
-            keyed = [
-                index
-                for index, offset in enumerate(records.offsets)
-                if offset >= first_dirty and records.digests[index]
-            ]
-            digests, numbers = [records.digests[one] for one in keyed], [records.offsets[one] for one in keyed]
+        if data:
+            digests, numbers = read_digests(data)
+            clean = bisect_left(numbers, first_dirty)
+            digests, numbers = digests[clean * DIGEST_SIZE_BYTES :], numbers[clean:]
             added = offsets.put(digests, numbers)
             if added < len(numbers):
-                offsets.latest_offset = max(offsets.latest_offset, numbers[added] - 1)
+                offsets.latest_offset = max(offsets.latest_offset, int(numbers[added]) - 1)
                 return False
         offsets.latest_offset = max(offsets.latest_offset, chunk[-1].last_offset)
         return True
@@ -162,7 +162,7 @@ class Cleaning:
         transactions.retained = cleaned.add_aborted
         for segment in group:
             transactions.expect(segment.aborted)
-            for chunk, size_bytes in self._chunks(segment):
+            for chunk, size_bytes in self._chunks(segment, self._plan.chunk_size_bytes):
                 before = cleaned.size_bytes
                 cleaned.append(keep.filter(chunk))
                 yield Step(size_bytes + cleaned.size_bytes - before)
@@ -170,14 +170,14 @@ class Cleaning:
         self._writing = None
         yield Step(0, finished=tuple(segment.base_offset for segment in group), written_bytes=cleaned.size_bytes)
 
-    def _chunks(self, segment: OldSegment) -> Iterator[tuple[list[Batch], int]]:
+    def _chunks(self, segment: OldSegment, chunk_size_bytes: int) -> Iterator[tuple[list[Batch], int]]:
         """Yields the batches of a segment, checked, some at a time, and their size."""
         path = f"{self._plan.directory}/{offset_name(segment.base_offset)}.log"
         file = self._disk.open(path)
         try:
             position = 0
             while position < segment.size_bytes:
-                found = _read_chunk(file, position, segment.size_bytes, self._plan.chunk_size_bytes)
+                found = _read_chunk(file, position, segment.size_bytes, chunk_size_bytes)
                 for batch in found:
                     batch.check_crc()
                 size_bytes = sum([len(batch.data) for batch in found])
@@ -185,6 +185,14 @@ class Cleaning:
                 yield found, size_bytes
         finally:
             file.close()
+
+
+def _offset_map(size_bytes: int, load_factor: float) -> OffsetMap:
+    if load_numpy_codec() is None:
+        return PlainOffsetMap(size_bytes, load_factor)
+    from minikafka.storage.numpy_offset_map import NumpyOffsetMap
+
+    return NumpyOffsetMap(size_bytes, load_factor)
 
 
 def _read_chunk(file: File, position: int, end: int, size_bytes: int) -> list[Batch]:

@@ -5,6 +5,7 @@ Without numpy, and for a few batches, the columns are filled by the plain loops 
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NamedTuple
 
 from minikafka.protocol.records.batch import Batch
@@ -23,7 +24,8 @@ class KeyedRecords(NamedTuple):
     Attributes:
         firsts: the index of the first record of each batch, and at the end the number of records.
         offsets, timestamps: of each record.
-        digests: the hash of each key; empty for a null key.
+        digests: the hash of each key, one after the other, for a null key that of an empty one; empty if not asked for.
+        keyless: the indexes of the records with a null key, ascending.
         tombstones: the indexes of the records without a value, ascending.
         data: the decompressed records; record i is data[starts[i]:ends[i]].
     """
@@ -31,7 +33,8 @@ class KeyedRecords(NamedTuple):
     firsts: list[int]
     offsets: list[int]
     timestamps: list[int]
-    digests: list[bytes]
+    digests: bytes
+    keyless: list[int]
     tombstones: list[int]
     data: Buffer
     starts: list[int]
@@ -44,32 +47,53 @@ class KeyedRecords(NamedTuple):
         return set(self.tombstones[bisect_left(self.tombstones, first) : bisect_left(self.tombstones, last)])
 
 
-def read_keyed_records(batches: Sequence[Batch]) -> KeyedRecords:
+def read_digests(batches: Sequence[Batch]) -> tuple[bytes, Sequence[int]]:
+    """Returns the hashes of the keys, one after the other, and the offsets of the records that have a key.
+
+    Raises CorruptRecords."""
+    numpy_codec = _codec_for(batches)
+    if numpy_codec is not None:
+        digests, offsets = numpy_codec.digest_keys(batches, MAX_SIZE_BYTES, digest_of)
+        return digests, offsets
+    keyed = [(record.key, record.offset) for batch in batches for record in batch.records() if record.key is not None]
+    return b"".join([digest_of(key) for key, _ in keyed]), [offset for _, offset in keyed]
+
+
+def read_keyed_records(batches: Sequence[Batch], *, with_digests: bool) -> KeyedRecords:
     """Decompresses and reads the records of batches. Raises CorruptRecords."""
-    numpy_codec = load_numpy_codec()
-    if numpy_codec is not None and sum([batch.record_count for batch in batches]) >= _VECTORISED_MIN:
-        return KeyedRecords(*numpy_codec.locate_keys(batches, MAX_SIZE_BYTES, digest_of))
-    return _read_plainly(batches)
+    numpy_codec = _codec_for(batches)
+    if numpy_codec is not None:
+        return KeyedRecords(*numpy_codec.locate_keys(batches, MAX_SIZE_BYTES, digest_of if with_digests else None))
+    return _read_plainly(batches, with_digests=with_digests)
 
 
-def _read_plainly(batches: Sequence[Batch]) -> KeyedRecords:
+def _codec_for(batches: Sequence[Batch]) -> ModuleType | None:
+    return load_numpy_codec() if sum([batch.record_count for batch in batches]) >= _VECTORISED_MIN else None
+
+
+def _read_plainly(batches: Sequence[Batch], *, with_digests: bool) -> KeyedRecords:
     parts = [bytes(decompress(batch.codec, batch.payload, MAX_SIZE_BYTES)) for batch in batches]
-    found = KeyedRecords([], [], [], [], [], b"".join(parts), [], [])
+    firsts: list[int] = []
+    digests: list[bytes] = []
+    found = KeyedRecords(firsts, [], [], b"", [], [], b"".join(parts), [], [])
     begun = 0
     for batch, part in zip(batches, parts, strict=True):
-        found.firsts.append(len(found.offsets))
+        firsts.append(len(found.offsets))
         records = batch.records()  # Checks all that the positions below rely on.
         position = 0
         for record in records:
             if record.value is None:
                 found.tombstones.append(len(found.offsets))
-            found.offsets.append(record.offset)
             found.timestamps.append(record.timestamp)
-            found.digests.append(b"" if record.key is None else digest_of(record.key))
+            if record.key is None:
+                found.keyless.append(len(found.offsets))
+            if with_digests:
+                digests.append(digest_of(record.key or b""))
+            found.offsets.append(record.offset)
             length, after = read_varint(part, position)
             found.starts.append(begun + position)
             position = after + length
             found.ends.append(begun + position)
         begun += len(part)
-    found.firsts.append(len(found.offsets))
-    return found
+    firsts.append(len(found.offsets))
+    return found._replace(digests=b"".join(digests))

@@ -2,51 +2,96 @@
 
 As in Kafka's `SkimpyOffsetMap`, a key is known by a 128-bit hash only (MD5 there, XXH3 here). Two keys with the same
 hash would be taken for one; with ten million keys the probability of that is below 1e-24.
+
+`PlainOffsetMap` is a dict. With numpy, `numpy_offset_map.py` takes its place, which needs a sixth of the memory.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 
 from xxhash import xxh3_128_digest
 
-ENTRY_SIZE_BYTES = 184
-"""The memory of an entry: a 16-byte digest (49), an offset (32), and its place in a dict that may just have grown."""
+DIGEST_SIZE_BYTES = 16
 NO_OFFSET = -1
 digest_of: Callable[[bytes], bytes] = xxh3_128_digest
 
 
-class OffsetMap:
-    """See above.
+class OffsetMap(ABC):
+    """See above. Digests are given one after the other, each of `DIGEST_SIZE_BYTES`.
 
-    Args:
-        size_bytes: `log.cleaner.dedupe.buffer.size`, divided by the number of cleaner threads.
-        load_factor: `log.cleaner.io.buffer.load.factor`, the part of the memory that is used.
+    After the last `put`, `finish` lists the offsets of the map. A record of the dirty part, up to `latest_offset`, is
+    the last one of its key if and only if its offset is among them: its key need not be looked up, nor even read.
 
     Attributes:
         latest_offset: the map knows the keys of all dirty records up to this offset.
     """
 
-    def __init__(self, size_bytes: int, load_factor: float) -> None:
-        self._offsets: dict[bytes, int] = {}
-        self._capacity = max(1, int(size_bytes * load_factor) // ENTRY_SIZE_BYTES)
+    def __init__(self) -> None:
         self.latest_offset = NO_OFFSET
+        self._finished = array("q")
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def put(self, digests: bytes, offsets: Sequence[int]) -> int:
+        """Adds records in the order of their offsets; returns how many: the others find no room."""
+
+    @abstractmethod
+    def latest(self, digests: bytes) -> list[int]:
+        """Returns the last offset of each key, `NO_OFFSET` for unknown ones."""
+
+    @abstractmethod
+    def _sorted_offsets(self) -> "array[int]": ...
+
+    def finish(self) -> None:
+        """Lists the offsets of the map, for `offsets_between`."""
+        self._finished = self._sorted_offsets()
+
+    def offsets_between(self, first: int, last: int) -> Sequence[int]:
+        """The offsets of the finished map from first to last, ascending."""
+        begin = bisect_left(self._finished, first)
+        return self._finished[begin : bisect_left(self._finished, last + 1, begin)]
+
+
+class PlainOffsetMap(OffsetMap):
+    """A map without numpy.
+
+    Args:
+        size_bytes: `log.cleaner.dedupe.buffer.size`, divided by the number of cleaner threads.
+        load_factor: `log.cleaner.io.buffer.load.factor`, the part of the memory that is used.
+    """
+
+    ENTRY_SIZE_BYTES = 192
+    """A 16-byte digest (49), an offset (32), a place in a dict that may just have grown, and one in the list (8)."""
+
+    def __init__(self, size_bytes: int, load_factor: float) -> None:
+        super().__init__()
+        self._offsets: dict[bytes, int] = {}
+        self._capacity = max(1, int(size_bytes * load_factor) // self.ENTRY_SIZE_BYTES)
 
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def put(self, digests: Sequence[bytes], offsets: Sequence[int]) -> int:
-        """Adds records in the order of their offsets; returns how many: the others find no room."""
-        room = self._capacity - len(self._offsets)
-        if room >= len(digests):
-            self._offsets.update(zip(digests, offsets, strict=True))
-            return len(digests)
+    def put(self, digests: bytes, offsets: Sequence[int]) -> int:
+        """See `OffsetMap.put`."""
         known = self._offsets
-        for index, digest in enumerate(digests):
+        for index, digest in enumerate(_divided(digests)):
             if digest not in known and len(known) >= self._capacity:
                 return index
             known[digest] = offsets[index]
-        return len(digests)
+        return len(offsets)
 
-    def latest(self, digests: Iterable[bytes]) -> list[int]:
-        """Returns the last offset of each key, `NO_OFFSET` for unknown ones."""
+    def latest(self, digests: bytes) -> list[int]:
+        """See `OffsetMap.latest`."""
         get = self._offsets.get
-        return [get(digest, NO_OFFSET) for digest in digests]
+        return [get(digest, NO_OFFSET) for digest in _divided(digests)]
+
+    def _sorted_offsets(self) -> "array[int]":
+        return array("q", sorted(self._offsets.values()))
+
+
+def _divided(digests: bytes) -> list[bytes]:
+    return [digests[start : start + DIGEST_SIZE_BYTES] for start in range(0, len(digests), DIGEST_SIZE_BYTES)]

@@ -214,23 +214,47 @@ def _write(out: Array, position: Array, number: Array, size: Array) -> None:
         out[position[longer] + index] = byte | (size[longer] > index + 1).astype(np.uint8) << 7
 
 
+def digest_keys(
+    batches: Sequence[Batch], max_size_bytes: int, digest_of: Callable[[bytes], bytes]
+) -> tuple[bytes, Array]:
+    """The digests of the keys, one after the other, and the offsets of the records that have a key.
+
+    Raises CorruptRecords.
+    """
+    found = locate_records(table_of(batches), max_size_bytes)
+    starts, ends, _ = read_blobs(found.buffer, found.position, "key")
+    if (np.maximum(starts, ends) >= found.ends).any():
+        raise CorruptRecords("record extends past its end")
+    offsets, keyed = found.offsets, starts <= ends
+    if not keyed.all():
+        starts, ends, offsets = starts[keyed], ends[keyed], offsets[keyed]
+    return _digests(bytes(found.sections.data), starts, ends, digest_of), offsets
+
+
+def _digests(data: bytes, starts: Array, ends: Array, digest_of: Callable[[bytes], bytes]) -> bytes:
+    return b"".join(map(digest_of, map(data.__getitem__, map(slice, starts.tolist(), ends.tolist()))))
+
+
 class KeyColumns(NamedTuple):
     """The columns of records that the log cleaner uses; see `storage.keyed_records`."""
 
     firsts: list[int]
     offsets: list[int]
     timestamps: list[int]
-    digests: list[bytes]
+    digests: bytes
+    keyless: list[int]
     tombstones: list[int]
     data: Buffer
     starts: list[int]
     ends: list[int]
 
 
-def locate_keys(batches: Sequence[Batch], max_size_bytes: int, digest_of: Callable[[bytes], bytes]) -> KeyColumns:
-    """Read everything of records except their values and headers; `digest_of` is applied to each key.
+def locate_keys(
+    batches: Sequence[Batch], max_size_bytes: int, digest_of: Callable[[bytes], bytes] | None
+) -> KeyColumns:
+    """Read everything of records except their values and headers; `digest_of` is applied to each key, if given.
 
-    A null key has an empty digest. Raises CorruptRecords.
+    Raises CorruptRecords.
     """
     table = table_of(batches)
     found = locate_records(table, max_size_bytes)
@@ -244,13 +268,14 @@ def locate_keys(batches: Sequence[Batch], max_size_bytes: int, digest_of: Callab
     value_starts, value_ends, position = read_blobs(buffer, position, "value")
     if (position >= found.ends).any():
         raise CorruptRecords("record extends past its end")
-    pairs = zip(key_starts.tolist(), key_ends.tolist(), strict=True)
-    digests = [digest_of(data[start:end]) if start <= end else b"" for start, end in pairs]
+    keyless = key_starts > key_ends
+    digests = b"" if digest_of is None else _digests(data, key_starts, np.maximum(key_starts, key_ends), digest_of)
     return KeyColumns(
         [0, *np.cumsum(counts).tolist()],
         found.offsets.tolist(),
         found.timestamps.tolist(),
         digests,
+        np.flatnonzero(keyless).tolist(),
         np.flatnonzero(value_starts > value_ends).tolist(),
         data,
         starts.tolist(),

@@ -40,9 +40,31 @@ MUTATIONS = (
     Mutation(
         "a record beyond a map that is full is compared with it",
         _FILTER,
-        "            if offsets[index] > known_offset or (digests[index] and offsets[index] >= latest[index])\n",
-        "            if digests[index] and offsets[index] == latest[index]\n",
+        "if offsets[index] in latest or offsets[index] > known_offset]\n",
+        "if offsets[index] in latest]\n",
         (f"{_TESTS}::test_a_small_map_takes_several_cleanings",),
+    ),
+    Mutation(
+        "a record without a key in the clean part stays",
+        _FILTER,
+        "            replaced_from[index] = _NEVER\n",
+        "            replaced_from[index] = 0\n",
+        (f"{_TESTS}::test_records_without_a_key_go",),
+    ),
+    Mutation(
+        "the clean records of a chunk are taken for dirty ones",
+        _FILTER,
+        "        for part in (batches[:dirty], batches[dirty:]):\n            if part:\n"
+        "                yield from self._filter(part, dirty=part[0].base_offset >= self._first_dirty)\n",
+        "        yield from self._filter(batches, dirty=dirty < len(batches))\n",
+        (f"{_TESTS}::test_clean_and_dirty_records_meet_in_one_chunk",),
+    ),
+    Mutation(
+        "two new keys of one call share a slot of the map",
+        "storage/numpy_offset_map.py",
+        "                winners = empty[self._offsets[claimed] == empty]\n",
+        "                winners = empty\n",
+        ("tests/storage/test_offset_map.py",),
     ),
     Mutation(
         "an abort marker goes while batches of its transaction are left",
@@ -61,8 +83,8 @@ MUTATIONS = (
     Mutation(
         "keys of aborted records replace those before them",
         _CLEANING,
-        " and not (batch.is_control or discard)\n        ]\n        records = read_keyed_records(data)",
-        " and not batch.is_control\n        ]\n        records = read_keyed_records(data)",
+        " and not (batch.is_control or discard)\n        ]\n        if data:",
+        " and not batch.is_control\n        ]\n        if data:",
         (f"{_TESTS}::test_aborted_data_goes_at_once_and_its_marker_later",),
     ),
     Mutation(

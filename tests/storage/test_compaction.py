@@ -17,10 +17,13 @@ from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.protocol.records.record import Record
+from minikafka.storage import cleaning, keyed_records
 from minikafka.storage.checkpoint_files import read_offsets
 from minikafka.storage.cleaning import begin_cleaning
 from minikafka.storage.disk import RealDisk
 from minikafka.storage.memory_disk import PowerLoss
+from minikafka.storage.numpy_offset_map import ENTRY_SIZE_BYTES
+from minikafka.storage.offset_map import PlainOffsetMap
 from minikafka.storage.worker_process import ProcessLane
 
 
@@ -29,6 +32,19 @@ def cleaned() -> Cleaned:
     return Cleaned(memory_disk(), clock=Clock())
 
 
+@pytest.fixture(params=["numpy", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Runs a test with numpy for any number of records, and without numpy."""
+    if request.param == "numpy":
+        pytest.importorskip("numpy")
+        monkeypatch.setattr(keyed_records, "_VECTORISED_MIN", 1)
+    else:
+        monkeypatch.setattr(keyed_records, "load_numpy_codec", lambda: None)
+        monkeypatch.setattr(cleaning, "load_numpy_codec", lambda: None)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("codec", list(Codec))
 def test_the_last_record_of_each_key_is_left_at_its_offset(cleaned: Cleaned, codec: Codec) -> None:
     for number in range(40):
@@ -198,13 +214,38 @@ def test_segments_are_joined_up_to_segment_bytes(cleaned: Cleaned) -> None:
     check_indexes(cleaned.log)
 
 
-def test_a_small_map_takes_several_cleanings(cleaned: Cleaned) -> None:
-    cleaned.settings = replace(cleaned.settings, map_size_bytes=184 * 10, load_factor=1.0)
+def test_a_small_map_takes_several_cleanings(cleaned: Cleaned, way: str) -> None:
+    entry_size_bytes = ENTRY_SIZE_BYTES if way == "numpy" else PlainOffsetMap.ENTRY_SIZE_BYTES
+    cleaned.settings = replace(cleaned.settings, map_size_bytes=entry_size_bytes * 10, load_factor=1.0)
     for number in range(120):
         cleaned.put((b"k%d" % (number % 35), b"%d" % number), (b"other", b"%d" % number))
     expected = {row.key: row for row in cleaned.rows()}
     assert cleaned.roll_and_clean() > 3
     assert cleaned.rows() == sorted(expected.values())
+
+
+@pytest.mark.usefixtures("way")
+def test_clean_and_dirty_records_meet_in_one_chunk(cleaned: Cleaned) -> None:
+    cleaned.put(*((b"k%d" % number, b"1") for number in range(9)))
+    cleaned.manager.directories[0].set_cleaner_offset(KEY, cleaned.log.end_offset)
+    cleaned.put((b"k3", b"2"), (b"new", b"2"), (b"k4", b"2"))
+    cleaned.put((b"new", b"3"), (b"k5", None))
+    expected = {row.key: row for row in cleaned.rows()}
+    assert cleaned.roll_and_clean() == 1
+    assert cleaned.rows() == sorted(expected.values())
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("clean_batches", [0, 2])
+def test_records_without_a_key_go(cleaned: Cleaned, clean_batches: int) -> None:
+    """A topic that became compacted later has them; with a checkpoint of another cleaner, also in the clean part."""
+    for number in range(3):
+        batch = [Record(-1, 1000, key, b"%d" % number, ()) for key in (b"a", None, b"", None)]
+        append_bytes(cleaned.log, bytearray(encode_batch(batch)))
+    cleaned.put((b"b", b""))
+    cleaned.manager.directories[0].set_cleaner_offset(KEY, 4 * clean_batches)
+    cleaned.roll_and_clean()
+    assert [(row.key, row.value) for row in cleaned.rows()] == [(b"a", b"2"), (b"", b"2"), (b"b", b"")]
 
 
 def test_truncation_makes_dirty_what_is_appended_anew(cleaned: Cleaned) -> None:

@@ -15,6 +15,7 @@ from minikafka.broker.connections.pauses import at_once
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.memory_disk import PowerLoss
+from minikafka.storage.numpy_offset_map import ENTRY_SIZE_BYTES
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d", b"a longer key", b""])
 VALUES = st.one_of(st.none(), st.binary(max_size=200))
@@ -42,7 +43,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
         )
         self.cleaned = Cleaned(memory_disk(), clock=self.clock, config=config)
         self.cleaned.settings = replace(
-            self.cleaned.settings, map_size_bytes=184 * keys, load_factor=1.0, buffer_size_bytes=chunk
+            self.cleaned.settings, map_size_bytes=ENTRY_SIZE_BYTES * keys, load_factor=1.0, buffer_size_bytes=chunk
         )
         self.retention_ms = retention_ms
 
