@@ -97,7 +97,8 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
 *Caveats*
 
 - The map of the cleaner takes 32 bytes of memory a key (24 in Kafka), 192 without numpy: with the default of
-  `log.cleaner.dedupe.buffer.size` a cleaning covers 3,700,000 keys, or 620,000; logs with more are cleaned in several passes.
+  `log.cleaner.dedupe.buffer.size` a cleaning covers 3,700,000 keys, or 620,000; logs with more are cleaned in several
+  passes.
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.
