@@ -66,8 +66,9 @@ mutants: $(VENV)/.with-test  ## Plant bugs one at a time; the suite must catch e
 kills: $(VENV)/.with-test  ## Kill the leader of three nodes fifty times under load
 	MINIKAFKA_KILLS=50 $(BIN)/python -m pytest tests/cluster/test_failover.py -k killed_again -s
 
-chaos: $(VENV)/.with-test  ## Kill, pause, stop and restart nodes under load, a hundred times (CHAOS=number of faults, SEED=number)
-	MINIKAFKA_CHAOS=$(or $(CHAOS),100) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
+chaos: $(VENV)/.with-test  ## Break processes, network, disks and clocks of a cluster under load (MINUTES=30; SEED=number; ON=kafka)
+	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),30) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) MINIKAFKA_TESTS_ON=$(ON) \
+		MINIKAFKA_CHAOS_FOLDER=build/chaos $(BIN)/python -m pytest tests/cluster/test_chaos.py -s
 
 bank: $(VENV)/.with-test  ## Transfers in transactions by five clients while nodes and programs die and hang (BANK=seconds, 300; SEED=number)
 	MINIKAFKA_BANK=$(or $(BANK),300) MINIKAFKA_BANK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests/cluster/test_bank.py -s
@@ -83,7 +84,7 @@ docker-test: docker-image  ## Run the tests of the image and of docker-compose.y
 
 chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of docker-compose.yml under load (MINUTES=10; SEED=number)
 	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),10) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) \
-		$(BIN)/python -m pytest tests/containers/test_chaos.py -s
+		MINIKAFKA_CHAOS_FOLDER=build/chaos-docker $(BIN)/python -m pytest tests/containers/test_chaos.py -s
 
 hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations
 	MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"

@@ -45,7 +45,8 @@ later record of the key may have replaced in a compacted topic, are never report
   `offsets.py`, `replicas.py`, `transactions.py`, `counted.py`: the checks by subject.
 - `planted_histories.py`: a history with each anomaly, and a legal one beside it.
 - `model.py`: random legal histories; `sabotage.py`: plants a random anomaly in one.
-- `nemesis.py`: random faults in a cluster of processes or containers.
+- `nemesis.py`: random faults in a cluster of processes or containers; `journal.py`: what it did, and the state of the
+  partitions, which `observer.py` asks for; `round.py`: a whole run, from its seed to its judgement.
 - `workload/`: client programs that record such a history, for the simulation and for real processes.
 - `benchmark.py`: the time for a million operations: `python -m chaos.benchmark`.
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from chaos.nemesis import CLOCKS, DISKS, LINKS
+
 ROOT = Path(__file__).resolve().parents[2]
 SET_UP = ROOT / "docker" / "set_up.py"
 IMAGE = "minikafka"
@@ -74,12 +76,18 @@ class ComposeCluster:
         self.project = project
         self.ports = {node_id: first_port + node_id - 1 for node_id in NODES}
         self.node_ids = list(NODES)
+        no_tool = "not with containers"
+        self.cannot = {LINKS: no_tool, DISKS: no_tool, CLOCKS: no_tool}
         self._containers: dict[int, str] = {}
 
     @property
     def bootstrap(self) -> str:
         """The addresses on this machine."""
         return ",".join(f"localhost:{port}" for port in self.ports.values())
+
+    def address(self, node_id: int) -> str:
+        """The address of one broker on this machine."""
+        return f"localhost:{self.ports[node_id]}"
 
     def network(self, name: str) -> str:
         """The engine's name of a network of the file."""
@@ -148,6 +156,10 @@ class ComposeCluster:
         for node_id in node_ids:
             alias = ["--alias", f"broker-{node_id}.cluster"]
             docker("network", "connect", *alias, self.network("cluster"), self.container(node_id))
+
+    def heal(self) -> None:
+        """Wait until all brokers are healthy; each fault of the nemesis has ended by itself."""
+        wait_healthy(*map(self.container, self.node_ids))
 
     def check_running(self) -> None:
         """Check that no broker has ended, nor was restarted by the engine: it has crashed then."""

@@ -1,0 +1,135 @@
+"""`Round`: one run of the workload on a real cluster under faults, from its seed to its judgement.
+
+    found = Round(cluster, "seed", folder, minutes=1).run()
+    assert found.anomalies == []
+
+It leaves `history.jsonl`, `journal.jsonl` and `report.html` in the folder, also if it fails.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from chaos.checker import Anomaly, check
+from chaos.history import Event, write_lines
+from chaos.journal import Journal, write_journal
+from chaos.nemesis import Cluster, Nemesis
+from chaos.observer import observe
+from chaos.workload.confluent import ConfluentRun
+from chaos.workload.run import Run
+
+FAULTS_MAX = 10_000
+TOPIC, PARTITIONS = "steady", 3
+CALM_S = 2.0
+
+
+class RealCluster(Cluster, Protocol):
+    """A cluster of processes or containers."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    def address(self, node_id: int) -> str: ...
+    def heal(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Found:
+    """What a round has found: the history, its anomalies, and how often each thing was done."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    anomalies: list[Anomaly] = field(default_factory=list[Anomaly])
+    faults: Counter[str] = field(default_factory=Counter[str])
+    done: Counter[str] = field(default_factory=Counter[str])
+
+
+class Round:
+    """See above.
+
+    Args:
+        folder: For the files.
+        minutes: The time in which faults begin.
+        pause_s: The longest pause between two faults.
+        pace_s: The mean pause of a client of ours between two operations.
+        waits: The factor of the duration of faults.
+        check_running: Raises AssertionError if a node has ended by itself; called after each fault.
+    """
+
+    def __init__(
+        self,
+        cluster: RealCluster,
+        seed: str,
+        folder: Path,
+        *,
+        minutes: float,
+        pause_s: float = 8.0,
+        pace_s: float = 0.3,
+        waits: float = 1.0,
+        check_running: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.cluster = cluster
+        self.seed = seed
+        self.folder = folder
+        self.minutes = minutes
+        self.pause_s = pause_s
+        self.found = Found()
+        self.journal = Journal(time.monotonic_ns)
+        self.programs = Run(cluster.bootstrap, len(cluster.node_ids), seed, pace_s=pace_s)
+        self.programs.plan.committed_offsets_are_fresh = False  # an isolated coordinator does not know later commits
+        self._nemesis = Nemesis(cluster, random.Random(seed), self.journal, waits)
+        self._check_running = check_running
+
+    def run(self) -> Found:
+        """Run everything, and judge it. Raises what ended it early: an error of a program, or NoProgress."""
+        try:
+            self.found.events = trio.run(self._observed)
+            self.found.anomalies = check(self.found.events, compacted=self.programs.plan.compacted)
+        finally:
+            self._write()
+        return self.found
+
+    async def _observed(self) -> list[Event]:
+        addresses = [self.cluster.address(node_id) for node_id in self.cluster.node_ids]
+        async with trio.open_nursery() as observing:
+            observing.start_soon(observe, self.journal, addresses, list(self.programs.plan.topics))
+            events = await self.programs.run(self._faults)
+            observing.cancel_scope.cancel()
+        return events
+
+    async def _faults(self) -> None:
+        confluent = ConfluentRun(self.cluster.bootstrap, self.programs.recorder, self.seed, TOPIC, PARTITIONS)
+        with confluent.running():
+            await trio.to_thread.run_sync(self._inject)
+        self.found.done.update({f"confluent-kafka: {what}": count for what, count in confluent.done.items()})
+
+    def _inject(self) -> None:
+        """Faults for the time of the run, with pauses, calm before and after; then the cluster is whole."""
+        time.sleep(CALM_S)
+        until = time.monotonic() + 60 * self.minutes
+        for number, fault in enumerate(self._nemesis.faults(FAULTS_MAX)):
+            if time.monotonic() > until:
+                break
+            began = time.monotonic()
+            self._nemesis.do(fault)
+            self.found.faults[fault.__name__] += 1
+            print(f"{number}: {fault.__name__}, {time.monotonic() - began:.1f} s", flush=True)
+            self._check_running()
+            self._nemesis.wait(self.pause_s)
+        self.cluster.heal()
+        time.sleep(CALM_S)
+
+    def _write(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        events = self.programs.recorder.events
+        self._file("history.jsonl").write_text("".join(f"{line}\n" for line in write_lines(events)))
+        self._file("journal.jsonl").write_text("".join(f"{line}\n" for line in write_journal(self.journal.entries)))
+
+    def _file(self, name: str) -> Path:
+        return self.folder / name
