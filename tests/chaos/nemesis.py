@@ -78,14 +78,18 @@ class Nemesis:
     def every(self) -> list[Fault]:
         """All faults that are possible here."""
         faults: dict[str, list[Fault]] = {
-            "": [self.one_dies, self.two_die, self.all_die, self.one_leaves, self.one_hangs, self.two_hang]
-            + [self.one_stutters, self.one_hangs_and_another_dies],
+            "": [
+                self.one_dies, self.two_die, self.all_die, self.one_leaves, self.one_hangs, self.two_hang,
+                self.one_stutters, self.one_hangs_and_another_dies,
+            ],
             NETWORK: [self.one_is_isolated, self.two_are_isolated, self.one_is_isolated_and_dies],
-            LINKS: [self.a_link_is_cut, self.two_links_are_cut, self.a_link_flaps, self.clients_lose_one]
-            + [self.a_link_is_cut_and_one_dies],
+            LINKS: [
+                self.a_link_is_cut, self.two_links_are_cut, self.a_link_flaps, self.clients_lose_one,
+                self.a_link_is_cut_and_one_dies,
+            ],
             DISKS: [self.one_disk_is_full, self.two_disks_are_full, self.one_disk_is_full_and_its_node_dies],
             CLOCKS: [self.one_clock_is_wrong],
-        }
+        }  # fmt: skip
         return [one for kind, some in faults.items() if kind not in self.cluster.cannot for one in some]
 
     def do(self, fault: Fault) -> None:

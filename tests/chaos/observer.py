@@ -37,7 +37,7 @@ async def observe(journal: Journal, addresses: Sequence[str], topics: Collection
         for tp in sorted({tp for answer in answers for tp in answer}):
             now = agreed(answer[tp] for answer in answers if tp in answer)
             before = known.get(tp)
-            if before is None or now[1:] != before[1:] and now.leader_epoch >= before.leader_epoch:
+            if before is None or (now[1:] != before[1:] and now.leader_epoch >= before.leader_epoch):
                 journal.state(tp, now.leader, now.in_sync)
                 known[tp] = now
         await trio.sleep(EVERY_S)

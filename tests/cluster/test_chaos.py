@@ -46,4 +46,4 @@ def test_no_fault_breaks_a_guarantee(tmp_path: Path) -> None:
         check_nobody_crashed(cluster)
     print(f"{len(found.events)} events, {len(found.anomalies)} anomalies, {dict(found.done)}, {dict(found.faults)}")
     assert found.anomalies == [], f"seed {SEED}: {folder}"
-    assert all(found.done.values()), found.done
+    assert all(found.done.values()) or not MINUTES, found.done

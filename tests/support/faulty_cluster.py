@@ -1,7 +1,8 @@
 """`FaultyCluster`: a cluster of processes whose network, disks and clocks can fail too.
 
 Each node has an address and a small file system of its own (`support.networks`, tmpfs), which need root; without it the
-nodes share 127.0.0.1 and the disk of the machine, and `cannot` says which faults are not possible.
+nodes share 127.0.0.1 and the disk of the machine, and `cannot` says which faults are not possible. The metadata log is
+elsewhere: a node of a quorum ends if it cannot write that.
 """
 
 from __future__ import annotations
@@ -180,7 +181,8 @@ class FaultyCluster(LocalCluster):
                 self.cannot[DISKS] = reason
                 return
             self._mounted.append(disk)
-            self._set(node_id, {"log.dirs": str(self.data(node_id))})
+            metadata = self.folder(node_id) / "metadata"
+            self._set(node_id, {"log.dirs": str(self.data(node_id)), "metadata.log.dir": str(metadata)})
 
 
 class FaultyKafka(FaultyCluster, OracleCluster):
