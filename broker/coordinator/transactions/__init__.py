@@ -29,6 +29,8 @@ resumes there. A transaction that is open for too long, or whose producer is rep
 
 Records: transactional id → producer id and epoch, timeout, state, partitions, times. The last one of a key counts.
 
+A transaction times out by the wall clock, as in Kafka, or by the steady clock of its coordinator, whichever is earlier.
+
 *Caveats:* two-phase commit (KIP-939) is not offered, as in Kafka 4.3, whose InitProducerId version 6 is not stable.
 Patterns of ListTransactions have the usual part of RE2's syntax (`id_pattern.py`).
 """

@@ -90,10 +90,10 @@ class Transaction:
         """Whether the outcome is decided, and markers are being written."""
         return self.state in PREPARED
 
-    def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction has been open for longer than its timeout."""
-        limited = self.timeout_ms != WITHOUT_TIMEOUT_MS
-        return self.state is ONGOING and limited and self.start_ms + self.timeout_ms < now_ms
+    @property
+    def is_limited(self) -> bool:
+        """Whether the transaction is open, and has a timeout."""
+        return self.state is ONGOING and self.timeout_ms != WITHOUT_TIMEOUT_MS
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
         """Whether the transactional id has not been used for so long that it is removed."""

@@ -56,6 +56,8 @@ class TransactionShard:
         self._prepared = prepared
         self._is_loaded = False
         self._deadlines: Deadlines[str] = Deadlines()
+        self._open_since: dict[str, tuple[int, int, int, int]] = {}
+        """By transactional id: producer id, epoch and start of an open transaction, and when it was first noticed."""
 
     def encode(self, key: str, value: Transaction | None) -> tuple[bytes, bytes | None]:
         """Encode a record for the log."""
@@ -103,7 +105,7 @@ class TransactionShard:
         return self._remove_expired(now)
 
     def _abort_timed_out(self, now: Now) -> Decision:
-        late = [key for key, one in self.transactions.items() if one.has_timed_out(now.clock_ms)]
+        late = self._timed_out(now)
         decision = Decision()
         for key in late[:ABORTED_MAX]:
             aborted = self.transactions[key].fenced(now.clock_ms, self.transaction_version())
@@ -111,6 +113,26 @@ class TransactionShard:
         if len(late) > ABORTED_MAX:
             decision.then = lambda: self._abort_timed_out(now)
         return decision
+
+    def _timed_out(self, now: Now) -> list[str]:
+        """The ids of the transactions that are open for longer than their timeout.
+
+        By the wall clock, as in Kafka, or by the steady clock since this coordinator noticed them: a transaction that
+        began while a clock was ahead would stay open for that time otherwise.
+        """
+        known, self._open_since = self._open_since, {}
+        late: list[str] = []
+        for key, one in self.transactions.items():
+            if not one.is_limited:
+                continue
+            began = one.producer_id, one.producer_epoch, one.start_ms
+            *before, noticed_ms = known.get(key, (*began, now.steady_ms))
+            if tuple(before) != began:
+                noticed_ms = now.steady_ms
+            self._open_since[key] = *began, noticed_ms
+            if one.start_ms + one.timeout_ms < now.clock_ms or noticed_ms + one.timeout_ms < now.steady_ms:
+                late.append(key)
+        return late
 
     def _remove_expired(self, now: Now) -> Decision:
         expiration_ms = self.settings.expiration_ms

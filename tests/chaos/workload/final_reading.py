@@ -168,8 +168,11 @@ async def _wait_without_lag(process: ClientProcess, admin: Admin, group: str, li
 
 
 async def _has_records(process: ClientProcess, tp: TopicPartition, start: int, end: int) -> bool:
-    """Whether there are records between two offsets, and not only markers of transactions."""
-    async with process.consumer(auto_offset_reset="earliest") as consumer:
+    """Whether there are records between two offsets, and not only markers of transactions.
+
+    Those of aborted transactions do not count: members that read committed records only commit no offset behind them.
+    """
+    async with process.consumer(auto_offset_reset="earliest", isolation_level="read_committed") as consumer:
         consumer.assign([tp])
         consumer.seek(tp, start)
         while await consumer.position(tp) < end:

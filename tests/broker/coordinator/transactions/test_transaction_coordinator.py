@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import trio
@@ -298,6 +299,36 @@ def test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own(v
             late = await bench.end(producer, version=version)
             assert late.error is (ErrorCode.INVALID_TXN_STATE if version == V2 else ErrorCode.PRODUCER_FENCED)
             assert await bench.add(producer) is ErrorCode.PRODUCER_FENCED
+
+    in_trio(body)
+
+
+def test_a_transaction_that_began_while_a_clock_was_ahead_times_out_all_the_same() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            producer = await bench.init()
+            await bench.add(producer)
+            bench.put(replace(bench.now, start_ms=bench.now.start_ms + 3_600_000))
+        async with bench.running():
+            await trio.sleep(TIMEOUT_MS / 1000 - 1)
+            assert bench.now.state is TransactionState.ONGOING
+            await trio.sleep(25)
+            assert bench.now.state is TransactionState.COMPLETE_ABORT
+
+    in_trio(body)
+
+
+def test_each_transaction_has_its_own_time() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            producer = await bench.init()
+            for _ in range(5):
+                await bench.add(producer)
+                await trio.sleep(TIMEOUT_MS / 1000 - 15)
+                producer = await bench.end(producer)
+                assert producer.error is ErrorCode.NONE
 
     in_trio(body)
 
