@@ -29,6 +29,8 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
   another write, which was acknowledged, is missing from a final reading.
 - *committed offset that goes back*: a group's committed offset is read as lower than one that was committed before,
   and no commit of the lower offset may have taken effect later.
+- *deleted value that returns*: the final reading of a compacted topic has a record, and not the tombstone behind it:
+  delete.retention.ms begins only when what it deletes has been removed.
 - *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end.
 - *replicas that differ below the high watermark*: at an offset below the high watermarks of both.
 - *input counted twice*, *input not counted*: of a read-process-write program, whose outputs name their inputs in their
@@ -42,8 +44,8 @@ later record of the key may have replaced in a compacted topic, are never report
 - `history.py`: the operations, their events, and JSON lines.
 - `checker.py`: calls the checks in their order.
 - `checks/facts.py`: the index; `anomaly.py`: the kinds; `missing.py`, `records.py`, `transactions.py`, `order.py`,
-  `offsets.py`, `replicas.py`, `transactions.py`, `counted.py`: the checks by subject.
-- `planted_histories.py`: a history with each anomaly, and a legal one beside it.
+  `offsets.py`, `replicas.py`, `tombstones.py`, `counted.py`: the checks by subject.
+- `planted_histories.py`, `planted_compaction.py`: a history with each anomaly, and a legal one beside it (`script.py`).
 - `model.py`: random legal histories; `sabotage.py`: plants a random anomaly in one.
 - `nemesis.py`: random faults in a cluster of processes or containers; `journal.py`: what it did, and the state of the
   partitions, which `observer.py` asks for; `round.py`: a whole run, from its seed to its judgement.
@@ -63,8 +65,12 @@ later record of the key may have replaced in a compacted topic, are never report
   must contain a reading of the log start offset afterwards (`LogStart` or `ReadAll`).
 - A `DeleteRecords` with offset -1 excuses every record of its partition: record the offset that the broker returned.
 - With unclean leader election records may be lost, and read and then lost; its topics are not to be in the history.
-- In compacted topics any write that may be later excuses a missing record. The last record of a key is required only if
-  all its other records have known offsets; tombstones never are.
+- In compacted topics any write that may be later excuses a missing record, unless two final readings follow each other:
+  then the later one must have a later record of the key, or there is a tombstone that may have gone. With one reading
+  the last record of a key is required only if all its other records have known offsets. A tombstone is required only
+  if its topic is in `keeping`.
+- A replica that was away for longer than delete.retention.ms may miss a tombstone, in Apache Kafka too, so that the
+  deleted value returns when it leads. `forgetting` names the topics where that cannot have happened.
 - Without idempotence duplicates are not reported. Without acks=all an acknowledgement proves nothing until it is read.
 - An idempotent producer's record of unknown outcome may be behind later ones, as the producer may have got a new id.
 - Not checked: write cycles between transactions (G0), which Kafka allows; read cycles between transactions (G1c); that

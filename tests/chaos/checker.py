@@ -12,23 +12,38 @@ from chaos.checks.offsets import check_committed_offsets
 from chaos.checks.order import check_order
 from chaos.checks.records import check_records
 from chaos.checks.replicas import check_replicas
+from chaos.checks.tombstones import check_tombstones
 from chaos.checks.transactions import check_aborted_reads
 from chaos.history import Event, operations
 
 __all__ = ["Anomaly", "Kind", "check"]
 
 
-def check(history: Iterable[Event], *, compacted: Set[str] = frozenset()) -> list[Anomaly]:
-    """The anomalies of a history; `compacted` are the topics with cleanup.policy=compact.
+def check(
+    history: Iterable[Event],
+    *,
+    compacted: Set[str] = frozenset(),
+    keeping: Set[str] = frozenset(),
+    forgetting: Set[str] = frozenset(),
+) -> list[Anomaly]:
+    """The anomalies of a history.
 
     The order of the checks matters: a record that is part of one anomaly is not evidence of a later one.
+
+    Args:
+        compacted: The topics with cleanup.policy=compact.
+        keeping: Those of them whose delete.retention.ms is longer than the history: a tombstone stays, unless a later
+            record of its key replaces it.
+        forgetting: Those of them of which no replica was ever away for longer than delete.retention.ms: a tombstone
+            goes only after what it deletes.
 
     Raises:
         ValueError: The history is malformed: a completion without an invocation, or a value sent twice to a partition.
     """
-    facts = Facts(operations(history), compacted)
+    facts = Facts(operations(history), compacted, keeping)
     return [
         *check_missing(facts),
+        *check_tombstones(facts, forgetting),
         *check_records(facts),
         *check_aborted_reads(facts),
         *check_order(facts),

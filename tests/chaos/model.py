@@ -51,11 +51,13 @@ class ModelTransaction:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """What is at an offset; `read` is None for a marker."""
+    """What is at an offset; `read` is None for a marker. The next compaction removes a tombstone with a horizon."""
 
     read: Read | None
     transaction: ModelTransaction | None
     removed: bool = False
+    tombstone: bool = False
+    horizon: bool = False
 
 
 class Log:
@@ -67,9 +69,11 @@ class Log:
         self.start = 0
         self.open: set[ModelTransaction] = set()
 
-    def append(self, key: str | None, value: str, transaction: ModelTransaction | None) -> int:
+    def append(
+        self, key: str | None, value: str, transaction: ModelTransaction | None, *, tombstone: bool = False
+    ) -> int:
         offset = len(self.slots)
-        self.slots.append(Slot(Read(self.name, offset, key, value), transaction))
+        self.slots.append(Slot(Read(self.name, offset, key, value), transaction, tombstone=tombstone))
         if transaction is not None:
             transaction.first.setdefault(self.name, offset)
             self.open.add(transaction)
@@ -95,13 +99,15 @@ class Log:
     def delete(self, before: int) -> None:
         self.start = max(self.start, before)
 
-    def compact(self) -> None:
-        """Remove aborted records, and those of keys that have a later one."""
+    def compact(self, *, forgets: bool) -> None:
+        """Remove aborted records, and those of keys that have a later one; `forgets`: also tombstones in the end."""
         keys: set[str | None] = set()
         for slot in reversed(self.slots[: self.last_stable_offset]):
             if slot.read is not None:
                 aborted = slot.transaction is not None and not slot.transaction.committed
-                slot.removed = slot.removed or aborted or slot.read.key in keys
+                expired = forgets and slot.horizon and slot.tombstone
+                slot.removed = slot.removed or aborted or slot.read.key in keys or expired
+                slot.horizon = not aborted
                 if not aborted:
                     keys.add(slot.read.key)
 
@@ -114,10 +120,15 @@ class Chances(NamedTuple):
 
 
 class Model:
-    """Clients and partitions. `run` gives a legal history with about as many operations as steps / 3."""
+    """Clients and partitions. `run` gives a legal history with about as many operations as steps / 3.
 
-    def __init__(self, chance: random.Random, chances: Chances | None = None) -> None:
+    Args:
+        forgets: Compaction removes tombstones.
+    """
+
+    def __init__(self, chance: random.Random, chances: Chances | None = None, *, forgets: bool = False) -> None:
         self.chance = chance
+        self.forgets = forgets
         self.chances = chances or Chances()
         self.recorder = Recorder()
         self.logs = {name: Log(name) for name in PARTITIONS}
@@ -162,14 +173,15 @@ class Model:
 
     def new_record(self, *, idempotent: bool = True, acks_all: bool = True) -> Produce:
         self._values += 1
-        value, key = f"v{self._values}", self.chance.choice(["a", "b", "c", None])
+        value, key = f"v{self._values}", self.chance.choice(["a", "b", "c", "d"])
         return Produce(
-            self.chance.choice(PARTITIONS), key or "d", value, acks_all=acks_all, idempotent=idempotent,
-            tombstone=key is None,
+            self.chance.choice(PARTITIONS), key, value, acks_all=acks_all, idempotent=idempotent,
+            tombstone=self.chance.random() < 0.3,
         )  # fmt: skip
 
     def append(self, record: Produce, transaction: ModelTransaction | None = None) -> int:
-        return self.logs[record.partition].append(record.key, record.value, transaction)
+        log = self.logs[record.partition]
+        return log.append(record.key, record.value, transaction, tombstone=record.tombstone)
 
     def producer(self) -> Client:
         """An idempotent one with requests in flight. It ends after an error, and another one takes its place."""
@@ -314,7 +326,7 @@ class Model:
         log = self.logs[self.chance.choice(PARTITIONS)]
         before = self.chance.randint(log.start, log.last_stable_offset)
         if log.name.topic == COMPACTED:
-            log.compact()
+            log.compact(forgets=self.forgets)
         elif self.chance.random() < 0.5:
             log.delete(before - 5)
         else:
@@ -341,6 +353,10 @@ class Model:
                 self.recorder.complete(self.invoke("disk", ReplicaLog(log.name, node)), OK, dump)
 
 
-def legal_history(seed: int, steps: int) -> list[Event]:
-    """A legal history; `compacted={COMPACTED}` is to be passed to the checker."""
-    return Model(random.Random(seed)).run(steps)
+def legal_history(seed: int, steps: int, *, forgets: bool = False) -> list[Event]:
+    """A legal history; `compacted={COMPACTED}` is to be passed to the checker.
+
+    Args:
+        forgets: Compaction removes tombstones: `forgetting={COMPACTED}`. Otherwise `keeping` may have that.
+    """
+    return Model(random.Random(seed), forgets=forgets).run(steps)

@@ -11,85 +11,15 @@ from dataclasses import replace
 from chaos.checks.anomaly import Kind
 from chaos.checks.counted import COUNTING_GROUP, count_of
 from chaos.history import (
-    AbortTransaction,
-    Action,
-    BeginTransaction,
-    CommitOffsets,
-    CommitTransaction,
     DeleteRecords,
     FetchOffsets,
-    Outcome,
-    Poll,
-    Position,
     Produce,
     Read,
     ReadAll,
-    Recorder,
     ReplicaLog,
 )
-from minikafka.protocol.names import TopicPartition
-
-FIRST, SECOND = TopicPartition("events", 0), TopicPartition("events", 1)
-COMPACTED = TopicPartition("settings", 0)
-OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN
-
-
-class Script:
-    """Records operations one after the other. The methods return the number of the operation."""
-
-    def __init__(self) -> None:
-        self.recorder = Recorder()
-
-    def do(self, process: str, action: Action, outcome: Outcome = OK, invoked: Action | None = None) -> int:
-        event = self.recorder.invoke(process, action if invoked is None else invoked)
-        self.recorder.complete(event, outcome, action)
-        return event.operation
-
-    def send(
-        self, value: str, offset: int | None, by: str = "p", to: TopicPartition = FIRST, outcome: Outcome = OK,
-        key: str | None = "k", idempotent: bool = True, acks_all: bool = True,
-    ) -> int:  # fmt: skip
-        action = Produce(to, key, value, offset, acks_all=acks_all, idempotent=idempotent)
-        return self.do(by, action, outcome, replace(action, offset=None))
-
-    def poll(
-        self, *records: tuple[int, str], by: str = "c", of: TopicPartition = FIRST, key: str | None = "k",
-        read_committed: bool = True, outcome: Outcome = OK, high_watermark: int | None = None,
-    ) -> int:  # fmt: skip
-        reads = tuple(Read(of, offset, key, value) for offset, value in records)
-        ends = () if high_watermark is None else ((of, high_watermark),)
-        return self.do(by, Poll(reads, read_committed, ends), outcome)
-
-    def read_all(
-        self, *records: tuple[int, str], of: TopicPartition = FIRST, start: int = 0, position: int | None = None,
-        end: int | None = None, outcome: Outcome = OK, key: str | None = "k", read_committed: bool = True,
-    ) -> int:  # fmt: skip
-        reads = tuple(Read(of, offset, key, value) for offset, value in records)
-        end = max([offset + 1 for offset, _ in records], default=0) if end is None else end
-        position = end if position is None else position
-        return self.do("last", ReadAll(of, start, position, end, reads, read_committed), outcome)
-
-    def position(self, offset: int | None, by: str = "c", of: TopicPartition = FIRST, cause: str = "rebalance") -> int:
-        return self.do(by, Position(((of, offset),), cause))
-
-    def begin(self, by: str = "t") -> int:
-        return self.do(by, BeginTransaction())
-
-    def commit(self, by: str = "t", outcome: Outcome = OK) -> int:
-        return self.do(by, CommitTransaction(), outcome)
-
-    def abort(self, by: str = "t", outcome: Outcome = OK) -> int:
-        return self.do(by, AbortTransaction(), outcome)
-
-    def replica(self, node: int, *records: tuple[int, str], high_watermark: int) -> int:
-        reads = tuple(Read(FIRST, offset, "k", value) for offset, value in records)
-        return self.do("disk", ReplicaLog(FIRST, node, 0, high_watermark, reads))
-
-    def commit_offset(self, offset: int, by: str = "c", outcome: Outcome = OK) -> int:
-        return self.do(by, CommitOffsets("group", ((FIRST, offset),)), outcome)
-
-    def fetch_offset(self, offset: int | None, by: str = "d") -> int:
-        return self.do(by, FetchOffsets("group", ((FIRST, offset),)))
+from chaos.planted_compaction import HISTORIES as COMPACTION
+from chaos.script import COMPACTED, FAIL, FIRST, OK, SECOND, UNKNOWN, Script
 
 
 def lost(it: Script, *, legal: bool) -> tuple[int, ...]:
@@ -120,14 +50,6 @@ def lost_below_the_log_start(it: Script, *, legal: bool) -> tuple[int, ...]:
     sent = it.send("a", 0)
     it.send("b", 1)
     return sent, it.read_all((1, "b"), start=int(legal))
-
-
-def lost_from_a_compacted_topic(it: Script, *, legal: bool) -> tuple[int, ...]:
-    """A later record of the same key may be there, as its outcome is unknown, so that the first one was removed."""
-    sent = it.send("a", 0, to=COMPACTED)
-    it.send("b", None, to=COMPACTED, outcome=UNKNOWN, key="k" if legal else "other", by="q")
-    it.send("c", 2, to=COMPACTED, key="third")
-    return sent, it.do("last", ReadAll(COMPACTED, 0, 3, 3, (Read(COMPACTED, 2, "third", "c"),)))
 
 
 def lost_transaction(it: Script, *, legal: bool) -> tuple[int, ...]:
@@ -459,11 +381,11 @@ def other_key(it: Script, *, legal: bool) -> tuple[int, ...]:
 
 HISTORIES = {
     Kind.LOST_WRITE: [
+        *COMPACTION[Kind.LOST_WRITE],
         lost,
         lost_at_the_end,
         lost_without_an_offset,
         lost_below_the_log_start,
-        lost_from_a_compacted_topic,
         lost_transaction,
     ],
     Kind.DUPLICATE: [duplicate, duplicate_in_the_final_reading],
@@ -485,6 +407,7 @@ HISTORIES = {
         committed_offset_vanished,
         committed_offset_of_a_transaction,
     ],
+    Kind.VALUE_RETURNS: COMPACTION[Kind.VALUE_RETURNS],
     Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader],
     Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
     Kind.COUNTED_TWICE: [counted_twice],

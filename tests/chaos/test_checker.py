@@ -34,11 +34,14 @@ from chaos.history import (
     read_lines,
     write_lines,
 )
-from chaos.model import legal_history
-from chaos.planted_histories import COMPACTED, FIRST, HISTORIES, Script
+from chaos.model import Chances, Model, legal_history
+from chaos.planted_histories import HISTORIES
 from chaos.sabotage import SABOTAGE, History, Sabotage
+from chaos.script import COMPACTED, FIRST, FORGETTING, KEEPING, Script
 
 TOPICS = {COMPACTED.topic}
+PLANTED = {"compacted": {*TOPICS, KEEPING.topic, FORGETTING.topic}, "keeping": {KEEPING.topic},
+           "forgetting": {FORGETTING.topic}}  # fmt: skip
 SEEDS = st.integers(0, 2**32)
 
 
@@ -55,7 +58,7 @@ CASES = [pytest.param(kind, plant, id=plant.__name__) for kind, some in HISTORIE
 def test_an_anomaly_is_reported_with_its_evidence(kind: Kind, plant: Planted) -> None:
     it = Script()
     evidence = plant(it, legal=False)
-    (anomaly,) = check(it.recorder.events, compacted=TOPICS)
+    (anomaly,) = check(it.recorder.events, **PLANTED)
     assert anomaly.kind is kind, anomaly
     assert set(evidence) == {one.id for one in anomaly.evidence}, anomaly
 
@@ -64,7 +67,7 @@ def test_an_anomaly_is_reported_with_its_evidence(kind: Kind, plant: Planted) ->
 def test_the_legal_history_beside_it_is_not_reported(kind: Kind, plant: Planted) -> None:
     it = Script()
     plant(it, legal=True)
-    assert check(it.recorder.events, compacted=TOPICS) == []
+    assert check(it.recorder.events, **PLANTED) == []
 
 
 def test_every_kind_is_planted() -> None:
@@ -74,7 +77,20 @@ def test_every_kind_is_planted() -> None:
 @given(SEEDS, st.integers(1, 1500))
 @settings(max_examples=200)
 def test_a_random_legal_history_has_no_anomaly(seed: int, steps: int) -> None:
-    assert check(legal_history(seed, steps), compacted=TOPICS) == []
+    assert check(legal_history(seed, steps), compacted=TOPICS, keeping=TOPICS) == []
+
+
+@given(SEEDS, st.integers(1, 1500))
+@settings(max_examples=100)
+def test_a_random_legal_history_whose_tombstones_go_has_no_anomaly(seed: int, steps: int) -> None:
+    assert check(legal_history(seed, steps, forgets=True), compacted=TOPICS, forgetting=TOPICS) == []
+
+
+def test_tombstones_that_go_are_a_loss_where_they_may_not_go() -> None:
+    models = [Model(random.Random(seed), Chances(deletion=0.1), forgets=True) for seed in range(10)]
+    histories = [model.run(600) for model in models]
+    kinds = {one.kind for history in histories for one in check(history, compacted=TOPICS, keeping=TOPICS)}
+    assert Kind.LOST_WRITE in kinds
 
 
 def test_the_random_histories_have_all_operations_and_outcomes() -> None:

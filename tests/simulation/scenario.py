@@ -22,7 +22,7 @@ from minikafka.protocol.names import TopicPartition
 from simulation.faults.chaos import Chaos
 from simulation.faults.table import fault_of
 from simulation.invariants import broken_at_rest
-from simulation.schedule import FaultAt, Schedule
+from simulation.schedule import DELETE_RETENTION, FaultAt, Schedule
 from simulation.world.cluster import Cluster
 from simulation.world.machine import Machine
 from simulation.world.world import TooManySteps, World
@@ -91,6 +91,7 @@ class Scenario:
         self.recorder = Recorder(lambda: int(self.world.now * 1e9))
         self.plan = Plan.of(schedule.brokers)
         self.plan.committed_offsets_are_fresh = False
+        self.plan.transaction_versions = schedule.transaction_versions
         self._compacted = set(self.plan.compacted)
         self._incarnations: Counter[str] = Counter()
         self._supervised = self._with_members = True
@@ -235,6 +236,12 @@ class Scenario:
             raise Failure(f"{type(error).__name__} ends {kind}", f"{name}: {error}") from error
 
     def _judge(self) -> None:
-        anomalies = check(self.recorder.events, compacted=self._compacted)
+        tombstones_go = DELETE_RETENTION in dict(self.schedule.settings)
+        anomalies = check(
+            self.recorder.events,
+            compacted=self._compacted,
+            keeping=frozenset() if tombstones_go else self.plan.compacted,
+            forgetting=self.plan.compacted if self.schedule.replicas == 1 else frozenset(),
+        )
         if anomalies:
             raise Failure(str(anomalies[0].kind), "\n".join(str(anomaly) for anomaly in anomalies[:5]))

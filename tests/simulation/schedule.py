@@ -50,6 +50,13 @@ RARE_SETTINGS: dict[str, tuple[int, ...]] = {
 """Values that lead to code which the defaults seldom reach."""
 RARE_SHARE = 0.25
 
+OFTEN_COMPACTED = {"log.roll.ms": (1000, 3000), "log.cleaner.min.cleanable.ratio": (0.01,)}
+"""With these the cleaner is at work on internal topics too. A segment cannot be smaller than 1 MiB, but short."""
+DELETE_RETENTION = "log.cleaner.delete.retention.ms"
+"""Its default is longer than any run: tombstones and markers are removed in seeds with this setting only."""
+DELETE_RETENTIONS_MS = (0, 1000, 10_000)
+TRANSACTION_VERSIONS = {(2,): 0.5, (1,): 0.25, (1, 2): 0.15, (2, 1): 0.1}
+
 KEPT_SETTINGS = frozenset({
     "min.insync.replicas",
     "default.replication.factor",
@@ -87,6 +94,7 @@ class Schedule:
         layout: A key of `LAYOUTS`.
         settings: Of every node.
         durable: Each batch is synced before it is acknowledged.
+        transaction_versions: The level of transaction.version at first, and levels that an administrator sets.
         programs: Each runs in a machine of its own.
         groups: The number of members of each group.
         lasts_s: The time of the faults.
@@ -100,6 +108,7 @@ class Schedule:
     groups: tuple[tuple[str, int], ...]
     lasts_s: float
     faults: tuple[FaultAt, ...]
+    transaction_versions: tuple[int, ...] = (2,)
 
     @property
     def brokers(self) -> int:
@@ -134,6 +143,7 @@ class Schedule:
         return [
             f"layout {self.layout}, {'synced' if self.durable else 'not synced'} before acknowledged",
             f"faults for {self.lasts_s:g} s",
+            f"transaction.version {', '.join(map(str, self.transaction_versions))}",
             "settings " + ", ".join(f"{name}={value}" for name, value in self.settings),
             "programs " + ", ".join(f"{one.number} {one.name}" for one in self.programs),
             "groups " + ", ".join(f"{name} ({members})" for name, members in self.groups),
@@ -153,7 +163,11 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
     programs += _transactional_programs(seed, len(programs))
     settings = _settings(random, schedule)
     return replace(
-        schedule, programs=programs, settings=settings, faults=_faults(random, [*kinds] or drawn, lasts_s)
+        schedule,
+        programs=programs,
+        settings=settings,
+        faults=_faults(random, [*kinds] or drawn, lasts_s),
+        transaction_versions=_transaction_versions(seed),
     )
 
 
@@ -170,6 +184,11 @@ def _transactional_programs(seed: int, first: int) -> tuple[ProgramAt, ...]:
     if Random(f"{seed}/transactions").random() >= TRANSACTIONAL_SHARE:
         return ()
     return tuple(ProgramAt(number, name) for number, name in enumerate(TRANSACTIONAL_PROGRAMS, first))
+
+
+def _transaction_versions(seed: int) -> tuple[int, ...]:
+    random = Random(f"{seed}/transaction version")
+    return random.choices([*TRANSACTION_VERSIONS], [*TRANSACTION_VERSIONS.values()])[0]
 
 
 def _groups(random: Random) -> tuple[tuple[str, int], ...]:
@@ -210,6 +229,11 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
             given["metadata.log.dir"] = "/metadata"
     rare = Random(f"{schedule.seed}/rare settings")
     given |= {name: rare.choice(values) for name, values in RARE_SETTINGS.items() if rare.random() < RARE_SHARE}
+    cleaning = Random(f"{schedule.seed}/cleaning")
+    if cleaning.random() < RARE_SHARE:
+        given |= {name: cleaning.choice(values) for name, values in OFTEN_COMPACTED.items()}
+    if cleaning.random() < RARE_SHARE:
+        given[DELETE_RETENTION] = cleaning.choice(DELETE_RETENTIONS_MS)
     return tuple((name, str(value)) for name, value in given.items())
 
 

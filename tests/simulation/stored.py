@@ -6,6 +6,7 @@ What a number means changes with the code that draws from it. So a schedule that
     seed = 123
     layout = "3"
     durable = false
+    transaction_versions = [2]
     lasts_s = 4.2
     programs = ["0 idempotent producer"]
     groups = ["eager 2"]
@@ -43,6 +44,7 @@ def to_toml(schedule: Schedule, found: str) -> str:
         f"seed = {schedule.seed}",
         f"layout = {_quoted(schedule.layout)}",
         f"durable = {str(schedule.durable).lower()}",
+        f"transaction_versions = {list(schedule.transaction_versions)}",
         f"lasts_s = {float(schedule.lasts_s)}",
         f"programs = [{', '.join(_quoted(f'{one.number} {one.name}') for one in schedule.programs)}]",
         f"groups = [{', '.join(_quoted(f'{name} {count}') for name, count in schedule.groups)}]",
@@ -71,6 +73,7 @@ def from_toml(text: str) -> Schedule:
         tuple((name, int(count)) for name, _, count in (one.rpartition(" ") for one in given["groups"])),
         given["lasts_s"],
         tuple(map(_fault, given["faults"])),
+        tuple(given.get("transaction_versions", (2,))),
     )
 
 

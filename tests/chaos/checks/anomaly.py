@@ -22,6 +22,7 @@ class Kind(StrEnum):
     PAST_HIGH_WATERMARK = "read past the high watermark"
     TORN_TRANSACTION = "torn transaction"
     COMMITTED_OFFSET_BACK = "committed offset that goes back"
+    VALUE_RETURNS = "deleted value that returns"
     UNSEEN = "write unseen after healing"
     REPLICAS_DIFFER = "replicas that differ below the high watermark"
     COUNTED_TWICE = "input counted twice"

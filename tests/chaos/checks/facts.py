@@ -107,6 +107,10 @@ class Final:
     action: ReadAll
     values: Set[str]
 
+    @property
+    def complete(self) -> bool:
+        return self.action.position >= self.action.end
+
 
 @dataclass(slots=True)
 class KeyUses:
@@ -115,6 +119,10 @@ class KeyUses:
 
     highest: int = -1
     unplaced: int = 0
+    highest_tombstone: int = -1
+    unplaced_tombstones: int = 0
+    survivor: int = -1
+    """The highest offset in the final readings."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +130,8 @@ class Partition:
     """The facts about a partition.
 
     Attributes:
+        compacted: Whether a later record of a key may replace a record.
+        keeps_tombstones: Whether only that may remove a tombstone.
         writes: By value.
         at: The first write that was found at an offset, by reading or from its acknowledgement.
         conflicts: Offsets with another write than that of `at`, and the operation that says so.
@@ -132,6 +142,7 @@ class Partition:
 
     name: TopicPartition
     compacted: bool
+    keeps_tombstones: bool = False
     writes: dict[str, Write] = field(default_factory=dict[str, Write])
     at: dict[int, Write] = field(default_factory=dict[int, Write])
     conflicts: list[tuple[int, Write, Operation]] = field(default_factory=list[tuple[int, Write, Operation]])
@@ -152,7 +163,26 @@ class Partition:
         if write.transaction is not None and not write.transaction.committed:
             return True
         uses = self.keys.get(write.action.key, KeyUses())
-        return write.action.tombstone or uses.highest > offset or uses.unplaced > (not write.settled)
+        expires = write.action.tombstone and not self.keeps_tombstones
+        return expires or uses.highest > offset or uses.unplaced > (not write.settled)
+
+    def replaced(self, write: Write, offset: int, final: Final) -> bool:
+        """Whether deletion or compaction may have removed the record at this offset before a final reading.
+
+        What replaced it was in the log at that time. So it, or what replaced it in turn, is in the readings that began
+        later, unless it is a tombstone.
+        """
+        if not self.excused(write, offset):
+            return False
+        certain = write.transaction is None or write.transaction.committed
+        again = [one for one in self.finals.values() if one.operation.invoked > final.operation.completed]
+        if offset < self.log_start or not certain or not any([one.complete for one in again]):
+            return True
+        if write.action.tombstone and not self.keeps_tombstones:
+            return True
+        uses = self.keys.get(write.action.key, KeyUses())
+        deleted = uses.highest_tombstone > offset or uses.unplaced_tombstones > 0
+        return uses.survivor > offset or (deleted and not self.keeps_tombstones)
 
     def covering(self, write: Write) -> list[Final]:
         """The final readings that show the write, if it is in the log."""
@@ -167,7 +197,7 @@ class Facts:
         ValueError: Two writes of a partition have the same value.
     """
 
-    def __init__(self, history: Iterable[Operation], compacted: Set[str]) -> None:
+    def __init__(self, history: Iterable[Operation], compacted: Set[str], keeping: Set[str] = frozenset()) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.transactions: list[Transaction] = []
         self.consumers: defaultdict[str, list[Operation]] = defaultdict(list)
@@ -176,6 +206,7 @@ class Facts:
         self.fetched_offsets: list[Operation] = []
         self.replica_logs: defaultdict[TopicPartition, list[Operation]] = defaultdict(list)
         self._compacted = compacted
+        self._keeping = keeping
         done = list(history)
         self._add_writes(done)
         for operation in done:
@@ -188,7 +219,9 @@ class Facts:
     def partition(self, name: TopicPartition) -> Partition:
         found = self.partitions.get(name)
         if found is None:
-            found = self.partitions[name] = Partition(name, name.topic in self._compacted)
+            found = self.partitions[name] = Partition(
+                name, name.topic in self._compacted, name.topic in self._keeping
+            )
         return found
 
     def _add_writes(self, done: list[Operation]) -> None:
@@ -293,3 +326,12 @@ def _add_key_uses(partition: Partition) -> None:
         uses.unplaced += not write.settled
         if write.place is not None:
             uses.highest = max(uses.highest, write.place, *(write.elsewhere or ()))
+        if write.action.tombstone:
+            uses.highest_tombstone = max(uses.highest_tombstone, -1 if write.place is None else write.place)
+            uses.unplaced_tombstones += not write.settled
+    for final in partition.finals.values():
+        for read in final.action.records:
+            found = partition.writes.get(read.value)
+            if found is not None and (found.transaction is None or not found.transaction.aborted):
+                uses = partition.keys.setdefault(read.key, KeyUses())
+                uses.survivor = max(uses.survivor, read.offset)

@@ -36,11 +36,10 @@ def _lacking(partition: Partition, write: Write) -> Final | None:
         if write.action.value in final.values or not _known_before(write, final):
             continue
         place = write.place
-        complete = final.action.position >= final.action.end
         if place is None:
-            if complete and partition.log_start == 0 and not partition.excused(write, 0):
+            if final.complete and partition.log_start == 0 and not partition.excused(write, 0):
                 return final
-        elif not final.action.position <= place < final.action.end and not partition.excused(write, place):
+        elif not final.action.position <= place < final.action.end and not partition.replaced(write, place, final):
             return final
     return None
 

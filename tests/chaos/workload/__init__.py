@@ -19,8 +19,8 @@ and groups, and the count of what succeeded (`coverage`). `chaos.checker.check` 
 - `producers.py`: programs that produce, with several settings.
 - `assigned_consumers.py`, `group_consumers.py`: programs that consume.
 - `offset_readers.py`: programs that read offsets, and delete records.
-- `administration.py`: a program that changes topics, settings and replicas; `recreation.py`: one that deletes a topic
-  and creates it again.
+- `administration.py`: a program that changes topics, settings and replicas (`directories.py`, `features.py`);
+  `recreation.py`: one that deletes a topic and creates it again.
 - `final_reading.py`: demands progress after the faults, and reads everything.
 - `replica_logs.py`: reads the log of a replica.
 - `programs.py`: all programs by name; `run.py`: all of them at work on a real cluster.
@@ -34,5 +34,5 @@ and groups, and the count of what succeeded (`coverage`). `chaos.checker.check` 
 - A producer chooses the partition itself, as the history needs it before the record is sent. So the sticky partitioner
   is not used.
 - Automatic commits are recorded by replacing a private method of the consumer, which has no public hook.
-- No transactions, as the client has none.
+- Moves of replicas and levels of features use a private method of the admin client, which has no public one for them.
 """

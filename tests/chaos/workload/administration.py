@@ -1,10 +1,12 @@
-"""A program that changes topics, settings and replicas."""
+"""A program that changes topics, settings, replicas, and the level of a feature."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from chaos.workload.directories import cordon, move_replica
+from chaos.workload.features import change_version, set_first_version
 from chaos.workload.offset_readers import partitions_of
 from chaos.workload.plan import TopicPlan
 from chaos.workload.process import ClientProcess, live_on
@@ -19,8 +21,9 @@ Act = Callable[[ClientProcess, Admin], Awaitable[None]]
 
 
 async def create_topics(process: ClientProcess) -> None:
-    """Create the topics of the plan. To be called once, before the programs. Raises KafkaError."""
+    """Set transaction.version, and create the topics of the plan. To be called once, at first. Raises KafkaError."""
     async with process.admin() as admin:
+        await set_first_version(process, admin)
         for topic in process.plan.topics.values():
             await admin.create_topic(
                 topic.name,
@@ -165,4 +168,7 @@ ACTS: dict[str, Act] = {
     "list": _list,
     "describe": _describe,
     "describe groups": _describe_groups,
+    "move a replica": move_replica,
+    "cordon": cordon,
+    "change the transaction version": change_version,
 }

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 import trio
 
 from chaos.history import Outcome, ReadAll
+from chaos.workload.directories import uncordon_all
 from chaos.workload.offset_readers import fetch_offsets, partitions_of
 from chaos.workload.plan import COUNTING
 from chaos.workload.process import ClientProcess
@@ -39,6 +40,7 @@ async def final_reading(process: ClientProcess, *, groups: Collection[str] = (),
     """
     client = process.client_name()
     async with await _open_admin(process, limit_s) as admin:
+        await _until(limit_s, "brokers stay cordoned", lambda: uncordon_all(process, admin))
         partitions = await _led_partitions(process, admin, limit_s)
         await _until(limit_s, "a transaction stays open", _no_open_transaction(process, partitions))
         await _write_everywhere(process, partitions, limit_s)

@@ -63,9 +63,11 @@ class Plan:
     Attributes:
         replicas: The replication factor of all topics.
         min_insync: The values of min.insync.replicas that an administrator may set; the first one is set at first.
+        transaction_versions: Levels of transaction.version; the first one is set at first, an administrator sets any.
         committed_offsets_are_fresh: No coordinator can be isolated without knowing it; see the package's caveats.
         incarnations: The names in the history of topics that are created again and again, by their names.
         brief: Topics that exist for a while, and are never created again.
+        cordoned: Brokers that an administrator has told to take no new replicas in some directories.
         coverage: How often each thing was done; `program: action` for success, `program: action: error` for failure.
     """
 
@@ -73,9 +75,11 @@ class Plan:
     groups: dict[str, GroupPlan]
     replicas: int = 1
     min_insync: tuple[int, ...] = (1,)
+    transaction_versions: tuple[int, ...] = (2,)
     committed_offsets_are_fresh: bool = True
     incarnations: dict[str, str] = field(default_factory=dict[str, str])
     brief: dict[str, None] = field(default_factory=dict[str, None])
+    cordoned: dict[int, None] = field(default_factory=dict[int, None])
     coverage: Counter[str] = field(default_factory=Counter[str])
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ import trio
 
 from chaos.history import Event, Outcome, Produce
 from chaos.workload.process import ClientProcess, live_on
-from chaos.workload.values import KEY_COUNT, name_of, value_bytes
+from chaos.workload.values import KEY_COUNT, NAME_HEADER, name_of, value_bytes
 from minikafka.client import Delivery, Producer, RecordMetadata
 from minikafka.client.producer.partitioner import partition_for_key
 from minikafka.protocol.errors import (
@@ -24,6 +25,8 @@ from minikafka.protocol.names import TopicPartition
 BIG_BYTES = 20_000
 TOO_LARGE_BYTES = 1_200_000
 """More than the default of max.message.bytes."""
+TOMBSTONE_SHARE = 0.2
+"""Of the small records of a compacted topic."""
 UNANSWERED_MAX = 40
 """A producer that has as many records without an answer waits for them."""
 
@@ -76,20 +79,22 @@ class RecordingProducer:
             self._next_partition = None
 
     async def send(self, topic: str, *, key: str | None = None, size_bytes: int = 0) -> Delivery:
-        """Send a record. Raises KafkaError if it could not be queued."""
-        if key is None and topic in self.process.plan.compacted:
+        """Send a record, which may be a tombstone. Raises KafkaError if it could not be queued."""
+        compacted = topic in self.process.plan.compacted
+        if key is None and compacted:
             key = f"key-{self.process.random.randrange(KEY_COUNT)}"
+        tombstone = compacted and not size_bytes and self.process.chance(TOMBSTONE_SHARE)
         self._sent += 1
         self._value = value = name_of(self.name, self._sent, size_bytes)
-        data = value_bytes(value)
         return await self.producer.send(
             topic,
-            data,
+            None if tombstone else value_bytes(value),
             key=None if key is None else key.encode(),
+            headers=[(NAME_HEADER, value.encode())] if tombstone else (),
             on_delivery=lambda metadata, error: self._delivered(value, metadata, error),
         )
 
-    def _choose(self, topic: str, key: bytes | None, _: bytes | None, count: int) -> int:
+    def _choose(self, topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
         """The partition of the record that is being queued, which is recorded now, before it can be sent."""
         partition = self._next_partition
         if partition is None:
@@ -102,6 +107,7 @@ class RecordingProducer:
             self._value,
             acks_all=self._acks_all,
             idempotent=self._idempotent,
+            tombstone=value is None,
         )
         self._sending[self._value] = self.process.invoke(self.name, action)
         return partition
@@ -120,10 +126,10 @@ class RecordingProducer:
     def _acknowledged(self, invocation: Event | None, offset: int) -> None:
         if invocation is not None and isinstance(invocation.action, Produce):
             sent = invocation.action
-            acknowledged = Produce(
-                sent.partition, sent.key, sent.value, offset if offset >= 0 else None, sent.acks_all, sent.idempotent
-            )
+            acknowledged = replace(sent, offset=offset if offset >= 0 else None)
             self.process.complete(invocation, Outcome.OK, acknowledged)
+            if sent.tombstone:
+                self.process.count(self.program, "tombstone")
         self.process.count(self.program, "record")
 
     def _outcome(self, error: KafkaError | None) -> Outcome:

@@ -37,7 +37,8 @@ def _records(log: Log, partition: TopicPartition) -> Iterator[Read]:
             batch = segment.batch(header)
             for record in batch.records():
                 if record.offset >= log.start_offset:
-                    said = f"{record.value!r} at {record.timestamp} in epoch {batch.leader_epoch}"
+                    value = record.headers if record.value is None else record.value
+                    said = f"{value!r} at {record.timestamp} in epoch {batch.leader_epoch}"
                     yield Read(partition, record.offset, str(record.key), said)
 
 

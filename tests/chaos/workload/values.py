@@ -1,4 +1,5 @@
-"""The values of records: each names its record, and big ones can be checked against their name."""
+"""The values of records: each names its record, and big ones can be checked against their name; tombstones have it in
+a header."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from minikafka.client import ConsumerRecord
 from minikafka.protocol.names import TopicPartition
 
 KEY_COUNT = 8
+NAME_HEADER = "name"
+"""The header of a tombstone with the name of the record."""
 _PADDED = "+"
 
 
@@ -30,7 +33,13 @@ def read_of(record: ConsumerRecord, topic: str | None = None) -> Read:
     """
     partition = TopicPartition(topic or record.topic, record.partition)
     key = None if record.key is None else record.key.decode(errors="replace")
-    return Read(partition, record.offset, key, name_in(b"" if record.value is None else record.value))
+    return Read(partition, record.offset, key, _named(record))
+
+
+def _named(record: ConsumerRecord) -> str:
+    if record.value is not None:
+        return name_in(record.value)
+    return next((value.decode(errors="replace") for name, value in record.headers if name == NAME_HEADER and value), "")
 
 
 def name_in(value: bytes) -> str:
