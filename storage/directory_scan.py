@@ -1,9 +1,10 @@
 """Finds the logs in the data directories before any is opened, and those that are in two of them.
 
 Two logs of one partition with different topic ids belong to topics of the same name, one of which was deleted while its
-directory was offline: the metadata decide which of them is current, and the others are strays. So is usually a log
-without a topic id, as the id becomes durable with the first flush. Of two logs with the same topic id nobody knows
-which one is current, and the node must not guess.
+directory was offline: the metadata decide which of them is current, and the others are strays. So is a log without a
+topic id that was never flushed, as the id becomes durable with the first flush (Kafka's `LogManager.isStrayReplica`).
+Of two logs with the same topic id, and of two without one that were flushed, nobody knows which one is current, and the
+node must not guess.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +42,13 @@ class Content:
 
     Attributes:
         logs: the topic id of each log; None where it is missing.
+        unflushed: those of them without a topic id that were never flushed.
         futures: the path of each future log.
         deleted, strays: paths of logs that were deleted, and of those that were set aside.
     """
 
     logs: dict[TopicPartition, bytes | None] = field(default_factory=dict)
+    unflushed: set[TopicPartition] = field(default_factory=set)
     futures: dict[TopicPartition, str] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
     strays: list[str] = field(default_factory=list)
@@ -76,6 +79,8 @@ def content_of(disk: Disk, directory: DataDirectory, *, without: str) -> Content
             content.add_future(key, path)
         elif key is not None:
             content.logs[key] = _topic_id(disk, path)
+            if content.logs[key] is None and not directory.recovery_points.get(key, 0):
+                content.unflushed.add(key)
     return content
 
 
@@ -105,7 +110,7 @@ def rivals_in(contents: Mapping[str, Content]) -> Rivals:
         for key, topic_id in content.logs.items():
             found.setdefault(key, {})[path] = topic_id
     for key, topic_ids in found.items():
-        check_duplicates(key, topic_ids)
+        check_duplicates(key, {path: one for path, one in topic_ids.items() if key not in contents[path].unflushed})
     return {key: topic_ids for key, topic_ids in found.items() if len(topic_ids) > 1}
 
 
@@ -114,7 +119,7 @@ def check_duplicates(key: TopicPartition, found: Mapping[str, bytes | None]) -> 
 
     Args:
         key: the partition.
-        found: topic id by data directory.
+        found: topic id by data directory, of those that may be current.
 
     Raises:
         DuplicateLog: two are of the same topic, or the ids of two are missing.

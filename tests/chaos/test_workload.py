@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 def _judge(run: Run, events: list[Event]) -> None:
-    assert check(events, compacted=run.plan.compacted) == []
+    assert check(events, compacted=run.plan.compacted, keeping=run.plan.compacted) == []
     idle = [name for name in programs(run.plan) if not run.plan.succeeded(name)]
     assert not idle, run.plan.coverage
     planted = 0

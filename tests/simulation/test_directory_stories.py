@@ -290,3 +290,36 @@ def test_a_lone_replica_in_a_full_directory_is_read_and_refuses_writes_until_the
     story.hosts[1].disk.free(full)
     story.produce("alone", "d")
     assert story.read("alone") == ["a", "b", "d"]
+
+
+def test_two_logs_without_topic_ids_that_were_never_flushed_are_set_aside_and_the_node_starts(tell: Tell) -> None:
+    """A topic is made anew while the directory with its log is offline; then power fails before either log is flushed.
+
+    Kafka takes logs without a topic id for strays, too.
+    """
+    story = with_topic(tell)
+    host, failed = story.hosts[1], home(story, 1, "t")
+    host.disk.fail_directory(failed)
+    story.until(lambda: story.state("t").leader in (2, 3))
+    story.delete("t")
+    story.create("t", [1, 2, 3])
+    assert story.produce("t", *RECORDS, acks="all") == list(range(20))
+    story.until_in_sync("t", 1, 2, 3)
+    other = home(story, 1, "t")
+    assert other != failed
+    story.cluster.lose_power(host)
+    host.disk.repair_directory(failed)
+    for directory in (failed, other):
+        _lose_topic_id(host, f"{directory}/t-0")
+    story.start()
+    story.until_in_sync("t", 1, 2, 3)
+    assert len([path for path in logs_of(host, "t") if path.endswith("-stray")]) == 2
+    story.prefer("t", 1, 2, 3)
+    assert story.read("t") == RECORDS
+
+
+def _lose_topic_id(host: Host, log: str) -> None:
+    """What the power failure may leave of a log: its directory, without the unsynced file in it."""
+    host.disk.make_directory(log)
+    if host.disk.exists(f"{log}/partition.metadata"):
+        host.disk.remove(f"{log}/partition.metadata")

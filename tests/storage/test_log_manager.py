@@ -204,6 +204,28 @@ def test_a_partition_in_two_directories_is_refused() -> None:
             manage(disk, "/data", "/other")
 
 
+def test_of_two_logs_without_a_topic_id_that_were_never_flushed_none_is_current() -> None:
+    """Each was made while the other directory was missing; then the power failed, and the ids were lost with it."""
+    pairs = 0
+    for seed in range(30):
+        disk = memory_disk(seed)
+        manage(disk, "/data", "/other")
+        for number, directory in enumerate(("/data", "/other"), 1):
+            log = manage(disk, directory).create(A, topic_id=bytes([number]) * 16)
+            append(log, b"not flushed")
+        disk.crash()
+        names = ["partition.metadata" in disk.list(f"{path}/a-0") for path in ("/data", "/other") if _is_there(disk, path)]
+        pairs += names == [False, False]
+        manager = manage(disk, "/data", "/other")
+        manager.create(A, topic_id=b"\x02" * 16)
+        assert not manager.unsettled
+    assert pairs, "no seed lost both ids and kept both directories"
+
+
+def _is_there(disk: Any, directory: str) -> bool:
+    return disk.exists(f"{directory}/a-0")
+
+
 def test_a_deleted_log_does_not_come_back_beside_its_successor() -> None:
     for seed in range(20):
         disk = memory_disk(seed)

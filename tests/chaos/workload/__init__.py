@@ -11,7 +11,7 @@ and groups, and the count of what succeeded (`coverage`). `chaos.checker.check` 
     tasks.start_soon(PROGRAMS["idempotent producer"], first)        # each in a process of its own
     …                                                               # faults, then healing; stop the producers
     await final_reading(ClientProcess("last/1", …), groups=["eager"])
-    assert check(recorder.events, compacted=plan.compacted) == []
+    assert check(recorder.events, compacted=plan.compacted, keeping=plan.compacted) == []
 
 - `plan.py`: the topics and groups of a run, and what the programs share.
 - `process.py`: `ClientProcess`: clients with short timeouts, names, recording, pauses.
