@@ -1,9 +1,11 @@
 """Texts for the keys and values of records. Those of internal topics are decoded, as by Kafka's `kafka-dump-log`."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minikafka.broker.coordinator.groups.state.consumer_group_records import CONSUMER_GROUP_RECORDS
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
 from minikafka.protocol.message import MalformedMessage, decode, fields_of
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
@@ -22,6 +24,7 @@ TYPES: dict[str, Types] = {
         0: (OffsetCommitKey, OffsetCommitValue),
         1: (OffsetCommitKey, OffsetCommitValue),
         2: (GroupMetadataKey, GroupMetadataValue),
+        **CONSUMER_GROUP_RECORDS,
     },
     "__transaction_state": {0: (TransactionLogKey, TransactionLogValue)},
 }
@@ -43,7 +46,7 @@ def decoded(record: Record, types: Types) -> str:
     try:
         version = _version(record.key)
         key = _json("type", types[version][0], record.key)
-        value = "null" if record.value is None else _json("version", types[version][1], record.value)
+        value = "<DELETE>" if record.value is None else _json("version", types[version][1], record.value)
     except (MalformedMessage, KeyError):
         return plain(record)
     return f"key: {key} payload: {value}"
@@ -76,7 +79,7 @@ def _version(data: bytes | None) -> int:
 def _content(value: Any, version: int) -> Any:
     """A message as JSON, with Kafka's names; of tagged fields only those that are not the default."""
     if isinstance(value, bytes | bytearray | memoryview):
-        return shown(bytes(value))
+        return b64encode(value).decode()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_content(one, version) for one in value]
     kind: Any = type(value)

@@ -10,6 +10,7 @@ the partition rebuilds the state from the log with the same `apply`.
     replay.py           replays the log of a partition into its state, in steps (pure)
     error_mapping.py    maps errors of the log to errors of the coordinator
     internal_topic.py   InternalTopic: the runtime's access to the partitions of an internal topic
+    patterns.py         regular expressions (RE2)
     groups/             consumer groups and their offsets
     transactions/       producers with transactional ids
 

@@ -158,7 +158,8 @@ class _Decoder:
             return
         self.run.append(("b", variable))
         self.flush()
-        with self.source.block(f"if {variable} < 0:"):
+        null = "== 0" if field.tag is not None and self.flexible else "< 0"
+        with self.source.block(f"if {variable} {null}:"):
             self.source.line(f"{target} = None")
         with self.source.block("else:"):
             self.struct(field.struct, variable, where + ".")

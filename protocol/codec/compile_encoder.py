@@ -149,7 +149,8 @@ class _Encoder:
             return
         self.flush()
         with self.source.block(f"if {variable} is None:"):
-            self.source.line(f"{self.add}(b'\\xff')")
+            null = "\\0" if field.tag is not None and self.flexible else "\\xff"  # Kafka writes a varint there.
+            self.source.line(f"{self.add}(b'{null}')")
         with self.source.block("else:"):
             self.run.append(("b", "1"))
             self.struct(field.struct, variable, field.name + ".")
@@ -254,6 +255,6 @@ def _differs(field: Field, value: str) -> str:
     if field.is_array:
         return f"{value} is None or len({value})"
     if field.default is IMPLIED:
-        inner = (f"({_differs(part, f'{value}.{part.name}')})" for part in fields_of(field.struct))
-        return " or ".join(inner)
+        inner = [f"({_differs(part, f'{value}.{part.name}')})" for part in fields_of(field.struct)]
+        return " or ".join([f"{value} is None", *inner] if field.nullable else inner)
     return f"{value} != {field.default!r}"

@@ -222,11 +222,25 @@ class TestDecoding:
             request = DescribeTopicPartitionsRequest(cursor=cursor)
             assert decode(DescribeTopicPartitionsRequest, 0, encode(request, 0)).cursor == cursor
 
+    @pytest.mark.parametrize(
+        ("place", "data"),
+        [(None, b"\x01\x00\x01\x00"), (FRESH, b"\x00"), ((5, 2), b"\x01\x00\x08\x01\x00\x00\x00\x05\x00\x02\x00")],
+    )
+    def test_a_struct_that_is_tagged_and_null_has_the_marks_that_kafka_writes(self, place: Any, data: bytes) -> None:
+        expected = None if place is None else Place() if place is FRESH else Place(shelf=place[0], row=place[1])
+        assert encode(Somewhere(place=expected), 0) == data
+        assert decode(Somewhere, 0, data) == Somewhere(place=expected)
+
 
 @message(versions="0-1", flexible="1+")
 class Names:
     names: list[string] = []
     place: Place = field(default=FRESH, versions="1+", tag=0)
+
+
+@message(versions="0", flexible="0+")
+class Somewhere:
+    place: Place | None = field(default=FRESH, tag=0)
 
 
 @struct

@@ -7,6 +7,8 @@ before. Each member is told what to revoke, confirms it, and then receives what 
     assignors.py              `assign`: the uniform and the range assignor
     balanced_assignment.py    the uniform assignor for members with different subscriptions
     java_order.py             the iteration order of Java's hash tables, on which Kafka's assignments depend
+    topic_hash.py             the hash by which a change of the subscribed topics is noticed
+    subscription_pattern.py   subscriptions by regular expression
 
 Caveats: the assignors ignore racks, as those of Kafka 4.3 do.
 """

@@ -1,0 +1,55 @@
+"""Subscriptions by regular expression: `check_pattern`, and `resolve`, which finds the topics of many patterns.
+
+A pattern matches whole names. Kafka's `TopicRegexResolver` does the same with RE2/J.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from minikafka.broker.coordinator.patterns import InvalidPattern, Pattern
+from minikafka.protocol.errors import InvalidRegularExpressionError
+
+MATCHES_AT_ONCE = 256
+"""Names matched between two pauses; about 3 ms."""
+
+
+def check_pattern(text: str) -> None:
+    """Raises InvalidRegularExpressionError, with Kafka's message, if the text is no regular expression."""
+    try:
+        Pattern(text)
+    except InvalidPattern as error:
+        raise InvalidRegularExpressionError(
+            f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}."
+        ) from error
+
+
+def resolve(texts: Iterable[str], names: Iterable[str]) -> Generator[None, None, dict[str, frozenset[str]]]:
+    """Find the topics that match each pattern. Other tasks may run at each `yield` (`pauses.with_pauses`).
+
+    Args:
+        texts: The patterns. One that is invalid matches nothing: it has been read from a log, not from a member.
+        names: All topics.
+
+    Returns:
+        The names that match, by pattern.
+    """
+    patterns = {text: _pattern_or_none(text) for text in texts}
+    found: dict[str, set[str]] = {text: set() for text in patterns}
+    work = 0
+    for name in names:
+        for text, pattern in patterns.items():
+            if pattern is not None and pattern.matches(name):
+                found[text].add(name)
+        work += len(patterns)
+        if work >= MATCHES_AT_ONCE:
+            work = 0
+            yield
+    return {text: frozenset(matching) for text, matching in found.items()}
+
+
+def _pattern_or_none(text: str) -> Pattern | None:
+    try:
+        return Pattern(text)
+    except InvalidPattern:
+        return None

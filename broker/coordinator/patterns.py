@@ -1,0 +1,67 @@
+"""`Pattern`: regular expressions that are matched in time proportional to the text, by RE2 (the package google-re2).
+
+Kafka uses RE2/J, which has the same syntax and semantics. Python's `re` backtracks: with it a pattern of ten characters
+can keep the node busy for years. Where the two libraries differ, RE2/J decides: `\\C` is refused. RE2 refuses nested
+repetitions that multiply to more than 1,000, which RE2/J accepts. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+import re2
+
+MEMORY_BYTES_MAX = 1 << 20
+"""Of a compiled pattern."""
+
+_QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
+_KAFKAS_WORDS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "regexp/syntax: internal error",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+
+
+class InvalidPattern(ValueError):
+    """The text is no regular expression, or one that is too large. The message is that of RE2/J."""
+
+
+class Pattern:
+    """A regular expression.
+
+    Raises:
+        InvalidPattern: The text is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        if "\\C" in _QUOTED_OR_ESCAPED.findall(text):
+            raise InvalidPattern("invalid escape sequence")
+        try:
+            self._compiled = re2.compile(text, _options())
+        except re2.error as error:
+            reason, _, argument = error.args[0].decode(errors="replace").partition(": ")
+            words = "invalid named capture" if argument.startswith("(?<") else _KAFKAS_WORDS.get(reason, reason)
+            raise InvalidPattern(words) from error
+
+    def matches(self, text: str) -> bool:
+        """Whether all of the text matches."""
+        return self._compiled.fullmatch(text) is not None
+
+    @property
+    def size(self) -> int:
+        """The number of instructions; matching takes at most so many steps for each byte of the text."""
+        return int(self._compiled.programsize)
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = MEMORY_BYTES_MAX
+    options.log_errors = False
+    options.never_capture = True
+    return options

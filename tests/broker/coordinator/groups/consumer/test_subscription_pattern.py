@@ -1,0 +1,71 @@
+"""Subscriptions by regular expression: what is refused with which words, and what matches."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minikafka.broker.connections.pauses import at_once
+from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
+from minikafka.protocol.errors import InvalidRegularExpressionError
+
+NAMES = ["flights", "flights-2024", "Flights", "_internal", "a.b"]
+REFUSED = {
+    "[unclosed": "missing closing ]",
+    "(": "missing closing )",
+    ")": "regexp/syntax: internal error",
+    "*a": "missing argument to repetition operator",
+    "a**": "invalid nested repetition operator",
+    "a{1001}": "invalid repeat count",
+    "(?=a)": "invalid or unsupported Perl syntax",
+    "(?<=a)": "invalid named capture",
+    "(?P<>a)": "invalid named capture",
+    r"(a)\1": "invalid escape sequence",
+    r"\C": "invalid escape sequence",
+    "[z-a]": "invalid character class range",
+    "a\\": "trailing backslash at end of expression",
+}
+"""With the descriptions of RE2/J."""
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_an_invalid_pattern_is_refused_with_kafkas_words(text: str) -> None:
+    with pytest.raises(InvalidRegularExpressionError) as refused:
+        check_pattern(text)
+    assert str(refused.value) == f"SubscribedTopicRegex `{text}` is not a valid regular expression: {REFUSED[text]}."
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a|b", r"\Q\C\E", r"[[:alpha:]]+", r"\pL*", "(?i)x", "(?P<name>a)", "a{,5}", "x]"]
+)
+def test_patterns_of_re2_are_taken(text: str) -> None:
+    check_pattern(text)
+
+
+def test_whole_names_match() -> None:
+    found = at_once(resolve(["flights", "flights.*", "(?i)flights", "a.b|_.*", "light", "["], NAMES))
+    assert found == {
+        "flights": {"flights"},
+        "flights.*": {"flights", "flights-2024"},
+        "(?i)flights": {"flights", "Flights"},
+        "a.b|_.*": {"a.b", "_internal"},
+        "light": frozenset(),
+        "[": frozenset(),
+    }
+
+
+@given(st.text("ab\\[](){}*+?|^$.,-1PQEC<>:=", max_size=12))
+def test_any_text_is_either_refused_or_resolved(text: str) -> None:
+    try:
+        check_pattern(text)
+    except InvalidRegularExpressionError:
+        assert at_once(resolve([text], NAMES)) == {text: frozenset()}
+    else:
+        assert at_once(resolve([text], NAMES))[text] <= set(NAMES)
+
+
+def test_many_topics_are_matched_in_steps() -> None:
+    names = [f"topic-{number}" for number in range(1000)]
+    pauses = sum(1 for _ in resolve(["topic-.*", "(a|aa)+b"], names))
+    assert pauses == 2 * len(names) // MATCHES_AT_ONCE
