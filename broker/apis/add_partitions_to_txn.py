@@ -18,7 +18,7 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.names import INTERNAL_TOPICS, TopicPartition
 
 REQUEST = AddPartitionsToTxnRequest
 VERSIONS = "0-5"
@@ -57,12 +57,9 @@ async def _add(
     transaction: AddPartitionsToTxnTransaction, context: Context
 ) -> list[AddPartitionsToTxnTopicResult]:
     names = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    unknown = {name for name in names if not _exists(name, context)}
-    if unknown:
-        errors: Errors = {
-            name: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for name in names
-        }
+    refused = {name: error for name in names if (error := _refused(name, context)) is not None}
+    if refused:
+        errors: Errors = {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names}
         return _results(transaction.topics, errors)
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     coordinator = context.services.transactions
@@ -80,9 +77,13 @@ async def _add(
     return _results(transaction.topics, dict.fromkeys(names, error))
 
 
-def _exists(name: TopicPartition, context: Context) -> bool:
+def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
+    """Why a partition cannot be added. Clients may not add internal topics; AddOffsetsToTxn adds those of a group."""
+    if context.version < VERSION_OF_BROKERS and name.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = context.services.image.topics.get(name.topic)
-    return topic is not None and 0 <= name.partition < len(topic.partitions)
+    exists = topic is not None and 0 <= name.partition < len(topic.partitions)
+    return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _results(topics: list[AddPartitionsToTxnTopic], errors: Errors) -> list[AddPartitionsToTxnTopicResult]:

@@ -18,6 +18,11 @@ MISSING_PATIENCE_S = 5
 """How long a topic may be unknown before the application is told: a new one is not known to all brokers at once."""
 
 
+def missing_patience_s(default_api_timeout_ms: float) -> float:
+    """`MISSING_PATIENCE_S`, or less: the application is told before its request times out, which explains nothing."""
+    return min(MISSING_PATIENCE_S, default_api_timeout_ms / 2000)
+
+
 def missing_topics(names: Sequence[str]) -> UnknownTopicOrPartitionError:
     """The error for the application."""
     quoted = ", ".join(map(repr, names))

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
-from minikafka.client.connections.cluster_metadata import MISSING_PATIENCE_S, missing_topics
+from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
@@ -201,11 +201,11 @@ class FetchLoop:
 
     def _report_missing(self, unpositioned: list[tuple[PartitionState, int]]) -> None:
         """Have the application's next request raise that an assigned topic does not exist, once."""
-        now = anyio.current_time()
+        now, patience_s = anyio.current_time(), missing_patience_s(self._options.default_api_timeout_ms)
         for topic in {state.tp.topic for state, _ in unpositioned}:
             if not isinstance(self._cluster.metadata.errors.get(topic), UnknownTopicOrPartitionError):
                 self._missing_since.pop(topic, None)
-            elif now - self._missing_since.setdefault(topic, now) >= MISSING_PATIENCE_S:
+            elif now - self._missing_since.setdefault(topic, now) >= patience_s:
                 self._missing_since[topic] = float("inf")
                 self._fail(missing_topics([topic]))
 

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from minikafka.client.connections.cluster_client import Cluster
-from minikafka.client.connections.cluster_metadata import MISSING_PATIENCE_S, missing_topics
+from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.listener import Listener
@@ -161,7 +161,7 @@ class Subscriptions:
 
     async def _read_subscribed(self) -> None:
         """Assign all partitions. Raises UnknownTopicOrPartitionError for a topic that does not exist after seconds."""
-        patience_s = min(MISSING_PATIENCE_S, self._options.default_api_timeout_ms / 1000)
+        patience_s = missing_patience_s(self._options.default_api_timeout_ms)
         deadline = anyio.current_time() + patience_s
         while await self._cluster.retry(self.subscribed_topics, "subscribing"):
             missing = self._missing()
