@@ -211,6 +211,13 @@ def test_controlled_shutdown_ends_when_the_controller_allows_it() -> None:
     assert [(beat.want_shut_down, beat.broker_epoch) for _, beat in cluster.asked] == [(True, EPOCH)] * 3
 
 
+def test_controlled_shutdown_asks_the_next_controller_when_one_is_gone() -> None:
+    stay, go = BrokerHeartbeatResponse(), BrokerHeartbeatResponse(should_shut_down=True)
+    cluster = play(shut_down, joined(), stay, NOBODY, NOBODY, stay, go)
+    assert len(cluster.asked) == 5
+    assert cluster.times[-1] < 0.2
+
+
 def test_controlled_shutdown_without_a_controller_times_out() -> None:
     cluster = play(shut_down, joined(), NOBODY)
     assert 1.4 < cluster.times[-1] < 1.6
