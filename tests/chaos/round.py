@@ -1,6 +1,6 @@
 """`Round`: one run of the workload on a real cluster under faults, from its seed to its judgement.
 
-    found = Round(cluster, "seed", folder, minutes=1).run()
+    found = Round(cluster, "a title", "seed", folder, minutes=1).run()
     assert found.anomalies == []
 
 It leaves `history.jsonl`, `journal.jsonl` and `report.html` in the folder, also if it fails.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from chaos.history import Event, write_lines
 from chaos.journal import Journal, write_journal
 from chaos.nemesis import Cluster, Nemesis
 from chaos.observer import observe
+from chaos.report.page import report_page
+from chaos.report.run_facts import RunFacts
 from chaos.workload.confluent import ConfluentRun
 from chaos.workload.run import Run
 
@@ -65,6 +68,7 @@ class Round:
     def __init__(
         self,
         cluster: RealCluster,
+        title: str,
         seed: str,
         folder: Path,
         *,
@@ -75,6 +79,7 @@ class Round:
         check_running: Callable[[], None] = lambda: None,
     ) -> None:
         self.cluster = cluster
+        self.title = title
         self.seed = seed
         self.folder = folder
         self.minutes = minutes
@@ -91,8 +96,10 @@ class Round:
         try:
             self.found.events = trio.run(self._observed)
             self.found.anomalies = check(self.found.events, compacted=self.programs.plan.compacted)
-        finally:
-            self._write()
+        except BaseException as error:
+            self._write("".join(traceback.format_exception(error)))
+            raise
+        self._write()
         return self.found
 
     async def _observed(self) -> list[Event]:
@@ -125,11 +132,21 @@ class Round:
         self.cluster.heal()
         time.sleep(CALM_S)
 
-    def _write(self) -> None:
+    def _write(self, ended_early: str = "") -> None:
+        events, entries = self.programs.recorder.events, self.journal.entries
+        facts = RunFacts(
+            self.title,
+            self.seed,
+            self.cluster.node_ids,
+            events,
+            entries,
+            self.found.anomalies,
+            self.cluster.cannot,
+            self.found.done,
+            ended_early,
+        )
         self.folder.mkdir(parents=True, exist_ok=True)
-        events = self.programs.recorder.events
-        self._file("history.jsonl").write_text("".join(f"{line}\n" for line in write_lines(events)))
-        self._file("journal.jsonl").write_text("".join(f"{line}\n" for line in write_journal(self.journal.entries)))
-
-    def _file(self, name: str) -> Path:
-        return self.folder / name
+        (self.folder / "history.jsonl").write_text("".join(f"{line}\n" for line in write_lines(events)))
+        (self.folder / "journal.jsonl").write_text("".join(f"{line}\n" for line in write_journal(entries)))
+        (self.folder / "report.html").write_text(report_page(facts))
+        print(f"the report: {self.folder / 'report.html'}")

@@ -36,6 +36,7 @@ def test_no_fault_breaks_a_guarantee(tmp_path: Path) -> None:
             print(f"not injected: {kind}: {reason}")
         round_ = Round(
             cluster,
+            f"{'Apache Kafka' if ON_KAFKA else 'minikafka'}, three processes under faults",
             SEED,
             folder,
             minutes=MINUTES or SHORT_MINUTES,

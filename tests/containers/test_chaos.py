@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900 + 12
 
 def test_no_fault_breaks_a_guarantee(cluster: ComposeCluster, tmp_path: Path) -> None:
     folder = Path(FOLDER) if FOLDER else tmp_path / "found"
-    found = Round(cluster, SEED, folder, minutes=MINUTES, check_running=cluster.check_running).run()
+    title = "minikafka, containers of docker-compose.yml"
+    found = Round(cluster, title, SEED, folder, minutes=MINUTES, check_running=cluster.check_running).run()
     print(f"{len(found.events)} events, {len(found.anomalies)} anomalies, {dict(found.done)}, {dict(found.faults)}")
     assert found.anomalies == [], f"seed {SEED}: {folder}"
     cluster.check_running()
