@@ -59,7 +59,7 @@ class Bench:
         return GroupShard(self.settings, self.random, lambda topic: NIL_UUID)
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
-        return self.state.groups[group_id]
+        return self.state.classic_groups[group_id]
 
     # -- what the runtime does -------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
-from minikafka.broker.coordinator.groups.state.shard_state import ShardState
+from minikafka.broker.coordinator.groups.state.shard_state import MEMBER_DEADLINES, ShardState
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 
@@ -61,6 +61,10 @@ class DecisionBuilder:
         step(builder)
         return builder.decision
 
+    def discard(self) -> None:
+        """Drop what was collected: the request is refused."""
+        self.decision = Decision()
+
     # -- deadlines -----------------------------------------------------------------------------------------------
 
     def schedule_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
@@ -76,3 +80,12 @@ class DecisionBuilder:
 
     def cancel(self, phase: str, group: ClassicGroup) -> None:
         self.state.deadlines.cancel((phase, group.group_id, ""))
+
+    def schedule_member(self, kind: str, group_id: str, member_id: str, timeout_ms: int) -> None:
+        """Start or restart a timeout of a consumer group's member; see `shard_state.DeadlineName`."""
+        self.state.deadlines.set((kind, group_id, member_id), self.now.steady_ms + timeout_ms)
+
+    def cancel_member(self, group_id: str, member_id: str, *kinds: str) -> None:
+        """Cancel timeouts of a consumer group's member; all of them if no kind is given."""
+        for kind in kinds or MEMBER_DEADLINES:
+            self.state.deadlines.cancel((kind, group_id, member_id))

@@ -9,16 +9,15 @@ from minikafka.broker.coordinator.decision import Ticket
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.offsets.offset_commits import delete_all_offsets
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
-from minikafka.broker.coordinator.groups.state.classic_group_states import DEAD, EMPTY, STABLE
+from minikafka.broker.coordinator.groups.state.classic_group_states import DEAD, STABLE
 from minikafka.broker.coordinator.groups.state.classic_member import Member
+from minikafka.broker.coordinator.groups.state.group import Group
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
 from minikafka.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from minikafka.protocol.messages.group_records import GroupMetadataKey
 from minikafka.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 
 NOT_FOUND_FROM = 6
-CLASSIC = "classic"
 
 
 def list_groups(builder: DecisionBuilder, request: ListGroupsRequest, ticket: Ticket) -> None:
@@ -30,24 +29,25 @@ def list_groups(builder: DecisionBuilder, request: ListGroupsRequest, ticket: Ti
         [
             ListedGroup(
                 group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=str(group.state),
-                group_type=CLASSIC,
+                protocol_type=group.listed_protocol_type,
+                group_state=group.state_name,
+                group_type=group.type_name,
             )
-            for group in builder.state.groups.values()
-            if (not states or group.state.lower() in states) and (not types or CLASSIC in types)
+            for group in builder.state.groups()
+            if (not types or group.type_name in types) and (not states or group.state_name.lower() in states)
         ],
     )
 
 
 def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket: Ticket) -> None:
-    """Describe a group and its members. An unknown group is Dead; from version 6 on also an error (KIP-1043)."""
-    group = builder.state.groups.get(group_id)
+    """Describe a classic group and its members. Any other is Dead; from version 6 on also an error (KIP-1043)."""
+    group = builder.state.classic_groups.get(group_id)
     if group is None:
         reply = DescribedGroup(group_id=group_id, group_state=str(DEAD))
         if version >= NOT_FOUND_FROM:
             reply.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            reply.error_message = f"Group {group_id} not found."
+            consumer = group_id in builder.state.consumer_groups
+            reply.error_message = f"Group {group_id} is not a classic group." if consumer else f"Group {group_id} not found."
         builder.answer(ticket, reply)
         return
     is_stable = group.state is STABLE
@@ -76,11 +76,11 @@ def delete_groups(builder: DecisionBuilder, group_ids: list[str], ticket: Ticket
     """Delete groups without members, with their offsets (KIP-229)."""
     replies: list[DeletableGroupResult] = []
     for group_id in group_ids:
-        group = builder.state.groups.get(group_id)
+        group = builder.state.find(group_id)
         error = ErrorCode.NONE
         if group is None:
             error = ErrorCode.GROUP_ID_NOT_FOUND
-        elif group.state is not EMPTY:
+        elif not group.is_empty:
             error = ErrorCode.NON_EMPTY_GROUP
         else:
             _delete(builder, group)
@@ -88,6 +88,7 @@ def delete_groups(builder: DecisionBuilder, group_ids: list[str], ticket: Ticket
     builder.answer(ticket, replies)
 
 
-def _delete(builder: DecisionBuilder, group: ClassicGroup) -> None:
+def _delete(builder: DecisionBuilder, group: Group) -> None:
     delete_all_offsets(builder, group.group_id)
-    builder.write(GroupMetadataKey(group=group.group_id), None)
+    for key, _ in group.tombstones():
+        builder.write(key, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.settings.dataclass_fields import from_values, setting_field
@@ -16,9 +17,56 @@ def _minutes_as_ms(minutes: int) -> int:
     return minutes * MINUTE_MS
 
 
+def _policy(name: str) -> MigrationPolicy:
+    return MigrationPolicy(name.lower())
+
+
+class MigrationPolicy(StrEnum):
+    """Whether groups with members are converted between the protocols (`group.consumer.migration.policy`)."""
+
+    DISABLED = "disabled"
+    DOWNGRADE = "downgrade"
+    UPGRADE = "upgrade"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.UPGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
+
+
+class ConsumerGroupTimes(NamedTuple):
+    """The times of a consumer group, which its own settings can change."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+    @classmethod
+    def of_group(cls, settings: Mapping[str, Any]) -> ConsumerGroupTimes:
+        """From a group's parsed settings by name."""
+        return cls(
+            settings["consumer.session.timeout.ms"],
+            settings["consumer.heartbeat.interval.ms"],
+            settings["consumer.assignment.interval.ms"],
+        )
+
+    @classmethod
+    def of_node(cls, settings: Mapping[str, Any]) -> ConsumerGroupTimes:
+        """From a node's parsed settings by name."""
+        return cls(
+            settings["group.consumer.session.timeout.ms"],
+            settings["group.consumer.heartbeat.interval.ms"],
+            settings["group.consumer.assignment.interval.ms"],
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """The node settings that classic groups and committed offsets depend on."""
+    """The node settings that groups and committed offsets depend on."""
 
     session_timeout_min_ms: int = setting_field(NODE_SETTINGS["group.min.session.timeout.ms"])
     session_timeout_max_ms: int = setting_field(NODE_SETTINGS["group.max.session.timeout.ms"])
@@ -30,8 +78,22 @@ class GroupSettings:
     retention_check_interval_ms: int = setting_field(NODE_SETTINGS["offsets.retention.check.interval.ms"])
     load_buffer_size: int = setting_field(NODE_SETTINGS["offsets.load.buffer.size"])
     codec: Codec = setting_field(NODE_SETTINGS["offsets.topic.compression.codec"], Codec)
+    rebalance_protocols: tuple[str, ...] = setting_field(NODE_SETTINGS["group.coordinator.rebalance.protocols"], tuple)
+    assignors: tuple[str, ...] = setting_field(NODE_SETTINGS["group.consumer.assignors"], tuple)
+    consumer_group_size_max: int = setting_field(NODE_SETTINGS["group.consumer.max.size"])
+    consumer_session_timeout_ms: int = setting_field(NODE_SETTINGS["group.consumer.session.timeout.ms"])
+    consumer_heartbeat_interval_ms: int = setting_field(NODE_SETTINGS["group.consumer.heartbeat.interval.ms"])
+    consumer_assignment_interval_ms: int = setting_field(NODE_SETTINGS["group.consumer.assignment.interval.ms"])
+    migration_policy: MigrationPolicy = setting_field(NODE_SETTINGS["group.consumer.migration.policy"], _policy)
     new_member_timeout_ms: int = 300_000
     """Session timeout of a new member while its first JoinGroup waits and it cannot send heartbeats."""
+
+    @property
+    def consumer_times(self) -> ConsumerGroupTimes:
+        """The times of consumer groups without settings of their own."""
+        return ConsumerGroupTimes(
+            self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms, self.consumer_assignment_interval_ms
+        )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> GroupSettings:

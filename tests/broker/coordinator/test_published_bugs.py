@@ -145,7 +145,7 @@ def test_a_returning_static_member_has_its_new_timeouts() -> None:
     static_group(bench)
     new = bench.replies[bench.join(instance="i", version=9, session_ms=7_000, rebalance_ms=70_000)].member_id
     for state in (bench.state, bench.reloaded()):
-        member = state.groups[GROUP].members[new]
+        member = state.classic_groups[GROUP].members[new]
         assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (7_000, 70_000)
     bench.pass_time(7_000)
     assert not bench.group().members
@@ -163,7 +163,7 @@ def test_offset_expiry_survives_a_restart() -> None:
     assert fetched(bench) == (0, 5)
     bench.pass_time(NO_DELAY.retention_check_interval_ms + 1)
     assert fetched(bench) == (0, -1)
-    assert GROUP not in bench.state.groups
+    assert GROUP not in bench.state.classic_groups
 
 
 def test_offsets_of_subscribed_topics_do_not_expire() -> None:
@@ -283,6 +283,6 @@ def test_cleaning_up_three_thousand_groups_takes_several_batches() -> None:
     bench = Bench()
     for number in range(3_000):
         bench.replies[bench.join(group=f"g{number}", version=4)]
-    assert len(bench.state.groups) == 3_000
-    bench.do(lambda builder, ticket: clean_up_expired(builder, list(bench.state.groups)))
-    assert not bench.state.groups
+    assert len(bench.state.classic_groups) == 3_000
+    bench.do(lambda builder, ticket: clean_up_expired(builder, list(bench.state.classic_groups)))
+    assert not bench.state.classic_groups

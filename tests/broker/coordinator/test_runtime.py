@@ -377,8 +377,8 @@ def test_an_earlier_deadline_wakes_the_timer_task() -> None:
         )
         request.protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
         assert (await node.ask("JoinGroup", 4, request)).error_code == ErrorCode.MEMBER_ID_REQUIRED
-        state = [shard.state for shard in node.groups.runtime._shards.values() if "other" in shard.state.groups]
-        while state[0].groups["other"].pending_joins:
+        state = [shard.state for shard in node.groups.runtime._shards.values() if "other" in shard.state.classic_groups]
+        while state[0].classic_groups["other"].pending_joins:
             await trio.sleep(0.01)
 
     run(body)

@@ -53,7 +53,7 @@ def join_group(builder: DecisionBuilder, request: JoinGroupRequest, caller: Call
     if fault:
         builder.answer(ticket, join_error(fault, request.member_id))
         return
-    group = builder.state.groups.get(request.group_id)
+    group = builder.state.classic_groups.get(request.group_id)
     if group is not None:
         _join(builder, group, request, caller, ticket)
     elif request.member_id:

@@ -31,7 +31,7 @@ from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 
 def sync_group(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Ticket) -> None:
     """Answer now, or when the leader's assignment is in the log."""
-    group = builder.state.groups.get(request.group_id)
+    group = builder.state.classic_groups.get(request.group_id)
     fault = _fault(group, request)
     if fault or group is None:
         builder.answer(ticket, SyncGroupResponse(error_code=fault))

@@ -39,7 +39,7 @@ def heartbeat(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticke
 def _heartbeat(builder: DecisionBuilder, request: HeartbeatRequest) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
-    group = builder.state.groups.get(request.group_id)
+    group = builder.state.classic_groups.get(request.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     fault = group.check_member(request.member_id, request.group_instance_id)
@@ -64,7 +64,7 @@ def leave_group(builder: DecisionBuilder, request: LeaveGroupRequest, ticket: Ti
     if not request.group_id:
         builder.answer(ticket, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
-    group = builder.state.groups.get(request.group_id)
+    group = builder.state.classic_groups.get(request.group_id)
     reply = LeaveGroupResponse()
     for identity in request.members:
         error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _leave(builder, group, identity)

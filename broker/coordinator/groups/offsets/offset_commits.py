@@ -11,8 +11,8 @@ from functools import partial
 from minikafka.broker.coordinator.decision import Producer, Ticket
 from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import renew_session
 from minikafka.broker.coordinator.groups.decision_builder import RECORDS_MAX, DecisionBuilder
-from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
-from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY, PREPARING_REBALANCE, STABLE
+from minikafka.broker.coordinator.groups.state.classic_group_states import PREPARING_REBALANCE, STABLE
+from minikafka.broker.coordinator.groups.state.group import Committer, Group, PartitionCheck
 from minikafka.broker.coordinator.groups.state.group_records import NEVER, OffsetCommitValue
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
 from minikafka.protocol.errors import ErrorCode
@@ -54,66 +54,69 @@ NO_OFFSET = -1
 
 
 def commit_offsets(builder: DecisionBuilder, request: OffsetCommitRequest, version: int, ticket: Ticket) -> None:
-    """OffsetCommit: allowed for members in their generation, and for any client if the group has no members."""
-    fault = _check_commit(builder, request, version)
+    """OffsetCommit: allowed for members in their generation or epoch, and for any client if there are no members."""
+    check = _check_commit(builder, request, version)
     expire_timestamp = NEVER if request.retention_time_ms < 0 else builder.now.clock_ms + request.retention_time_ms
     reply = OffsetCommitResponse()
     for topic in request.topics:
         answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         reply.topics.append(answered)
         for partition in topic.partitions:
-            error = fault or _check_metadata(builder, partition.committed_metadata)
-            answered.partitions.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-            )
+            index = partition.partition_index
+            error = check if isinstance(check, ErrorCode) else check(topic.topic_id, index)
+            error = error or _check_metadata(builder, partition.committed_metadata)
+            answered.partitions.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
             if not error:
                 value = _value(builder, partition, topic.topic_id, expire_timestamp)
-                builder.write(_key(request.group_id, topic.name, partition.partition_index), value)
+                builder.write(_key(request.group_id, topic.name, index), value)
     builder.answer(ticket, reply)
 
 
-def _check_commit(builder: DecisionBuilder, request: OffsetCommitRequest, version: int) -> ErrorCode:
-    group = builder.state.groups.get(request.group_id)
-    generation = request.generation_id_or_member_epoch
+def _check_commit(builder: DecisionBuilder, request: OffsetCommitRequest, version: int) -> ErrorCode | PartitionCheck:
+    group = builder.state.find(request.group_id)
+    epoch = request.generation_id_or_member_epoch
     if group is None:
-        if generation < 0:
+        if epoch < 0:
             return ErrorCode.NONE  # a simple group is created by its first commit
         unknown = version >= GROUP_ID_NOT_FOUND_FROM
         return ErrorCode.GROUP_ID_NOT_FOUND if unknown else ErrorCode.ILLEGAL_GENERATION
-    fault = group.check_commit(request.member_id, request.group_instance_id, generation, transactional=False)
-    if not fault and group.state in (STABLE, PREPARING_REBALANCE):
-        renew_session(builder, group, request.member_id)
-    return fault
+    check = group.check_commit(
+        Committer(request.member_id, request.group_instance_id, epoch, transactional=False, version=version)
+    )
+    classic = builder.state.classic_groups.get(request.group_id)
+    if not check and classic is not None and classic.state in (STABLE, PREPARING_REBALANCE):
+        renew_session(builder, classic, request.member_id)
+    return check
 
 
 def commit_offsets_in_transaction(
     builder: DecisionBuilder, request: TxnOffsetCommitRequest, ticket: Ticket, verification: object | None = None
 ) -> None:
     """TxnOffsetCommit: the offsets take effect when the producer's transaction is committed (KIP-447)."""
-    fault = _check_commit_in_transaction(builder, request)
+    check = _check_commit_in_transaction(builder, request)
     reply = TxnOffsetCommitResponse()
     for topic in request.topics:
         answered = TxnOffsetCommitResponseTopic(name=topic.name)
         reply.topics.append(answered)
         topic_id = builder.state.topic_id(topic.name)
         for partition in topic.partitions:
-            error = fault or _check_metadata(builder, partition.committed_metadata)
-            answered.partitions.append(
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
-            )
+            index = partition.partition_index
+            error = check if isinstance(check, ErrorCode) else check(topic_id, index)
+            error = error or _check_metadata(builder, partition.committed_metadata)
+            answered.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=error))
             if not error:
                 value = _value(builder, partition, topic_id, NEVER)
-                builder.write(_key(request.group_id, topic.name, partition.partition_index), value)
+                builder.write(_key(request.group_id, topic.name, index), value)
     builder.decision.producer = Producer(request.producer_id, request.producer_epoch, verification)
     builder.answer(ticket, reply)
 
 
-def _check_commit_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest) -> ErrorCode:
-    group = builder.state.groups.get(request.group_id)
+def _check_commit_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest) -> ErrorCode | PartitionCheck:
+    group = builder.state.find(request.group_id)
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
     return group.check_commit(
-        request.member_id, request.group_instance_id, request.generation_id, transactional=True
+        Committer(request.member_id, request.group_instance_id, request.generation_id, transactional=True, version=0)
     )
 
 
@@ -155,6 +158,11 @@ def fetch_offsets(
     """OffsetFetch: the requested topics, or all; -1 where no offset is committed or the group is unknown."""
     offsets = builder.state.offsets
     reply = OffsetFetchResponseGroup(group_id=request.group_id)
+    group = builder.state.find(request.group_id)
+    fault = ErrorCode.NONE if group is None else group.check_fetch(request.member_id, request.member_epoch)
+    if fault:
+        builder.answer(ticket, OffsetFetchResponseGroup(group_id=request.group_id, error_code=fault))
+        return
     if request.topics is None:
         for topic, partitions in offsets.topics(request.group_id):
             answered = OffsetFetchResponseTopics(name=topic, topic_id=builder.state.topic_id(topic))
@@ -208,7 +216,7 @@ def _is_of_deleted_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
 
 def delete_offsets(builder: DecisionBuilder, request: OffsetDeleteRequest, ticket: Ticket) -> None:
     """OffsetDelete: only topics that no member is subscribed to (KIP-496)."""
-    group = builder.state.groups.get(request.group_id)
+    group = builder.state.find(request.group_id)
     fault = _check_delete(group, request.group_id)
     if fault or group is None:
         builder.answer(ticket, OffsetDeleteResponse(error_code=fault))
@@ -231,12 +239,12 @@ def delete_offsets(builder: DecisionBuilder, request: OffsetDeleteRequest, ticke
     builder.answer(ticket, reply)
 
 
-def _check_delete(group: ClassicGroup | None, group_id: str) -> ErrorCode:
+def _check_delete(group: Group | None, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    return ErrorCode.NONE if group.state is EMPTY or group.is_consumer else ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE if group.is_empty or group.allows_offset_deletion else ErrorCode.NON_EMPTY_GROUP
 
 
 def delete_all_offsets(builder: DecisionBuilder, group_id: str) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from minikafka.broker.coordinator.groups.decision_builder import RECORDS_MAX, DecisionBuilder
-from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
-from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY, STABLE
+from minikafka.broker.coordinator.groups.state.group import Group
 from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
-from minikafka.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
+from minikafka.protocol.messages.group_records import OffsetCommitKey
 
 
 def clean_up_expired(builder: DecisionBuilder, group_ids: list[str]) -> None:
@@ -24,12 +23,13 @@ def clean_up_expired(builder: DecisionBuilder, group_ids: list[str]) -> None:
         if len(builder.decision.records) >= RECORDS_MAX:
             builder.follow(partial(clean_up_expired, group_ids=group_ids[position:]))
             return
-        group = builder.state.groups.get(group_id)
-        if group is not None and _expire_offsets(builder, group) and group.state is EMPTY:
-            builder.write(GroupMetadataKey(group=group_id), None)
+        group = builder.state.find(group_id)
+        if group is not None and _expire_offsets(builder, group) and group.is_empty:
+            for key, _ in group.tombstones():
+                builder.write(key, None)
 
 
-def _expire_offsets(builder: DecisionBuilder, group: ClassicGroup) -> bool:
+def _expire_offsets(builder: DecisionBuilder, group: Group) -> bool:
     """Write tombstones for a group's expired offsets.
 
     Returns:
@@ -46,17 +46,10 @@ def _expire_offsets(builder: DecisionBuilder, group: ClassicGroup) -> bool:
     return nothing_left
 
 
-def _is_expired(
-    builder: DecisionBuilder, group: ClassicGroup, topic: str, index: int, committed: CommittedOffset
-) -> bool:
-    """Retention counts from when the group became Empty, for simple groups from the commit. While a group has members,
-    only offsets of a consumer group in topics that no member subscribes to expire."""
-    since_ms = committed.commit_timestamp
-    if group.protocol_type is not None:
-        if group.state is EMPTY:
-            since_ms = since_ms if group.state_timestamp is None else group.state_timestamp
-        elif group.state is not STABLE or group.subscribed_topics is None:
-            return False
-    if group.is_subscribed(topic) or builder.state.offsets.is_pending(group.group_id, topic, index):
+def _is_expired(builder: DecisionBuilder, group: Group, topic: str, index: int, committed: CommittedOffset) -> bool:
+    since_ms = group.retention_starts_ms(committed)
+    if since_ms is None or group.is_subscribed(topic):
+        return False
+    if builder.state.offsets.is_pending(group.group_id, topic, index):
         return False
     return committed.is_expired(since_ms, builder.now.clock_ms, builder.state.settings.retention_ms)

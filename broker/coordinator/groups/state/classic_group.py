@@ -11,6 +11,7 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from minikafka.broker.coordinator.groups.state.classic_group_states import (
     COMPLETING_REBALANCE,
@@ -21,10 +22,12 @@ from minikafka.broker.coordinator.groups.state.classic_group_states import (
     GroupState,
 )
 from minikafka.broker.coordinator.groups.state.classic_member import Member, Protocols, member_of_record
+from minikafka.broker.coordinator.groups.state.group import Committer
+from minikafka.broker.coordinator.groups.state.offset_table import CommittedOffset
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
-from minikafka.protocol.messages.group_records import GroupMetadataValue
+from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue
 
 CONSUMER = "consumer"
 """The protocol type whose metadata the coordinator can decode: subscriptions."""
@@ -266,10 +269,29 @@ class ClassicGroup:
         self.state_timestamp = clock_ms
         assert state is not COMPLETING_REBALANCE or self.members, f"{self.group_id} has no members"
 
-    def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
-    ) -> ErrorCode:
+    # -- as a Group ----------------------------------------------------------------------------------------------
+
+    type_name = "classic"
+
+    @property
+    def state_name(self) -> str:
+        return str(self.state)
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is EMPTY
+
+    @property
+    def allows_offset_deletion(self) -> bool:
+        return self.is_consumer
+
+    def check_commit(self, committer: Committer) -> ErrorCode:
         """Check member and generation of a commit. Source: Kafka's `ClassicGroup.validateOffsetCommit`."""
+        member_id, instance_id, generation, transactional, _ = committer
         if generation < 0 and self.state is EMPTY:
             return ErrorCode.NONE  # an admin client, or a consumer without group management
         if generation >= 0 or member_id or instance_id is not None:
@@ -283,6 +305,24 @@ class ClassicGroup:
         if not transactional and self.state is COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Anyone may."""
+        return ErrorCode.NONE
+
+    def retention_starts_ms(self, committed: CommittedOffset) -> int | None:
+        """When the group became Empty, for simple groups the commit. While a group has members, only offsets of a
+        consumer group in topics that no member subscribes to expire."""
+        since_ms = committed.commit_timestamp
+        if self.protocol_type is not None:
+            if self.state is EMPTY:
+                since_ms = since_ms if self.state_timestamp is None else self.state_timestamp
+            elif self.state is not STABLE or self.subscribed_topics is None:
+                return None
+        return since_ms
+
+    def tombstones(self) -> list[tuple[Any, None]]:
+        return [(GroupMetadataKey(group=self.group_id), None)]
 
 
 def _subscription(metadata: bytes) -> ConsumerProtocolSubscription:

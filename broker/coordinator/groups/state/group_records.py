@@ -1,13 +1,14 @@
 """Keys and values of `__consumer_offsets`, in the versions that Kafka 4.3 writes: offsets as 4, groups as 3.
 
-A key starts with a version that identifies its type (0 and 1: committed offset, 2: classic group), a value with its own
-version. Other types are skipped: records of KIP-848 groups and share groups have types from 3 on.
+A key starts with a version that identifies its type (0 and 1: committed offset, 2: classic group; consumer groups: see
+`consumer_group_records.py`), a value with its own version. Other types, those of share and streams groups, are skipped.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from minikafka.broker.coordinator.groups.state import consumer_group_records
 from minikafka.protocol.message import MalformedMessage, decode, encode, field, message
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from minikafka.protocol.types import NIL_UUID, int32, int64, string, uuid
@@ -36,8 +37,10 @@ def encode_record(key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
     if isinstance(key, OffsetCommitKey):
         version = OFFSET_VERSION if value is None or value.expire_timestamp == NEVER else OFFSET_VERSION_WITH_EXPIRY
         return _versioned(key, OFFSET_KEY_VERSIONS[-1]), value and _versioned(value, version)
-    assert isinstance(key, GroupMetadataKey), key
-    return _versioned(key, GROUP_KEY_VERSION), value and _versioned(value, GROUP_VERSION)
+    if isinstance(key, GroupMetadataKey):
+        return _versioned(key, GROUP_KEY_VERSION), value and _versioned(value, GROUP_VERSION)
+    value_version = consumer_group_records.VALUE_VERSION
+    return _versioned(key, consumer_group_records.TYPES[type(key)]), value and _versioned(value, value_version)
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | None:
@@ -48,13 +51,15 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | N
     """
     version = _version(key)
     if version in OFFSET_KEY_VERSIONS:
-        kinds: tuple[type, type] = OffsetCommitKey, OffsetCommitValue
+        kinds: tuple[type, type | None] | None = (OffsetCommitKey, OffsetCommitValue)
     elif version == GROUP_KEY_VERSION:
-        kinds = GroupMetadataKey, GroupMetadataValue
+        kinds = (GroupMetadataKey, GroupMetadataValue)
     else:
+        kinds = consumer_group_records.KINDS.get(version)
+    if kinds is None or (kinds[1] is None and value is not None):
         return None
     known: Any = decode(kinds[0], version, key, 2)
-    return known, None if value is None else decode(kinds[1], _version(value), value, 2)
+    return known, None if value is None or kinds[1] is None else decode(kinds[1], _version(value), value, 2)
 
 
 def _versioned(part: Any, version: int) -> bytes:

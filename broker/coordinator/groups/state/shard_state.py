@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 from minikafka.broker.coordinator.deadlines import Deadlines
-from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
+from minikafka.broker.coordinator.groups.state.consumer_group_records import ConsumerGroupMetadataKey
+from minikafka.broker.coordinator.groups.state.group import Group
 from minikafka.broker.coordinator.groups.state.offset_table import OffsetTable
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import GroupMetadataKey, OffsetCommitKey
+from minikafka.protocol.types import NIL_UUID
 
 DeadlineName = tuple[str, str, str]
-"""(kind, group id, member id): "session" of a member; "join" and "sync" of a group; "offsets" for the cleanup."""
+"""(kind, group id, member id): "session" of a member; "join" and "sync" of a classic group, or of a member of the
+classic protocol in a consumer group; "rebalance" of a member that gives partitions up; "offsets" for the cleanup."""
+MEMBER_DEADLINES = ("session", "join", "sync", "rebalance")
 
 
 class ShardState:
@@ -22,48 +29,94 @@ class ShardState:
     Args:
         settings: The node's.
         random: Source of member ids.
-        topic_id: Returns the 16-byte id of a topic, the nil id if the topic does not exist.
+        image: The cluster's topics and brokers.
+        consumer_times: Returns the times of a consumer group, by its settings or the node's.
 
     Attributes:
-        groups: By group id. Only `apply` adds and removes entries.
+        classic_groups: By group id. Only `apply` adds and removes entries.
+        consumer_groups: Likewise. *Invariant:* no group is in both.
         offsets: Committed offsets of all groups.
         deadlines: When sessions and rebalance phases time out.
     """
 
-    def __init__(self, settings: GroupSettings, random: Random, topic_id: Callable[[str], bytes]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        random: Random,
+        image: Image,
+        consumer_times: Callable[[str], ConsumerGroupTimes] | None = None,
+    ) -> None:
         self.settings = settings
         self.random = random
-        self.topic_id = topic_id
-        self.groups: dict[str, ClassicGroup] = {}
+        self.image = image
+        self.consumer_times = consumer_times or (lambda group_id: settings.consumer_times)
+        self.classic_groups: dict[str, ClassicGroup] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         self.offsets = OffsetTable()
         self.deadlines: Deadlines[DeadlineName] = Deadlines()
+
+    def find(self, group_id: str) -> Group | None:
+        """A group of either protocol."""
+        return self.consumer_groups.get(group_id) or self.classic_groups.get(group_id)
+
+    def groups(self) -> Iterator[Group]:
+        """All groups."""
+        yield from self.classic_groups.values()
+        yield from self.consumer_groups.values()
+
+    def topic_id(self, name: str) -> bytes:
+        """The 16-byte id of a topic, the nil id if the topic does not exist."""
+        known = self.image.topics.get(name)
+        return NIL_UUID if known is None else known.id
 
     def apply(self, key: Any, value: Any | None, record_offset: int, producer_id: int) -> None:
         """Apply a record, live or during loading. Groups and offsets are created, changed and removed only here."""
         if isinstance(key, OffsetCommitKey):
-            if value is not None and key.group not in self.groups:
+            if value is not None and self.find(key.group) is None:
                 # A group that only commits has no group record.
-                self.groups[key.group] = ClassicGroup(key.group)
+                self.classic_groups[key.group] = ClassicGroup(key.group)
             self.offsets.apply(key, value, record_offset, producer_id)
-            return
-        assert isinstance(key, GroupMetadataKey), key
+        elif isinstance(key, GroupMetadataKey):
+            self._apply_classic(key, value)
+        else:
+            self._apply_consumer(key, value)
+
+    def _apply_classic(self, key: GroupMetadataKey, value: Any | None) -> None:
         if value is None:
-            self._remove_group(key.group)
+            self._remove_classic(key.group)
             return
-        group = self.groups.get(key.group)
+        group = self.classic_groups.get(key.group)
         if group is None:
-            group = self.groups[key.group] = ClassicGroup(key.group)
+            self._remove_consumer(key.group)
+            group = self.classic_groups[key.group] = ClassicGroup(key.group)
         group.apply(value)
+
+    def _apply_consumer(self, key: Any, value: Any | None) -> None:
+        group = self.consumer_groups.get(key.group_id)
+        if value is None and (group is None or isinstance(key, ConsumerGroupMetadataKey)):
+            self._remove_consumer(key.group_id)
+            return
+        if group is None:
+            # Either a group that only committed offsets, or a classic one whose tombstone was compacted away.
+            self._remove_classic(key.group_id)
+            group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
+        group.apply(key, value)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply a transaction marker: its pending offsets become committed or are dropped."""
         self.offsets.end_transaction(producer_id, committed=committed)
 
-    def _remove_group(self, group_id: str) -> None:
-        group = self.groups.pop(group_id, None)
+    def _remove_classic(self, group_id: str) -> None:
+        group = self.classic_groups.pop(group_id, None)
         if group is None:
             return
         for member_id in [*group.members, *group.pending_joins]:
             self.deadlines.cancel(("session", group_id, member_id))
         self.deadlines.cancel(("join", group_id, ""))
         self.deadlines.cancel(("sync", group_id, ""))
+
+    def _remove_consumer(self, group_id: str) -> None:
+        group = self.consumer_groups.pop(group_id, None)
+        for member_id in () if group is None else group.members:
+            for kind in MEMBER_DEADLINES:
+                self.deadlines.cancel((kind, group_id, member_id))

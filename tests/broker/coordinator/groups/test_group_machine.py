@@ -246,7 +246,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def members_and_their_names_agree(self) -> None:
-        for group in self.bench.state.groups.values():
+        for group in self.bench.state.classic_groups.values():
             static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
             assert group.static_members == static
             assert all(name == member.member_id for name, member in group.members.items())
@@ -268,10 +268,10 @@ class GroupMachine(RuleBasedStateMachine):
             self.read_answers()
             if self.is_settled():
                 return
-        raise AssertionError(f"{self.bench.state.groups.get(GROUP)} does not settle for {self.clients}")
+        raise AssertionError(f"{self.bench.state.classic_groups.get(GROUP)} does not settle for {self.clients}")
 
     def is_settled(self) -> bool:
-        group = self.bench.state.groups.get(GROUP)
+        group = self.bench.state.classic_groups.get(GROUP)
         if group is None:
             return not self.clients
         if not self.clients:

@@ -205,4 +205,4 @@ def test_generations_continue_after_a_fail_over() -> None:
     bench.crash()
     assert bench.heartbeat(first, 1) == 0
     assert bench.replies[bench.join(first)].generation_id == 2
-    assert GROUP in bench.state.groups
+    assert GROUP in bench.state.classic_groups

@@ -167,7 +167,7 @@ def test_deleting_a_group_deletes_committed_and_pending_offsets() -> None:
     bench.ask(lambda builder, ticket: delete_groups(builder, [GROUP], ticket))
     bench.end_transaction(9, committed=True)
     for state in (bench.state, bench.reloaded()):
-        assert (len(state.offsets), list(state.groups)) == (0, [])
+        assert (len(state.offsets), list(state.classic_groups)) == (0, [])
 
 
 def test_offsets_of_deleted_partitions_are_deleted() -> None:
@@ -210,7 +210,7 @@ def test_retention_of_a_simple_group_counts_from_the_commit() -> None:
     bench.pass_time(RETENTION_MS - CHECK_MS)
     assert (fetch(bench, "a"), fetch(bench, "b")) == (-1, 2)
     bench.pass_time(CHECK_MS)
-    assert GROUP not in bench.state.groups
+    assert GROUP not in bench.state.classic_groups
 
 
 def test_retention_of_a_group_counts_from_when_it_became_empty() -> None:
@@ -275,7 +275,7 @@ def test_a_group_with_only_a_pending_id_is_removed_by_the_next_cleanup() -> None
     bench = Bench()
     handed_out = bench.replies[bench.join(version=4, session_ms=1_800_000)].member_id
     bench.pass_time(CHECK_MS)
-    assert GROUP not in bench.state.groups
+    assert GROUP not in bench.state.classic_groups
     assert bench.replies[bench.join(handed_out)].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -51,7 +51,7 @@ def test_a_coordinator_continues_from_kafkas_log() -> None:
             known = decode_record(record.key or b"", record.value)
             assert known is not None
             state.apply(*known, record.offset, -1)
-    group = state.groups["golden-group"]
+    group = state.classic_groups["golden-group"]
     assert (group.state, group.generation, group.protocol_type) == (EMPTY, 2, "consumer")
     committed = state.offsets.get("golden-group", "codec-none", 0)
     assert committed is not None

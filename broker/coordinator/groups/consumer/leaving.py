@@ -1,0 +1,76 @@
+"""Members that leave a consumer group, for good or for a while, or are fenced when a timeout passes.
+
+Source: Kafka's `GroupMetadataManager` (consumerGroupLeave, consumerGroupFenceMembers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from minikafka.broker.coordinator.groups.consumer.membership import known_member, known_static_member
+from minikafka.broker.coordinator.groups.consumer.record_writing import (
+    write_assignment,
+    write_epoch,
+    write_member_tombstones,
+    write_pattern_tombstone,
+)
+from minikafka.broker.coordinator.groups.consumer.subscribed_topics import metadata_hash
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
+from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
+from minikafka.broker.coordinator.groups.state.consumer_member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
+
+
+def leave(builder: DecisionBuilder, group: ConsumerGroup, ids: tuple[str, str | None], epoch: int) -> None:
+    """A member leaves: for good with epoch -1, as a static one for a while with -2.
+
+    Args:
+        ids: Member id and instance id.
+
+    Raises:
+        UnknownMemberIdError, FencedInstanceIdError: It is not, or no more, a member.
+    """
+    member_id, instance_id = ids
+    if instance_id is None:
+        member = known_member(group, member_id)
+    else:
+        member = known_static_member(group, member_id, instance_id)
+    if instance_id is not None and epoch == LEFT_FOR_A_WHILE:
+        write_assignment(builder, group, _left_for_a_while(member))
+    else:
+        fence(builder, group, [member])
+
+
+def _left_for_a_while(member: ConsumerMember) -> ConsumerMember:
+    assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
+    return replace(member, epoch=LEFT_FOR_A_WHILE, assigned=assigned, revoking={})
+
+
+def fence(builder: DecisionBuilder, group: ConsumerGroup, members: Iterable[ConsumerMember]) -> None:
+    """Remove members. The group epoch increases; the next heartbeat of another member computes its assignment."""
+    gone = {member.member_id: member for member in members}
+    if not gone:
+        return
+    for member_id in gone:
+        write_member_tombstones(builder, group, member_id)
+        builder.cancel_member(group.group_id, member_id)
+    remaining = [member for member in group.members.values() if member.member_id not in gone]
+    patterns = {member.pattern for member in remaining}
+    for pattern in sorted({member.pattern for member in gone.values() if member.pattern} - patterns):
+        write_pattern_tombstone(builder, group, pattern)
+    topics = frozenset[str]().union(*(group.topics_of(member) for member in remaining))
+    write_epoch(builder, group.group_id, group.epoch + 1, metadata_hash(builder.state.image, topics))
+
+
+def session_expired(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
+    """No heartbeat came for the session timeout."""
+    member = group.members.get(member_id)
+    if member is not None:
+        fence(builder, group, [member])
+
+
+def rebalance_timed_out(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
+    """A member did not give up its partitions within its rebalance timeout."""
+    member = group.members.get(member_id)
+    if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
+        fence(builder, group, [member])

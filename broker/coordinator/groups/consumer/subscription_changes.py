@@ -1,0 +1,151 @@
+"""What a heartbeat changes of a group's subscriptions: names, regular expressions, the group epoch.
+
+Regular expressions are resolved beside the requests (`GroupCoordinator`), at most every 10 s; until then a new one
+matches no topic. Source: Kafka's `GroupMetadataManager` (maybeUpdateRegularExpressions, updateSubscriptionMetadata,
+handleRegularExpressionsResult).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from minikafka.broker.coordinator.groups.consumer.record_writing import (
+    write_epoch,
+    write_metadata,
+    write_pattern_tombstone,
+)
+from minikafka.broker.coordinator.groups.consumer.subscribed_topics import (
+    has_changed,
+    metadata_hash,
+    see_topics,
+    topics_with,
+)
+from minikafka.broker.coordinator.groups.consumer.subscription_pattern import check_pattern
+from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
+from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
+from minikafka.broker.coordinator.groups.state.consumer_group_records import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
+from minikafka.controller.metadata.image import Image
+
+RESOLVED_AT_MOST_EVERY_MS = 10_000
+RESOLVED_AT_LEAST_EVERY_MS = 600_000
+
+
+def update_subscription(
+    builder: DecisionBuilder, group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember
+) -> tuple[int, bool]:
+    """Write what changed of a member, and the group epoch if it does.
+
+    Args:
+        before: The member as it was; a new member subscribes to nothing.
+
+    Returns:
+        The group epoch, and whether the member's subscription changed.
+
+    Raises:
+        InvalidRegularExpressionError: The new expression is none.
+    """
+    if member != before:
+        write_metadata(builder, group, member)
+    names_changed = member.topics != before.topics
+    pattern_changed = member.pattern != before.pattern
+    resolved = False
+    if pattern_changed:
+        resolved = _change_pattern(builder, group, before.pattern, member.pattern)
+    _resolve_if_due(builder, group, member)
+    epoch = update_epoch(builder, group, member, bump=names_changed or resolved)
+    return epoch, names_changed or pattern_changed
+
+
+def update_epoch(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMember, *, bump: bool) -> int:
+    """The group epoch with this member: the next one if `bump`, or if the group's topics have changed."""
+    image = builder.state.image
+    if not bump and not has_changed(group, image):
+        return group.epoch
+    topics = topics_with(group, member, _replaced(group, member))
+    new_hash = metadata_hash(image, topics)
+    epoch = group.epoch
+    if bump or new_hash != group.metadata_hash:
+        epoch += 1
+        write_epoch(builder, group.group_id, epoch, new_hash)
+    see_topics(group, image, epoch, topics)
+    return epoch
+
+
+def _replaced(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
+    return [old for old in (group.static_members.get(member.instance_id or ""),) if old is not None]
+
+
+# -- regular expressions -----------------------------------------------------------------------------------------
+
+
+def _change_pattern(builder: DecisionBuilder, group: ConsumerGroup, old: str, new: str) -> bool:
+    """Whether the topics of the new expression are known at once, or there is none any more."""
+    if old and group.subscribers_of(old) == 1:
+        write_pattern_tombstone(builder, group, old)
+    if not new:
+        return True
+    if not group.subscribers_of(new):
+        check_pattern(new)
+        return False
+    return new in group.patterns
+
+
+def _resolve_if_due(builder: DecisionBuilder, group: ConsumerGroup, member: ConsumerMember) -> None:
+    """Have the group's expressions resolved if one is new, there are new topics, or the last time is long ago."""
+    patterns = {one.pattern for one in group.members.values() if one.member_id != member.member_id}
+    patterns = {one for one in patterns | {member.pattern} if one}
+    if not patterns:
+        return
+    now_ms = builder.now.clock_ms
+    last_ms = max((one.timestamp_ms for one in group.patterns.values()), default=0)
+    if now_ms <= last_ms + RESOLVED_AT_MOST_EVERY_MS:
+        return
+    new_topics = group.patterns_seen != newest_topic(builder.state.image)
+    if patterns != group.patterns.keys() or new_topics or now_ms > last_ms + RESOLVED_AT_LEAST_EVERY_MS:
+        builder.state.resolve_patterns(group.group_id, frozenset(patterns))
+
+
+def newest_topic(image: Image) -> bytes:
+    """The id of the topic that was created last; empty if there are none."""
+    newest = next(reversed(image.topics.values()), None)
+    return b"" if newest is None else newest.id
+
+
+def patterns_resolved(
+    builder: DecisionBuilder, group: ConsumerGroup, found: Mapping[str, frozenset[str]], seen: bytes
+) -> None:
+    """Write the topics of the expressions that are still subscribed to; the group epoch increases if they changed.
+
+    Args:
+        found: The topics by expression.
+        seen: The newest topic that was looked at.
+    """
+    group.patterns_seen = seen
+    topics = set(_by_name(group))
+    changed = False
+    for pattern, names in group.patterns.items():
+        if pattern not in found:
+            topics |= names.topics
+    for pattern, names in found.items():
+        if not group.subscribers_of(pattern):
+            continue
+        known = group.patterns.get(pattern)
+        changed = changed or names != (frozenset() if known is None else known.topics)
+        topics |= names
+        value = ConsumerGroupRegularExpressionValue(
+            topics=sorted(names), version=len(builder.state.image.topics), timestamp=builder.now.clock_ms
+        )
+        key = ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=pattern)
+        builder.write(key, value)
+    new_hash = metadata_hash(builder.state.image, topics)
+    if changed or new_hash != group.metadata_hash:
+        write_epoch(builder, group.group_id, group.epoch + 1, new_hash)
+        see_topics(group, builder.state.image, group.epoch + 1, topics)
+
+
+def _by_name(group: ConsumerGroup) -> frozenset[str]:
+    return frozenset[str]().union(*(member.topics for member in group.members.values()))
