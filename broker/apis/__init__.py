@@ -24,7 +24,8 @@ partition is a value in the response. To add an API, add its module to `handler_
     add_partitions_to_txn, add_offsets_to_txn, txn_offset_commit, end_txn         transactions
     write_txn_markers                                                             between brokers: how transactions end
     list_transactions, describe_transactions                                      administration of transactions
-    consumer_group_heartbeat, push_telemetry                                      refused, not advertised
+    consumer_group_heartbeat, consumer_group_describe                             consumer groups
+    push_telemetry                                                                refused, not advertised
 
 *Caveats*: no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
 """

@@ -1,11 +1,15 @@
-"""ConsumerGroupHeartbeat: the groups of KIP-848, which are not supported. Versions 0 and 1, not advertised.
+"""ConsumerGroupHeartbeat: a member joins, stays in or leaves a consumer group (KIP-848). Versions 0 and 1: regular
+expressions, and member ids of the member's own choice, from 1.
 
-The response is that of an Apache Kafka with `group.coordinator.rebalance.protocols=classic`: NOT_COORDINATOR and the
-like first, then UNSUPPORTED_VERSION.
+Where consumer groups are switched off the response is that of Kafka: NOT_COORDINATOR and the like first, then
+UNSUPPORTED_VERSION.
 """
 
-from minikafka.broker.apis.services import GroupService
+from typing import Protocol
+
+from minikafka.broker.apis.services import ClusterView, GroupService
 from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -14,12 +18,28 @@ from minikafka.protocol.messages.consumer_group_heartbeat import (
 
 REQUEST = ConsumerGroupHeartbeatRequest
 VERSIONS = "0-1"
-ADVERTISED = False
+
+GROUP_VERSION = "group.version"
+
+
+class ConsumerGroupServices(ClusterView, GroupService, Protocol):
+    """The parts of the node that the handler uses."""
 
 
 async def handle(
-    request: ConsumerGroupHeartbeatRequest, context: RequestContext[GroupService]
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext[ConsumerGroupServices]
 ) -> ConsumerGroupHeartbeatResponse:
-    """NOT_COORDINATOR or UNSUPPORTED_VERSION."""
-    code = await context.services.groups.coordinates(request.group_id)
-    return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)
+    """The member's epoch, and its assignment if that has changed."""
+    groups = context.services.groups
+    if not is_enabled(context):
+        code = await groups.coordinates(request.group_id)
+        return ConsumerGroupHeartbeatResponse(error_code=code or ErrorCode.UNSUPPORTED_VERSION)
+    # As Java's `InetAddress.toString` without a host name: records and descriptions contain "/127.0.0.1".
+    caller = Caller(context.client_id, f"/{context.connection.client_host}", context.version)
+    return await groups.consumer_heartbeat(request, caller)
+
+
+def is_enabled(context: RequestContext[ConsumerGroupServices]) -> bool:
+    """Whether the cluster has the feature, and this node the protocol (`group.coordinator.rebalance.protocols`)."""
+    has_feature = context.services.image.features.get(GROUP_VERSION, 0) >= 1
+    return has_feature and context.services.groups.supports_consumer_groups

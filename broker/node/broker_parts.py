@@ -21,7 +21,7 @@ from minikafka.broker.connections.server import Server
 from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
-from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.internal_topic import InternalTopic
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.node.controller_factory import controller_of
@@ -49,10 +49,9 @@ from minikafka.controller.decisions.broker_config_validation import CORDONED, CO
 from minikafka.controller.decisions.update_features import METADATA_VERSION
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
-from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.names import TopicPartition
-from minikafka.protocol.types import NIL_UUID
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
@@ -93,7 +92,8 @@ class BrokerParts:
             InternalTopic(self.image, self.partitions, system.now_ms),
             GroupSettings.of(config.values),
             system.random,
-            lambda topic: known.id if (known := self.image.topics.get(topic)) else NIL_UUID,
+            self.image,
+            self._consumer_times,
         )
         self.leader_throttle = self._throttle(LEADER)
         seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
@@ -245,6 +245,11 @@ class BrokerParts:
             connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
         )
+
+    def _consumer_times(self, group_id: str) -> ConsumerGroupTimes:
+        if self.image.config(ResourceType.GROUP, group_id):
+            return ConsumerGroupTimes.of_group(self.effective_settings.group(group_id))
+        return ConsumerGroupTimes.of_node(self.effective_settings.node())
 
     def _throttle(self, side: str) -> Throttle:
         number = self.config.number

@@ -18,10 +18,14 @@ __all__ = ["FEATURES", "METADATA_VERSION", "decide"]
 
 METADATA_VERSION = "metadata.version"
 
-FEATURES: dict[str, tuple[int, int, int]] = {METADATA_VERSION: (7, 30, 30), "transaction.version": (0, 2, 2)}
+FEATURES: dict[str, tuple[int, int, int]] = {
+    METADATA_VERSION: (7, 30, 30),
+    "group.version": (0, 1, 1),
+    "transaction.version": (0, 2, 2),
+}
 """Feature to lowest and highest supported level, and the level of a new cluster.
 
-Levels are those of Apache Kafka 4.3. Its other features (group.version, share.version …) are added when they are
+Levels are those of Apache Kafka 4.3. Its other features (share.version …) are added when they are
 implemented, since clients depend on them.
 """
 

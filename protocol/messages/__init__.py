@@ -12,8 +12,7 @@ Caveats:
       protocol), ours have a prefix: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
     * Of the APIs between Kafka's brokers and controllers only those exist that a broker sends to the controller, in
       frames of our own: registration, heartbeats, AlterPartition, AssignReplicasToDirs, AllocateProducerIds. They are
-      not advertised to clients. The others are missing, as are share groups, streams groups and, except for the
-      heartbeat, which is refused, the consumer groups of KIP-848.
+      not advertised to clients. The others are missing, as are share groups and streams groups.
 """
 
 from __future__ import annotations
@@ -49,6 +48,10 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
 )
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from minikafka.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 from minikafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -158,6 +161,7 @@ PAIRS = (
     (AssignReplicasToDirsRequest, AssignReplicasToDirsResponse),
     (BrokerHeartbeatRequest, BrokerHeartbeatResponse),
     (BrokerRegistrationRequest, BrokerRegistrationResponse),
+    (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
     (ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
     (CreateAclsRequest, CreateAclsResponse),
     (CreateDelegationTokenRequest, CreateDelegationTokenResponse),

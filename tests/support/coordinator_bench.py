@@ -19,12 +19,12 @@ from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.groups.state.group_records import decode_record, encode_record
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest
 from minikafka.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from minikafka.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from minikafka.protocol.types import NIL_UUID
 
 CLOCK_MS = 1_700_000_000_000
 NO_DELAY = GroupSettings(initial_rebalance_delay_ms=0)
@@ -56,7 +56,7 @@ class Bench:
         return Now(CLOCK_MS + self.elapsed_ms, 5_000 + self.elapsed_ms)
 
     def new_state(self) -> GroupShard:
-        return GroupShard(self.settings, self.random, lambda topic: NIL_UUID)
+        return GroupShard(self.settings, self.random, Image())
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         return self.state.classic_groups[group_id]

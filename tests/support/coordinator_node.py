@@ -14,6 +14,7 @@ import trio
 import trio.testing
 
 from minikafka.broker.apis import (
+    consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
     describe_groups,
@@ -30,14 +31,15 @@ from minikafka.broker.apis import (
 from minikafka.broker.apis.services import ClusterView, Coordinators, CoordinatorService, GroupService
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.coordinator.groups.group_coordinator import GroupCoordinator
-from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, PartitionRecord, TopicRecord
+from minikafka.controller.settings.effective_settings import ResourceType
 from minikafka.protocol.errors import KafkaError, NotLeaderOrFollowerError
 from minikafka.protocol.message import decode, encode
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import assign, batches, parse_header
-from minikafka.protocol.settings.registry import NODE_SETTINGS
+from minikafka.protocol.settings.registry import GROUP_SETTINGS, NODE_SETTINGS
 from minikafka.protocol.types import NIL_UUID
 
 CLOCK_MS = 1_700_000_000_000
@@ -46,8 +48,8 @@ ENDPOINT = ("PLAINTEXT", "localhost", 9092, "PLAINTEXT")
 HANDLERS: dict[str, Any] = {
     module.REQUEST.__name__.removesuffix("Request"): module
     for module in (
-        consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat, join_group, leave_group,
-        list_groups, offset_commit, offset_delete, offset_fetch, sync_group,
+        consumer_group_describe, consumer_group_heartbeat, delete_groups, describe_groups, find_coordinator, heartbeat,
+        join_group, leave_group, list_groups, offset_commit, offset_delete, offset_fetch, sync_group,
     )
 }  # fmt: skip
 
@@ -143,15 +145,24 @@ class MemoryNode:
     ) -> None:
         self.logs = logs or MemoryLogs()
         self.image = Image(brokers={BROKER_ID: BrokerRecord(BROKER_ID, 0, bytes(16), (ENDPOINT,), None, fenced=False)})
+        self.image.features["group.version"] = 1
         self.coordinators: Coordinators = OneBroker()
         self.random = Random(seed)
         given = {"group.initial.rebalance.delay.ms": "0"} | (settings or {})
         values = {name: known.default for name, known in NODE_SETTINGS.items()}
         values |= {name: NODE_SETTINGS[name].parse(text) for name, text in given.items()}
-        self.groups = GroupCoordinator(self.logs, GroupSettings.of(values), self.random, self.topic_id)
+        self._values = values
+        of_node = GroupSettings.of(values)
+        self.groups = GroupCoordinator(self.logs, of_node, self.random, self.image, self._consumer_times)
 
     def now_ms(self) -> int:
         return self.logs.now_ms()
+
+    def _consumer_times(self, group_id: str) -> ConsumerGroupTimes:
+        given = self.image.config(ResourceType.GROUP, group_id)
+        own = {name: GROUP_SETTINGS[name].parse(text) for name, text in given.items()}
+        names = (name for name in GROUP_SETTINGS if name.startswith("consumer."))
+        return ConsumerGroupTimes.of_group({name: self._values[f"group.{name}"] for name in names} | own)
 
     def topic_id(self, name: str) -> bytes:
         topic = self.image.topics.get(name)

@@ -2,7 +2,7 @@
 
 The group coordinator keeps the groups whose partition of `__consumer_offsets` this node leads. A request goes from the
 API handler to `group_coordinator.py`, which picks the partition and has the runtime make a decision: a function in
-`classic/` or `offsets/` reads the state and collects records and replies in a `DecisionBuilder`. The runtime appends
+`classic/`, `consumer/` or `offsets/` reads the state and collects records and replies in a `DecisionBuilder`. The runtime appends
 the records, applies them to the state, and sends the replies once they are committed.
 
 One generation of a classic group: a member sends JoinGroup (`classic/classic_join.py`) and waits. The other members
@@ -17,16 +17,21 @@ SyncGroup (`classic/classic_sync.py`); once that is in the log, each member rece
     group_admin.py          ListGroups, DescribeGroups, DeleteGroups
     group_settings.py       the settings that the coordinator uses
     classic/                classic groups: join, sync, heartbeat, leave, rebalance
+    consumer/               consumer groups (KIP-848): heartbeat, target assignment, reconciliation
     offsets/                commit, fetch, delete and expiry of offsets
     state/                  groups, members, offsets and their records
+
+A group has one of two protocols; `state/group.py` is what offsets, expiry, listing and deletion ask of either.
 
 Records, by key: `(group, topic, partition)` → offset, leader epoch, metadata, time, topic id; `group` → protocol type,
 generation, protocol, leader, time of the last change, members with subscription and assignment. A group's record is
 written when the group is created, when a generation receives its assignment, when a static member changes its id, and
 when the group becomes Empty. Kafka's dump tool reads these records, and this package reads Kafka's.
 
-Caveats: groups of the new protocol (KIP-848), share groups and streams groups are not supported; their records are
-skipped. Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
+Those of consumer groups: `state/consumer_group_records.py`.
+
+Caveats: share groups and streams groups are not supported; their records are skipped. A group with members does not
+change its protocol, and has members of one protocol only: `group.consumer.migration.policy` has no effect. Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
 coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal
 votes the one voted for first wins, and the oldest remaining member becomes leader; in Kafka both depend on hash order.
 Four responses differ from Kafka 4.3: see DECISIONS.md, 14.

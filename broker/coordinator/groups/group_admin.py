@@ -46,8 +46,8 @@ def describe_group(builder: DecisionBuilder, group_id: str, version: int, ticket
         reply = DescribedGroup(group_id=group_id, group_state=str(DEAD))
         if version >= NOT_FOUND_FROM:
             reply.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            consumer = group_id in builder.state.consumer_groups
-            reply.error_message = f"Group {group_id} is not a classic group." if consumer else f"Group {group_id} not found."
+            wrong = "is not a classic group" if group_id in builder.state.consumer_groups else "not found"
+            reply.error_message = f"Group {group_id} {wrong}."
         builder.answer(ticket, reply)
         return
     is_stable = group.state is STABLE

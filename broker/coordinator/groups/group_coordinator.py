@@ -9,14 +9,21 @@ from typing import Any, TypeVar
 
 import trio
 
+from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join, join_group
 from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
 from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import heartbeat, leave_group
 from minikafka.broker.coordinator.groups.classic.rebalance import join_error
+from minikafka.broker.coordinator.groups.consumer.classic_members import leave_consumer_group
+from minikafka.broker.coordinator.groups.consumer.consumer_description import describe_consumer_group
+from minikafka.broker.coordinator.groups.consumer.consumer_heartbeat import consumer_heartbeat
+from minikafka.broker.coordinator.groups.consumer.subscription_changes import newest_topic, patterns_resolved
+from minikafka.broker.coordinator.groups.consumer.subscription_pattern import resolve
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.group_admin import delete_groups, describe_group, list_groups
-from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     commit_offsets,
@@ -27,7 +34,13 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
 )
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, Status, partition_for
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
+from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from minikafka.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from minikafka.protocol.messages.delete_groups import DeletableGroupResult
 from minikafka.protocol.messages.describe_groups import DescribedGroup
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -62,7 +75,8 @@ class GroupCoordinator:
         environment: The node.
         settings: The node's settings.
         random: Source of member ids.
-        topic_id: Returns the id of a topic, the nil id if it does not exist.
+        image: The cluster's topics and brokers.
+        consumer_times: Returns the times of a consumer group; those of the node by default.
     """
 
     def __init__(
@@ -70,14 +84,19 @@ class GroupCoordinator:
         environment: Environment,
         settings: GroupSettings,
         random: Random,
-        topic_id: Callable[[str], bytes],
+        image: Image,
+        consumer_times: Callable[[str], ConsumerGroupTimes] | None = None,
     ) -> None:
         self._environment = environment
         self._settings = settings
+        self._image = image
+        self._resolving: set[str] = set()
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             environment,
             TOPIC,
-            lambda partition, leader_epoch: GroupShard(settings, random, topic_id),
+            lambda partition, leader_epoch: GroupShard(
+                settings, random, image, consumer_times, partial(self._start_resolving, partition)
+            ),
             commit_timeout_ms=settings.commit_timeout_ms,
             load_buffer_size=settings.load_buffer_size,
             codec=settings.codec,
@@ -104,7 +123,7 @@ class GroupCoordinator:
             return join_error(fault, request.member_id)
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: join_group(builder, request, caller, ticket),
+            lambda builder, ticket: _join(builder, request, caller, ticket),
             lambda error: join_error(error, request.member_id),
         )
 
@@ -130,9 +149,56 @@ class GroupCoordinator:
         """LeaveGroup: members are in `request.members` in every version."""
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: leave_group(builder, request, ticket),
+            lambda builder, ticket: _leave(builder, request, ticket),
             lambda error: LeaveGroupResponse(error_code=error),
         )
+
+    # -- consumer groups -----------------------------------------------------------------------------------------
+
+    @property
+    def supports_consumer_groups(self) -> bool:
+        """Whether `group.coordinator.rebalance.protocols` lists them."""
+        return "consumer" in self._settings.rebalance_protocols
+
+    async def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller
+    ) -> ConsumerGroupHeartbeatResponse:
+        """ConsumerGroupHeartbeat."""
+        return await self._submit(
+            request.group_id,
+            lambda builder, ticket: consumer_heartbeat(builder, request, caller, ticket),
+            lambda error: ConsumerGroupHeartbeatResponse(error_code=error),
+        )
+
+    async def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        """ConsumerGroupDescribe for one group."""
+        if not group_id:
+            return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return await self._submit(
+            group_id,
+            lambda builder, ticket: describe_consumer_group(builder, group_id, ticket),
+            lambda error: DescribedConsumerGroup(group_id=group_id, error_code=error),
+        )
+
+    def _start_resolving(self, partition: int, group_id: str, patterns: frozenset[str]) -> None:
+        """Find the topics of a group's regular expressions, one time after the other."""
+        if group_id not in self._resolving:
+            self._resolving.add(group_id)
+            self.runtime.start_soon(partition, self._resolve, partition, group_id, patterns)
+
+    async def _resolve(self, partition: int, group_id: str, patterns: frozenset[str]) -> None:
+        def write(builder: DecisionBuilder, ticket: Ticket) -> None:
+            group = builder.state.consumer_groups.get(group_id)
+            if group is not None:
+                patterns_resolved(builder, group, found, seen)
+            builder.answer(ticket, None)
+
+        try:
+            seen = newest_topic(self._image)
+            found = await with_pauses(resolve(sorted(patterns), list(self._image.topics)))
+            await self._submit_to_partition(partition, write, lambda error: None)
+        finally:
+            self._resolving.discard(group_id)
 
     # -- offsets -------------------------------------------------------------------------------------------------
 
@@ -251,6 +317,29 @@ class GroupCoordinator:
             return await self.runtime.submit(partition, decide)
         except KafkaError as error:
             return failed(ErrorCode(error.code))
+
+
+def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
+    group = builder.state.consumer_groups.get(request.group_id)
+    if group is None:
+        join_group(builder, request, caller, ticket)
+    elif group.members:
+        builder.answer(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+    else:
+        for key, _ in group.tombstones():
+            builder.write(key, None)
+        builder.follow(
+            lambda later: join_group(later, request, caller, ticket),
+            lambda later, error: later.answer(ticket, join_error(coordinator_error(error))),
+        )
+
+
+def _leave(builder: DecisionBuilder, request: LeaveGroupRequest, ticket: Ticket) -> None:
+    group = builder.state.consumer_groups.get(request.group_id)
+    if group is None:
+        leave_group(builder, request, ticket)
+    else:
+        leave_consumer_group(builder, group, request, ticket)
 
 
 def _delete_step(names: list[str]) -> Callable[[DecisionBuilder, Ticket], None]:

@@ -10,17 +10,17 @@ from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue
 from minikafka.broker.coordinator.replay import READ_AT_ONCE, RECORDS_AT_ONCE, replay
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.messages.group_records import OffsetCommitKey
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.control import ControlType, EndTxnMarker, encode_end_transaction
 from minikafka.protocol.records.record import Record
-from minikafka.protocol.types import NIL_UUID
 
 NO_PRODUCER = -1
 
 
 def shard() -> GroupShard:
-    return GroupShard(GroupSettings(), Random(1), lambda topic: NIL_UUID)
+    return GroupShard(GroupSettings(), Random(1), Image())
 
 
 def commits(

@@ -159,9 +159,9 @@ def test_an_open_transaction_in_the_log_is_pending() -> None:
     run(body, logs)
 
 
-def test_records_of_the_new_group_protocol_are_skipped() -> None:
+def test_records_of_share_groups_are_skipped() -> None:
     logs = MemoryLogs()
-    strange = encode_batch([Record(-1, 1, b"\x00\x03\x00\x01x", b"\x00\x00"), Record(-1, 1, None, b"x")])
+    strange = encode_batch([Record(-1, 1, b"\x00\x0b\x00\x01x", b"\x00\x00"), Record(-1, 1, None, b"x")])
     logs.append(HOME, bytearray(strange))
     logs.append(HOME, bytearray(offset_batch(4)))
     assert run(fetch, logs) == (0, 4)

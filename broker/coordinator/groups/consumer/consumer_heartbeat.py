@@ -118,8 +118,8 @@ def _group(builder: DecisionBuilder, group_id: str, *, may_create: bool) -> Cons
         return known
     classic = builder.state.classic_groups.get(group_id)
     if not may_create:
-        wrong = f"Consumer group {group_id} not found." if classic is None else f"Group {group_id} is not a consumer group."
-        raise GroupIdNotFoundError(wrong)
+        wrong = "not found" if classic is None else "is not a consumer group"
+        raise GroupIdNotFoundError(f"Group {group_id} {wrong}.")
     if classic is None:
         return ConsumerGroup(group_id)
     if not classic.is_empty:

@@ -62,15 +62,20 @@ def fence(builder: DecisionBuilder, group: ConsumerGroup, members: Iterable[Cons
     write_epoch(builder, group.group_id, group.epoch + 1, metadata_hash(builder.state.image, topics))
 
 
-def session_expired(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
-    """No heartbeat came for the session timeout."""
+def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, member_id: str) -> None:
+    """A timeout of a member passed: no heartbeat, no revocation, no JoinGroup or no SyncGroup came in time."""
     member = group.members.get(member_id)
-    if member is not None:
-        fence(builder, group, [member])
+    if member is None or (kind == "rebalance" and member.state is not MemberState.UNREVOKED_PARTITIONS):
+        return
+    fence(builder, group, [member])
 
 
-def rebalance_timed_out(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:
-    """A member did not give up its partitions within its rebalance timeout."""
-    member = group.members.get(member_id)
-    if member is not None and member.state is MemberState.UNREVOKED_PARTITIONS:
-        fence(builder, group, [member])
+def schedule_after_loading(builder: DecisionBuilder, group: ConsumerGroup) -> None:
+    """Start the timeouts of the members anew: when they began is not in the log."""
+    for member in group.members.values():
+        timeout_ms = builder.state.consumer_times(group.group_id).session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        builder.schedule_member("session", group.group_id, member.member_id, timeout_ms)
+        if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+            builder.schedule_member("rebalance", group.group_id, member.member_id, member.rebalance_timeout_ms)

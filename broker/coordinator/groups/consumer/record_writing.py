@@ -12,7 +12,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
-    TargetTopicPartitions,
+    TargetPartitions,
 )
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, Target
 
@@ -39,7 +39,7 @@ def write_target(builder: DecisionBuilder, group: ConsumerGroup, member_id: str,
     """Write the target of a member."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
-            TargetTopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            TargetPartitions(topic_id=topic_id, partitions=sorted(partitions))
             for topic_id, partitions in target.items()
         ]
     )

@@ -1,4 +1,4 @@
-"""The topics that a consumer group subscribes to, as the cluster's metadata has them: their ids, partitions and hash."""
+"""The topics that a consumer group subscribes to, and their ids, partitions and hash in the cluster's metadata."""
 
 from __future__ import annotations
 

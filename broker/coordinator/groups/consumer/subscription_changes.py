@@ -127,9 +127,9 @@ def patterns_resolved(
     group.patterns_seen = seen
     topics = set(_by_name(group))
     changed = False
-    for pattern, names in group.patterns.items():
+    for pattern, resolved in group.patterns.items():
         if pattern not in found:
-            topics |= names.topics
+            topics |= resolved.topics
     for pattern, names in found.items():
         if not group.subscribers_of(pattern):
             continue

@@ -6,6 +6,7 @@ Source: Kafka's `TargetAssignmentBuilder`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from minikafka.broker.coordinator.groups.consumer.assignors import MemberSubscription, TopicPartitions, assign
 from minikafka.broker.coordinator.groups.consumer.record_writing import write_target
@@ -55,7 +56,8 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
         topic = image.topics_by_id[topic_id]
         racks = tuple(frozenset(names) for names in racks_of(image, topic))
         topics[topic_id] = TopicPartitions(len(topic.partitions), racks)
-    found = assign(_assignor(builder, members), subscriptions, topics, homogeneous=_is_homogeneous(members))
+    assignor = preferred_assignor(members.values(), builder.state.settings.assignors)
+    found = assign(assignor, subscriptions, topics, homogeneous=_is_homogeneous(members))
     for member_id, target in found.items():
         if target != subscriptions[member_id].target or member_id not in group.targets:
             write_target(builder, group, member_id, target)
@@ -66,6 +68,12 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
     return found[member.member_id]
 
 
+def preferred_assignor(members: Iterable[ConsumerMember], available: tuple[str, ...]) -> str:
+    """The assignor that most members ask for; the first of `group.consumer.assignors` if none does."""
+    asked = Counter(one.server_assignor for one in members if one.server_assignor in available)
+    return max(asked, key=lambda name: asked[name], default=None) or available[0]
+
+
 def _members_with(group: ConsumerGroup, member: ConsumerMember) -> dict[str, ConsumerMember]:
     """The group's members with this one added or replaced; a static one takes the place of the one before."""
     members = {**group.members, member.member_id: member}
@@ -73,13 +81,6 @@ def _members_with(group: ConsumerGroup, member: ConsumerMember) -> dict[str, Con
     if replaced is not None and replaced != member.member_id:
         del members[replaced]
     return members
-
-
-def _assignor(builder: DecisionBuilder, members: dict[str, ConsumerMember]) -> str:
-    """The assignor that most members ask for; the first of `group.consumer.assignors` if none does."""
-    available = builder.state.settings.assignors
-    asked = Counter(one.server_assignor for one in members.values() if one.server_assignor in available)
-    return max(asked, key=lambda name: asked[name] if name else 0, default=None) or available[0]
 
 
 def _is_homogeneous(members: dict[str, ConsumerMember]) -> bool:

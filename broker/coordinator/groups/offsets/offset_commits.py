@@ -111,7 +111,9 @@ def commit_offsets_in_transaction(
     builder.answer(ticket, reply)
 
 
-def _check_commit_in_transaction(builder: DecisionBuilder, request: TxnOffsetCommitRequest) -> ErrorCode | PartitionCheck:
+def _check_commit_in_transaction(
+    builder: DecisionBuilder, request: TxnOffsetCommitRequest
+) -> ErrorCode | PartitionCheck:
     group = builder.state.find(request.group_id)
     if group is None:
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION

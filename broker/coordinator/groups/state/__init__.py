@@ -4,6 +4,10 @@
     classic_group.py           ClassicGroup: members, protocols, generation
     classic_member.py          Member: one member, as requests and records describe it
     classic_group_states.py    the states of a classic group and the transitions between them
+    group.py                   Group: what both kinds of groups have in common
+    consumer_group.py          ConsumerGroup: epochs, members, target and current assignments
+    consumer_member.py         ConsumerMember: one member of a consumer group
+    consumer_group_records.py  their records
     offset_table.py            OffsetTable: committed offsets, and those of open transactions
     group_records.py           keys and values of `__consumer_offsets`
 """

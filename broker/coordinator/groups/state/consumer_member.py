@@ -14,7 +14,7 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
-    CurrentTopicPartitions,
+    OwnedPartitions,
 )
 
 Assigned = Mapping[bytes, Mapping[int, int]]
@@ -97,9 +97,9 @@ class ConsumerMember:
         """The record of what the member said of itself."""
         classic = None
         if self.classic is not None:
+            protocols = [ClassicProtocol(name=name, metadata=data) for name, data in self.classic.protocols]
             classic = ClassicMemberMetadata(
-                session_timeout_ms=self.classic.session_timeout_ms,
-                supported_protocols=[ClassicProtocol(name=name, metadata=data) for name, data in self.classic.protocols],
+                session_timeout_ms=self.classic.session_timeout_ms, supported_protocols=protocols
             )
         return ConsumerGroupMemberMetadataValue(
             instance_id=self.instance_id,
@@ -162,16 +162,16 @@ class ConsumerMember:
         )
 
 
-def _recorded(assigned: Assigned) -> list[CurrentTopicPartitions]:
+def _recorded(assigned: Assigned) -> list[OwnedPartitions]:
     return [
-        CurrentTopicPartitions(
+        OwnedPartitions(
             topic_id=topic_id, partitions=list(epochs), assignment_epochs=list(epochs.values())
         )
         for topic_id, epochs in assigned.items()
     ]
 
 
-def _assigned(recorded: Iterable[CurrentTopicPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
+def _assigned(recorded: Iterable[OwnedPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
     """Records of Kafka before 4.3 have no epochs of partitions: that of the member stands for them."""
     found: dict[bytes, dict[int, int]] = {}
     for topic in recorded:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minikafka.broker.coordinator.groups.state import consumer_group_records
+from minikafka.broker.coordinator.groups.state.consumer_group_records import (
+    decode_consumer_group_record,
+    encode_consumer_group_record,
+)
 from minikafka.protocol.message import MalformedMessage, decode, encode, field, message
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from minikafka.protocol.types import NIL_UUID, int32, int64, string, uuid
@@ -39,8 +42,7 @@ def encode_record(key: Any, value: Any | None) -> tuple[bytes, bytes | None]:
         return _versioned(key, OFFSET_KEY_VERSIONS[-1]), value and _versioned(value, version)
     if isinstance(key, GroupMetadataKey):
         return _versioned(key, GROUP_KEY_VERSION), value and _versioned(value, GROUP_VERSION)
-    value_version = consumer_group_records.VALUE_VERSION
-    return _versioned(key, consumer_group_records.TYPES[type(key)]), value and _versioned(value, value_version)
+    return encode_consumer_group_record(key, value)
 
 
 def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | None:
@@ -51,15 +53,13 @@ def decode_record(key: bytes, value: bytes | None) -> tuple[Any, Any | None] | N
     """
     version = _version(key)
     if version in OFFSET_KEY_VERSIONS:
-        kinds: tuple[type, type | None] | None = (OffsetCommitKey, OffsetCommitValue)
+        kinds: tuple[type, type] = OffsetCommitKey, OffsetCommitValue
     elif version == GROUP_KEY_VERSION:
-        kinds = (GroupMetadataKey, GroupMetadataValue)
+        kinds = GroupMetadataKey, GroupMetadataValue
     else:
-        kinds = consumer_group_records.KINDS.get(version)
-    if kinds is None or (kinds[1] is None and value is not None):
-        return None
+        return decode_consumer_group_record(key, value)
     known: Any = decode(kinds[0], version, key, 2)
-    return known, None if value is None or kinds[1] is None else decode(kinds[1], _version(value), value, 2)
+    return known, None if value is None else decode(kinds[1], _version(value), value, 2)
 
 
 def _versioned(part: Any, version: int) -> bytes:

@@ -23,6 +23,10 @@ classic protocol in a consumer group; "rebalance" of a member that gives partiti
 MEMBER_DEADLINES = ("session", "join", "sync", "rebalance")
 
 
+def _resolve_nothing(group_id: str, patterns: frozenset[str]) -> None:
+    """For shards that no requests come to."""
+
+
 class ShardState:
     """The state that decisions are made from.
 
@@ -31,6 +35,7 @@ class ShardState:
         random: Source of member ids.
         image: The cluster's topics and brokers.
         consumer_times: Returns the times of a consumer group, by its settings or the node's.
+        resolve_patterns: Called with a group id and its regular expressions, to find their topics beside the requests.
 
     Attributes:
         classic_groups: By group id. Only `apply` adds and removes entries.
@@ -45,10 +50,12 @@ class ShardState:
         random: Random,
         image: Image,
         consumer_times: Callable[[str], ConsumerGroupTimes] | None = None,
+        resolve_patterns: Callable[[str, frozenset[str]], None] = _resolve_nothing,
     ) -> None:
         self.settings = settings
         self.random = random
         self.image = image
+        self.resolve_patterns = resolve_patterns
         self.consumer_times = consumer_times or (lambda group_id: settings.consumer_times)
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.consumer_groups: dict[str, ConsumerGroup] = {}

@@ -226,12 +226,12 @@ class GroupMachine(RuleBasedStateMachine):
     def the_log_says_what_the_living_know(self) -> None:
         loaded = self.bench.reloaded()
         live = self.bench.state
-        assert set(loaded.groups) == set(live.groups)
-        for group_id, group in live.groups.items():
+        assert set(loaded.classic_groups) == set(live.classic_groups)
+        for group_id, group in live.classic_groups.items():
             for partition in PARTITIONS:
                 place = (group_id, "t", partition)
                 assert loaded.offsets.get(*place) == live.offsets.get(*place)
-            from_log = loaded.groups[group_id]
+            from_log = loaded.classic_groups[group_id]
             if group.state in (STABLE, EMPTY) and group.generation == from_log.generation:
                 assert group.value() == from_log.value()
                 assert group.state is from_log.state

@@ -224,7 +224,7 @@ def test_retention_of_a_group_counts_from_when_it_became_empty() -> None:
     bench.crash()
     bench.pass_time(CHECK_MS)
     assert fetch(bench, "read") == -1
-    assert not bench.reloaded().groups
+    assert not bench.reloaded().classic_groups
 
 
 def test_with_members_only_unsubscribed_topics_expire() -> None:

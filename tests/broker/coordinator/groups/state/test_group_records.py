@@ -15,12 +15,12 @@ from support.oracle import SHARED, needs_oracle, tool
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.classic_group_states import EMPTY
 from minikafka.broker.coordinator.groups.state.group_records import OffsetCommitValue, decode_record, encode_record
+from minikafka.controller.metadata.image import Image
 from minikafka.protocol.message import MalformedMessage, encode
 from minikafka.protocol.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from minikafka.protocol.names import uuid_from_text
 from minikafka.protocol.records.batch import batches, encode_batch
 from minikafka.protocol.records.record import Record
-from minikafka.protocol.types import NIL_UUID
 
 KAFKAS_LOG = SHARED / "kafka-logs" / "clean" / "__consumer_offsets-1" / "00000000000000000000.log"
 needs_kafkas_log = pytest.mark.skipif(not KAFKAS_LOG.exists(), reason="no log directories of Kafka's here")
@@ -45,7 +45,7 @@ def test_kafkas_batches_are_reproduced_byte_for_byte() -> None:
 
 @needs_kafkas_log
 def test_a_coordinator_continues_from_kafkas_log() -> None:
-    state = GroupShard(NO_DELAY, Random(0), lambda topic: NIL_UUID)
+    state = GroupShard(NO_DELAY, Random(0), Image())
     for batch in batches(KAFKAS_LOG.read_bytes()):
         for record in batch.records():
             known = decode_record(record.key or b"", record.value)
@@ -101,7 +101,7 @@ def test_malformed_records_are_rejected(key: bytes, value: Any) -> None:
 
 
 def test_unknown_record_types_are_skipped() -> None:
-    assert decode_record(b"\x00\x03\x00\x01g", b"") is None
+    assert decode_record(b"\x00\x09\x00\x01g", b"") is None
 
 
 @pytest.mark.oracle
