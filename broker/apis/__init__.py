@@ -27,5 +27,5 @@ partition is a value in the response. To add an API, add its module to `handler_
     consumer_group_heartbeat, consumer_group_describe                             consumer groups
     push_telemetry                                                                refused, not advertised
 
-*Caveats*: no consumer groups of KIP-848, no share groups, no telemetry; they are not advertised.
+*Caveats*: no share groups, no telemetry; they are not advertised.
 """

@@ -2,8 +2,8 @@
 
 The group coordinator keeps the groups whose partition of `__consumer_offsets` this node leads. A request goes from the
 API handler to `group_coordinator.py`, which picks the partition and has the runtime make a decision: a function in
-`classic/`, `consumer/` or `offsets/` reads the state and collects records and replies in a `DecisionBuilder`. The runtime appends
-the records, applies them to the state, and sends the replies once they are committed.
+`classic/`, `consumer/` or `offsets/` reads the state and collects records and replies in a `DecisionBuilder`. The
+runtime appends the records, applies them to the state, and sends the replies once they are committed.
 
 One generation of a classic group: a member sends JoinGroup (`classic/classic_join.py`) and waits. The other members
 are notified by their heartbeats (`classic/heartbeat_and_leave.py`) and join again. When all have joined, or
@@ -31,7 +31,9 @@ when the group becomes Empty. Kafka's dump tool reads these records, and this pa
 Those of consumer groups: `state/consumer_group_records.py`.
 
 Caveats: share groups and streams groups are not supported; their records are skipped. A group with members does not
-change its protocol, and has members of one protocol only: `group.consumer.migration.policy` has no effect. Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
+change its protocol, and has members of one protocol only: `group.consumer.migration.policy` has no effect.
+
+Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
 coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal
 votes the one voted for first wins, and the oldest remaining member becomes leader; in Kafka both depend on hash order.
 Four responses differ from Kafka 4.3: see DECISIONS.md, 14.
