@@ -487,6 +487,7 @@ class Partition(Replica):
         self.log.truncate_to(offset)
         self.visible.grew(0)
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)
+        self.log.high_watermark_advanced(self.high_watermark)
 
     def truncate_fully_and_start_at(self, offset: int, *, leader_epoch: int) -> None:
         """All records are older than the leader's log start: restart at `offset`; raises as `append_fetched`."""

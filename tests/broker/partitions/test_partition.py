@@ -244,6 +244,20 @@ def marker(epoch: int) -> bytearray:
     return bytearray(encode_end_transaction(commit, producer_id=7, producer_epoch=epoch, timestamp=NOW_MS))
 
 
+def test_a_truncation_leaves_committed_transactions_stable() -> None:
+    """The producers are rebuilt from the log; the high watermark need not move again for what is below it."""
+    t = partition()
+    t.append_internal(in_transaction(0), verification=t.begin_verification(7, 0, 0))
+    t.append_internal(marker(0))
+    produce(t)
+    assert (t.high_watermark, t.last_stable_offset) == (3, 3)
+    t.become(led_by(OTHER, 4))
+    t.truncate_to(2, leader_epoch=4)
+    assert (t.high_watermark, t.last_stable_offset) == (2, 2)
+    t.append_fetched(memoryview(b""), leader_epoch=4, high_watermark=2, log_start_offset=0)
+    assert t.last_stable_offset == 2
+
+
 def test_a_marker_voids_the_verification_of_a_late_batch() -> None:
     t = partition()
     t.append_internal(in_transaction(0), verification=t.begin_verification(7, 0, 0))
