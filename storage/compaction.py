@@ -36,7 +36,7 @@ from minikafka.storage.segment_names import CorruptSegment
 from minikafka.storage.segment_replacement import replace_segments
 from minikafka.storage.worker import Lane, WorkerLost
 
-STEP_BYTES_MAX = 4 << 20
+STEP_BYTES_MAX = 8 << 20
 """Bytes read and written in one step: a stopping node waits for the end of a step."""
 _THROTTLED_STEP_S = 0.1
 

@@ -4,8 +4,9 @@ Creating a `Batch` takes microseconds, which is significant if it has only one r
 checksum are read batch by batch; everything else is done for all batches at once.
 
 Records can only be located one after the other, as the length of each determines where the next begins. There are
-three methods: records of the same size are at a constant stride; of many small batches the first records are located
-together, then the second ones, and so on; the remaining ones are located in a plain loop.
+four methods: batches of the same size often have their records at the same places; records of the same size are at a
+constant stride; of many small batches the first records are located together, then the second ones, and so on; the
+remaining ones are located in a plain loop.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _LENGTH_TO_MAGIC = struct.Struct(">iib")
 _CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 _LOW_HALF = [((byte & 0x7F) >> 1) + 2 for byte in range(256)]
 """The contribution of the first byte of a two-byte length to the distance to the next record."""
+_ALIKE_MIN = 8
+"""The number of batches of the same size from which `locate_alike` is faster than the other methods."""
+_ALIKE_COUNT_MIN, _ALIKE_COUNT_MAX = 16, 512
 _STRIDE_COUNT_MIN = 64
 _STRIDE_RUN_MIN = 16
 _PARALLEL_MIN = 24
@@ -176,6 +180,7 @@ def decompress_all(table: BatchTable, max_size_bytes: int) -> Sections:
 def record_bounds(sections: Sections) -> tuple[Array, Array]:
     """The start of each record, at its length, and its end. Raises CorruptRecords if they do not fill their batch."""
     locator = _RecordLocator(sections)
+    locator.locate_alike()
     locator.locate_strides()
     locator.locate_in_parallel()
     locator.locate_in_loop()
@@ -198,9 +203,33 @@ class _RecordLocator:
         self._position = sections.starts.copy()
         self.starts = np.empty(int(self._counts.sum()), np.int64)
 
+    def locate_alike(self) -> None:
+        """Locate the records of batches in which they are where they are in the first batch of the same size.
+
+        That is tried for the most frequent size. The length of each record must lead to the next one.
+        """
+        rows = np.flatnonzero((self._counts >= _ALIKE_COUNT_MIN) & (self._counts <= _ALIKE_COUNT_MAX))
+        if len(rows) < _ALIKE_MIN:
+            return
+        sizes = (self._sections.ends - self._sections.starts)[rows]
+        kinds, counts = np.unique(sizes << 32 | self._counts[rows], return_counts=True)
+        if counts.max() < _ALIKE_MIN:
+            return
+        rows = rows[(sizes << 32 | self._counts[rows]) == kinds[counts.argmax()]]
+        count = int(self._counts[rows[0]])
+        begun, end = int(self._sections.starts[rows[0]]), int(self._sections.ends[rows[0]])
+        relative = np.array(_record_starts(bytes(memoryview(self._sections.data)[begun:end]), count), np.int64)
+        places = self._sections.starts[rows][:, None] + relative
+        lengths, after = read_varints(self._buffer, places.ravel())
+        nexts = np.append(relative[1:], end - begun) - relative
+        alike = ((after + lengths).reshape(places.shape) == places + nexts).all(axis=1)
+        rows, places = rows[alike], places[alike]
+        self.starts[(self._firsts[rows][:, None] + np.arange(count)).ravel()] = places.ravel()
+        self._position[rows], self._found[rows] = self._sections.ends[rows], count
+
     def locate_strides(self) -> None:
         """Locate the records of large batches with records of the same size."""
-        for row in np.flatnonzero(self._counts >= _STRIDE_COUNT_MIN).tolist():
+        for row in np.flatnonzero((self._counts >= _STRIDE_COUNT_MIN) & (self._found == 0)).tolist():
             end, count = int(self._sections.ends[row]), int(self._counts[row])
             places = _stride_starts(self._buffer, int(self._position[row]), end, count)
             if places is not None:

@@ -67,6 +67,13 @@ MUTATIONS = (
         ("tests/storage/test_offset_map.py",),
     ),
     Mutation(
+        "the records of all batches of one size are taken to be at the same places",
+        "protocol/records/batch_table.py",
+        "        rows, places = rows[alike], places[alike]\n",
+        "",
+        ("tests/protocol/records/test_column_codec.py::test_batches_of_the_same_size_agree",),
+    ),
+    Mutation(
         "an abort marker goes while batches of its transaction are left",
         "storage/cleaned_transactions.py",
         "                self.retained(transaction)\n                return False\n",

@@ -102,6 +102,27 @@ def test_both_agree_on_damaged_batches(codec: Codec) -> None:
         assert column_records(whole) == loop_records(whole)
 
 
+@given(
+    sizes=st.lists(st.integers(0, 90), min_size=16, max_size=80),
+    shuffled=st.lists(st.integers(0, 40), max_size=4),
+    damaged=st.one_of(st.none(), st.tuples(st.integers(0, 40), st.integers(61, 2000), st.integers(0, 255))),
+)
+def test_batches_of_the_same_size_agree(
+    sizes: list[int], shuffled: list[int], damaged: tuple[int, int, int] | None
+) -> None:
+    """Most have their records at the same places; some at others, or no valid ones."""
+    data = bytearray()
+    for number in range(12):
+        lengths = sizes[::-1] if number in shuffled else sizes
+        records = [Record(-1, 1000, b"k%d" % (index % 10), bytes(size)) for index, size in enumerate(lengths)]
+        batch = bytearray(encode_batch(records, base_offset=number * 100))
+        if damaged is not None and damaged[0] == number and damaged[1] < len(batch):
+            batch[damaged[1]] = damaged[2]
+        data += with_true_checksum(batch)
+    whole = list(batches(data))
+    assert column_records(whole) == loop_records(whole)
+
+
 @pytest.mark.parametrize("numbers", [{"base_timestamp": (1 << 63) - 1}, {"base_timestamp": -(1 << 63)}])
 def test_timestamps_overflow_the_same_way(numbers: dict[str, int]) -> None:
     data = encode_batch([Record(0, 5, None, None), Record(1, 9, b"", b"")], max_timestamp=3, base_timestamp=0)
