@@ -47,6 +47,13 @@ class FrameReader:
             self._body.extend(bytes(min(self._size - self._filled, max(GROWTH_SIZE_BYTES, self._filled))))
         return memoryview(self._body)[self._filled :]
 
+    @property
+    def partial(self) -> tuple[int, bytes]:
+        """The size of a partial frame, and its first two bytes if they have arrived. (0, b"") between frames."""
+        if self._body is None:
+            return 0, b""
+        return self._size, bytes(self._body[: min(2, self._filled)])
+
     def received(self, count: int) -> bytearray | None:
         """Tell that `count` bytes were written to `target`.
 

@@ -42,6 +42,7 @@ IMPORTS_TRIO = {
     "broker/node/broker_parts.py",
     "broker/node/controller_node.py",
     "broker/node/directory_reports.py",
+    "broker/connections/request_memory.py",
     "broker/connections/server.py",
     "broker/connections/tcp_listening.py",
     "broker/connections/transport.py",

@@ -29,10 +29,16 @@ one of them waits: those before it are sent first.
     request_steps.py        principal, authorizer, quotas, observer: Protocols
     request_log.py          the debug log of completed requests
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
+    request_memory.py       the bytes of requests in memory, of all connections together
     large_messages.py       decoding and encoding of large messages in a thread
     pauses.py               pauses of handlers with much to do
     routes.py               the routing table, which is what ApiVersions advertises
     listener_addresses.py   advertised addresses: those that a node registers, and those that clients receive
+
+A connection whose request does not fit into `queued.max.request.bytes` is not read from until it does. A request counts
+as in Kafka, from the time when its size is known until it is answered; except for the first MiB of requests that have
+not been admitted yet, for requests that were read whole and are answered at once, and for Fetch, JoinGroup and
+SyncGroup of up to 1 MiB.
 
 *Caveats*: PLAINTEXT only, so every principal is `User:ANONYMOUS`. The authorizer sees whole requests; rights to single
 topics and groups will be checked by handlers. No client quotas. One request of a connection is in progress at a time,

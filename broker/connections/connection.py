@@ -19,13 +19,19 @@ import trio
 from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
+from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
-from minikafka.protocol.frame import FrameReader
+from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
 from minikafka.protocol.message import MalformedMessage
 
 log = structlog.get_logger("minikafka.connection")
 
 REQUESTS_BETWEEN_CHECKPOINTS = 64
+UNCOUNTED_SIZE_BYTES_MAX = GROWTH_SIZE_BYTES
+"""Up to this size the requests that wait for others (`LONG_POLLS`) need no room in `RequestMemory`: requests that hold
+it may wait for them, as a Produce waits for the Fetches of followers."""
+LONG_POLLS = (b"\x00\x01", b"\x00\x0b", b"\x00\x0e")
+"""The API keys of Fetch, JoinGroup and SyncGroup."""
 READY_BYTES_MAX = SENDFILE_SIZE_BYTES_MIN
 """Responses of this size are not held back for those of requests that were received with theirs."""
 
@@ -71,6 +77,7 @@ class Connection:
         *,
         listener: str,
         size_bytes_max: int,
+        memory: RequestMemory | None = None,
         current_time: Callable[[], float] = trio.current_time,
     ) -> None:
         self.transport = transport
@@ -79,6 +86,8 @@ class Connection:
         self.busy = False
         self._handler = handler
         self._reader = FrameReader(size_bytes_max)
+        self._memory = memory or RequestMemory()
+        self._held_bytes = 0  # of `_memory`
         self._current_time = current_time
         self._rest_sent: trio.Event | None = None
         self.last_active = current_time()
@@ -112,6 +121,7 @@ class Connection:
                 self._parked.withdraw()
             if self._started is not None:
                 self._started.close()
+            self._release()
             self.transport.close()
 
     async def _serve(self) -> None:
@@ -227,9 +237,14 @@ class Connection:
         frames, self._frames = self._frames, []
         started, self._started = self._started, None
         if started is not None or frames:
+            if frames:
+                self._held_bytes = sum(map(len, frames))
+                self._memory.hold(self._held_bytes)
             await self._answer(frames, started)
+            self._release()
         if self._reader.target is not None:
             await self._answer(await self._rest_of_frame(), None)
+            self._release()
         await self._send([])  # The next turn sends in another task.
 
     async def _answer(self, frames: list[bytearray], started: Started | None) -> None:
@@ -316,9 +331,26 @@ class Connection:
             self.last_active = self._current_time()
         await trio.sleep(throttle_ms / 1000)
 
+    def _release(self) -> None:
+        if self._held_bytes:
+            held_bytes, self._held_bytes = self._held_bytes, 0
+            self._memory.release(held_bytes)
+
+    async def _make_room(self) -> None:
+        """Wait until the frame of which a part was received may be read."""
+        size_bytes, key = self._reader.partial
+        if len(key) == len(LONG_POLLS[0]) and (key not in LONG_POLLS or size_bytes > UNCOUNTED_SIZE_BYTES_MAX):
+            await self._memory.reserve(size_bytes)
+            self._held_bytes = size_bytes
+
     async def _rest_of_frame(self) -> list[bytearray]:
         """The frame of which a part was received; none if the stream ends before."""
         while (target := self._reader.target) is not None:
+            if not self._held_bytes:
+                target.release()
+                await self._make_room()
+                target = self._reader.target
+                assert target is not None, "nobody else reads"
             with target:
                 count = await self.transport.receive_into(target)
             if not count:

@@ -9,6 +9,7 @@ import trio
 
 from minikafka.broker.connections.connection import Connection, FrameHandler
 from minikafka.broker.connections.listening import Listening
+from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.transport import Transport
 
 log = structlog.get_logger("minikafka.server")
@@ -24,6 +25,7 @@ class Server:
         size_bytes_max: The largest request (`socket.request.max.bytes`).
         connections_max: The most connections: `max.connections`, or fewer for which descriptors suffice.
         connections_max_of: The most connections from one client address (`max.connections.per.ip` and overrides).
+        memory: What the requests of all connections may hold.
 
     Attributes:
         connections: The open connections, oldest first.
@@ -36,11 +38,13 @@ class Server:
         size_bytes_max: int,
         connections_max: int,
         connections_max_of: Callable[[str], int],
+        memory: RequestMemory | None = None,
     ) -> None:
         self._handler = handler
         self._size_bytes_max = size_bytes_max
         self._connections_max = connections_max
         self._connections_max_of = connections_max_of
+        self._memory = memory or RequestMemory()
         self.connections: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
         self._refused = 0
@@ -64,7 +68,11 @@ class Server:
             self._refuse(transport)
             return False
         connection = Connection(
-            transport, self._handler, listener=listener_name, size_bytes_max=self._size_bytes_max
+            transport,
+            self._handler,
+            listener=listener_name,
+            size_bytes_max=self._size_bytes_max,
+            memory=self._memory,
         )
         self.connections[connection] = None
         self._by_host[host] += 1

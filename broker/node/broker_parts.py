@@ -16,6 +16,7 @@ from minikafka.broker.connections.dispatcher import Dispatcher
 from minikafka.broker.connections.large_messages import LargeMessages
 from minikafka.broker.connections.long_polls import LongPolls
 from minikafka.broker.connections.request_log import RequestLog
+from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
 from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
@@ -244,6 +245,7 @@ class BrokerParts:
             size_bytes_max=number("socket.request.max.bytes"),
             connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
+            memory=RequestMemory(number("queued.max.request.bytes")),
         )
 
     def _consumer_times(self, group_id: str) -> ConsumerGroupTimes:

@@ -1,0 +1,61 @@
+"""`RequestMemory`: how many bytes of requests a node holds for all connections together (`queued.max.request.bytes`).
+
+Trio: connections wait for room. The bytes of a request count from the time when its size is known, before it is read,
+until it is answered. A request is admitted while there is any room: it may exceed the limit, so that one always fits,
+and at most `socket.request.max.bytes` are held above it. A request that arrives whole in one read, and is answered at
+once, does not count. Source: Kafka's `SimpleMemoryPool` with `strict=false`.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+import trio
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    task: trio.lowlevel.Task
+    size_bytes: int
+
+
+class RequestMemory:
+    """The bytes of requests that are in memory.
+
+    Args:
+        size_bytes_max: `queued.max.request.bytes`; 0 or less is unlimited.
+
+    Attributes:
+        held_bytes: The sum of all requests that count. *Invariant:* 0 when all are answered.
+    """
+
+    def __init__(self, size_bytes_max: int = -1) -> None:
+        self.held_bytes = 0
+        self._limit = size_bytes_max if size_bytes_max > 0 else float("inf")
+        self._waiting: deque[_Waiter] = deque()
+
+    async def reserve(self, size_bytes: int) -> None:
+        """Hold bytes as soon as there is room, in the order of the calls. Cancellation while it waits holds nothing."""
+        if self.held_bytes < self._limit and not self._waiting:
+            self.held_bytes += size_bytes
+            return
+        waiter = _Waiter(trio.lowlevel.current_task(), size_bytes)
+        self._waiting.append(waiter)
+
+        def abort(_: trio.lowlevel.RaiseCancelT) -> trio.lowlevel.Abort:
+            self._waiting.remove(waiter)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def hold(self, size_bytes: int) -> None:
+        """Count bytes that were read already."""
+        self.held_bytes += size_bytes
+
+    def release(self, size_bytes: int) -> None:
+        """The bytes are no longer in memory; who waits longest is admitted first."""
+        self.held_bytes -= size_bytes
+        assert self.held_bytes >= 0, "released more than was held"
+        while self._waiting and self.held_bytes < self._limit:
+            waiter = self._waiting.popleft()
+            self.held_bytes += waiter.size_bytes
+            trio.lowlevel.reschedule(waiter.task)
