@@ -30,8 +30,7 @@ when the group becomes Empty. Kafka's dump tool reads these records, and this pa
 
 Those of consumer groups: `state/consumer_group_records.py`.
 
-Caveats: share groups and streams groups are not supported; their records are skipped. A group with members does not
-change its protocol, and has members of one protocol only: `group.consumer.migration.policy` has no effect.
+Caveats: share groups and streams groups are not supported; their records are skipped.
 
 Waiting requests, pending member ids and deadlines are not in the log, as in Kafka: after a change of
 coordinator, members join again, and only the selected protocol is known until they do. Among protocols with equal

@@ -62,8 +62,8 @@ class DecisionBuilder:
         return builder.decision
 
     def discard(self) -> None:
-        """Drop what was collected: the request is refused."""
-        self.decision = Decision()
+        """Drop the records: the request is refused. Replies to other requests stay."""
+        self.decision = Decision(replies=self.decision.replies)
 
     # -- deadlines -----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,12 @@ from minikafka.broker.coordinator.groups.classic.classic_join import check_join,
 from minikafka.broker.coordinator.groups.classic.classic_sync import sync_group
 from minikafka.broker.coordinator.groups.classic.heartbeat_and_leave import heartbeat, leave_group
 from minikafka.broker.coordinator.groups.classic.rebalance import join_error
-from minikafka.broker.coordinator.groups.consumer.classic_members import leave_consumer_group
+from minikafka.broker.coordinator.groups.consumer.classic_members import (
+    heartbeat_in_consumer_group,
+    join_consumer_group,
+    leave_consumer_group,
+    sync_consumer_group,
+)
 from minikafka.broker.coordinator.groups.consumer.consumer_description import describe_consumer_group
 from minikafka.broker.coordinator.groups.consumer.consumer_heartbeat import consumer_heartbeat
 from minikafka.broker.coordinator.groups.consumer.subscription_changes import newest_topic, patterns_resolved
@@ -131,7 +136,7 @@ class GroupCoordinator:
         """SyncGroup: answered when the leader's assignment is committed."""
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: sync_group(builder, request, ticket),
+            lambda builder, ticket: _sync(builder, request, ticket),
             lambda error: SyncGroupResponse(error_code=error),
         )
 
@@ -139,7 +144,7 @@ class GroupCoordinator:
         """Heartbeat: succeeds while the partition is loading, so that members stay in the group."""
         return await self._submit(
             request.group_id,
-            lambda builder, ticket: heartbeat(builder, request, ticket),
+            lambda builder, ticket: _heartbeat(builder, request, ticket),
             lambda error: HeartbeatResponse(
                 error_code=ErrorCode.NONE if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error
             ),
@@ -324,7 +329,7 @@ def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, t
     if group is None:
         join_group(builder, request, caller, ticket)
     elif group.members:
-        builder.answer(ticket, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        join_consumer_group(builder, group, request, caller, ticket)
     else:
         for key, _ in group.tombstones():
             builder.write(key, None)
@@ -332,6 +337,22 @@ def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, t
             lambda later: join_group(later, request, caller, ticket),
             lambda later, error: later.answer(ticket, join_error(coordinator_error(error))),
         )
+
+
+def _sync(builder: DecisionBuilder, request: SyncGroupRequest, ticket: Ticket) -> None:
+    group = builder.state.consumer_groups.get(request.group_id)
+    if group is None:
+        sync_group(builder, request, ticket)
+    else:
+        sync_consumer_group(builder, group, request, ticket)
+
+
+def _heartbeat(builder: DecisionBuilder, request: HeartbeatRequest, ticket: Ticket) -> None:
+    group = builder.state.consumer_groups.get(request.group_id)
+    if group is None:
+        heartbeat(builder, request, ticket)
+    else:
+        heartbeat_in_consumer_group(builder, group, request, ticket)
 
 
 def _leave(builder: DecisionBuilder, request: LeaveGroupRequest, ticket: Ticket) -> None:

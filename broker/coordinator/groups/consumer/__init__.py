@@ -12,6 +12,8 @@ before. Each member is told what to revoke, confirms it, and then receives what 
     current_assignment.py     `reconcile`: a member's next step towards its target
     leaving.py                members that leave, and timeouts
     classic_members.py        requests of the classic protocol to consumer groups
+    classic_protocol.py       subscriptions and assignments of classic consumers
+    migration.py              groups with members that change their protocol
     consumer_description.py   ConsumerGroupDescribe
     record_writing.py         the records of a decision
     subscription_pattern.py   regular expressions over topic names

@@ -15,6 +15,7 @@ from minikafka.broker.coordinator.decision import Ticket
 from minikafka.broker.coordinator.groups.consumer.current_assignment import Goal, Owned, reconcile
 from minikafka.broker.coordinator.groups.consumer.leaving import leave
 from minikafka.broker.coordinator.groups.consumer.membership import check_size, dynamic_member, static_member
+from minikafka.broker.coordinator.groups.consumer.migration import to_consumer_group
 from minikafka.broker.coordinator.groups.consumer.record_writing import write_assignment
 from minikafka.broker.coordinator.groups.consumer.subscribed_topics import topic_ids
 from minikafka.broker.coordinator.groups.consumer.subscription_changes import update_subscription
@@ -123,7 +124,7 @@ def _group(builder: DecisionBuilder, group_id: str, *, may_create: bool) -> Cons
     if classic is None:
         return ConsumerGroup(group_id)
     if not classic.is_empty:
-        raise GroupIdNotFoundError(f"Group {group_id} is not a consumer group.")
+        return to_consumer_group(builder, classic)
     builder.write(GroupMetadataKey(group=group_id), None)
     return ConsumerGroup(group_id)
 

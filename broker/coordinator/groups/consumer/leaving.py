@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from minikafka.broker.coordinator.groups.consumer.membership import known_member, known_static_member
+from minikafka.broker.coordinator.groups.consumer.migration import can_become_classic, to_classic_group
 from minikafka.broker.coordinator.groups.consumer.record_writing import (
     write_assignment,
     write_epoch,
@@ -19,6 +20,9 @@ from minikafka.broker.coordinator.groups.consumer.subscribed_topics import metad
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
+
+RETRY_MS = 500
+"""A member whose timeout passed is fenced again after this time if the append failed."""
 
 
 def leave(builder: DecisionBuilder, group: ConsumerGroup, ids: tuple[str, str | None], epoch: int) -> None:
@@ -47,13 +51,18 @@ def _left_for_a_while(member: ConsumerMember) -> ConsumerMember:
 
 
 def fence(builder: DecisionBuilder, group: ConsumerGroup, members: Iterable[ConsumerMember]) -> None:
-    """Remove members. The group epoch increases; the next heartbeat of another member computes its assignment."""
+    """Remove members. The group epoch increases; the next heartbeat of another member computes its assignment.
+
+    If only members of the classic protocol are left, the group becomes a classic one.
+    """
     gone = {member.member_id: member for member in members}
     if not gone:
         return
+    if can_become_classic(builder, group, gone.values()):
+        to_classic_group(builder, group, gone.values(), rebalance=True)
+        return
     for member_id in gone:
         write_member_tombstones(builder, group, member_id)
-        builder.cancel_member(group.group_id, member_id)
     remaining = [member for member in group.members.values() if member.member_id not in gone]
     patterns = {member.pattern for member in remaining}
     for pattern in sorted({member.pattern for member in gone.values() if member.pattern} - patterns):
@@ -67,6 +76,7 @@ def member_timed_out(builder: DecisionBuilder, group: ConsumerGroup, kind: str, 
     member = group.members.get(member_id)
     if member is None or (kind == "rebalance" and member.state is not MemberState.UNREVOKED_PARTITIONS):
         return
+    builder.schedule_member(kind, group.group_id, member_id, RETRY_MS)
     fence(builder, group, [member])
 
 

@@ -12,6 +12,8 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
     TargetPartitions,
 )
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, Target
@@ -44,6 +46,12 @@ def write_target(builder: DecisionBuilder, group: ConsumerGroup, member_id: str,
         ]
     )
     builder.write(ConsumerGroupTargetAssignmentMemberKey(group_id=group.group_id, member_id=member_id), value)
+
+
+def write_assignment_epoch(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, timestamp_ms: int) -> None:
+    """Write the group epoch of the target assignment, and when it was computed."""
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
+    builder.write(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
 
 
 def write_member_tombstones(builder: DecisionBuilder, group: ConsumerGroup, member_id: str) -> None:

@@ -9,14 +9,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from minikafka.broker.coordinator.groups.consumer.assignors import MemberSubscription, TopicPartitions, assign
-from minikafka.broker.coordinator.groups.consumer.record_writing import write_target
+from minikafka.broker.coordinator.groups.consumer.record_writing import write_assignment_epoch, write_target
 from minikafka.broker.coordinator.groups.consumer.subscribed_topics import racks_of, topic_ids
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
-from minikafka.broker.coordinator.groups.state.consumer_group_records import (
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
 from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember, Target
 
 
@@ -61,10 +57,7 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
     for member_id, target in found.items():
         if target != subscriptions[member_id].target or member_id not in group.targets:
             write_target(builder, group, member_id, target)
-    value = ConsumerGroupTargetAssignmentMetadataValue(
-        assignment_epoch=epoch, assignment_timestamp=builder.now.clock_ms
-    )
-    builder.write(ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), value)
+    write_assignment_epoch(builder, group, epoch, builder.now.clock_ms)
     return found[member.member_id]
 
 

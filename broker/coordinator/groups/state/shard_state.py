@@ -10,7 +10,10 @@ from minikafka.broker.coordinator.deadlines import Deadlines
 from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
-from minikafka.broker.coordinator.groups.state.consumer_group_records import ConsumerGroupMetadataKey
+from minikafka.broker.coordinator.groups.state.consumer_group_records import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+)
 from minikafka.broker.coordinator.groups.state.group import Group
 from minikafka.broker.coordinator.groups.state.offset_table import OffsetTable
 from minikafka.controller.metadata.image import Image
@@ -107,6 +110,8 @@ class ShardState:
             # Either a group that only committed offsets, or a classic one whose tombstone was compacted away.
             self._remove_classic(key.group_id)
             group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
+        if value is None and isinstance(key, ConsumerGroupMemberMetadataKey):
+            self._cancel_member(key.group_id, key.member_id)
         group.apply(key, value)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
@@ -114,16 +119,18 @@ class ShardState:
         self.offsets.end_transaction(producer_id, committed=committed)
 
     def _remove_classic(self, group_id: str) -> None:
+        """Sessions of its members go on: they may be members of a consumer group from now on."""
         group = self.classic_groups.pop(group_id, None)
         if group is None:
             return
-        for member_id in [*group.members, *group.pending_joins]:
-            self.deadlines.cancel(("session", group_id, member_id))
         self.deadlines.cancel(("join", group_id, ""))
         self.deadlines.cancel(("sync", group_id, ""))
 
     def _remove_consumer(self, group_id: str) -> None:
         group = self.consumer_groups.pop(group_id, None)
         for member_id in () if group is None else group.members:
-            for kind in MEMBER_DEADLINES:
-                self.deadlines.cancel((kind, group_id, member_id))
+            self._cancel_member(group_id, member_id)
+
+    def _cancel_member(self, group_id: str, member_id: str) -> None:
+        for kind in MEMBER_DEADLINES:
+            self.deadlines.cancel((kind, group_id, member_id))

@@ -14,8 +14,6 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     CONSUMER_GROUP_RECORDS,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     PartitionMetadata,
@@ -23,7 +21,6 @@ from minikafka.broker.coordinator.groups.state.consumer_group_records import (
     decode_consumer_group_record,
     encode_consumer_group_record,
 )
-from minikafka.broker.coordinator.groups.state.group_records import decode_record
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.record import Record
@@ -89,6 +86,3 @@ def test_both_dump_tools_show_the_same(tmp_path: Path) -> None:
     wanted = re.findall(r"key: .*payload: .*", theirs)
     assert len(wanted) == len(pairs)
     assert re.findall(r"key: .*payload: .*", ours) == wanted
-    assert (
-        decode_record(*encode_consumer_group_record(ConsumerGroupMetadataKey(), ConsumerGroupMetadataValue())) is None
-    )
