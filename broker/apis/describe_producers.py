@@ -1,6 +1,7 @@
 """DescribeProducers: the active producers of a partition and their sequences (KIP-664). Version 0."""
 
 from minikafka.broker.apis.services import PartitionStore
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages.describe_producers import (
@@ -11,6 +12,7 @@ from minikafka.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from minikafka.protocol.names import check_topic_name
+from minikafka.storage.producer_state import Producer
 
 REQUEST = DescribeProducersRequest
 VERSIONS = "0"
@@ -20,14 +22,17 @@ async def handle(
     request: DescribeProducersRequest, context: RequestContext[PartitionStore]
 ) -> DescribeProducersResponse:
     """Each partition has its own error."""
-    response = DescribeProducersResponse()
+    response, pause = DescribeProducersResponse(), Pauses()
     for topic in request.topics:
-        answers = [_producers(topic.name, index, context) for index in topic.partition_indexes]
+        answers = [await _producers(topic.name, index, context, pause) for index in topic.partition_indexes]
         response.topics.append(TopicResponse(name=topic.name, partitions=answers))
     return response
 
 
-def _producers(topic: str, index: int, context: RequestContext[PartitionStore]) -> PartitionResponse:
+async def _producers(
+    topic: str, index: int, context: RequestContext[PartitionStore], pause: Pauses
+) -> PartitionResponse:
+    await pause()
     answer = PartitionResponse(partition_index=index)
     try:
         check_topic_name(topic)
@@ -35,15 +40,18 @@ def _producers(topic: str, index: int, context: RequestContext[PartitionStore]) 
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer
-    answer.active_producers = [
-        ProducerState(
-            producer_id=producer.producer_id,
-            producer_epoch=producer.epoch,
-            last_sequence=producer.last_sequence,
-            last_timestamp=producer.last_timestamp,
-            coordinator_epoch=producer.coordinator_epoch,
-            current_txn_start_offset=producer.transaction_first_offset,
-        )
-        for producer in partition.log.producers
-    ]
+    for producer in list(partition.log.producers):
+        await pause()
+        answer.active_producers.append(_described(producer))
     return answer
+
+
+def _described(producer: Producer) -> ProducerState:
+    return ProducerState(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_start_offset=producer.transaction_first_offset,
+    )

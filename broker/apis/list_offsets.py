@@ -42,10 +42,11 @@ VERSION_MAX = 2**15
 async def handle(request: ListOffsetsRequest, context: RequestContext[PartitionStore]) -> ListOffsetsResponse:
     """Each partition has its own error; duplicates are INVALID_REQUEST."""
     asked: dict[str, list[ListOffsetsPartition]] = {}
+    pause = Pauses()
     for topic in request.topics:
+        await pause()
         if topic.partitions:
             asked.setdefault(topic.name, []).extend(topic.partitions)
-    pause = Pauses()
     return ListOffsetsResponse(topics=[await _topic(name, asked[name], request, context, pause) for name in asked])
 
 
@@ -57,8 +58,13 @@ async def _topic(
     pause: Pauses,
 ) -> ListOffsetsTopicResponse:
     answer = ListOffsetsTopicResponse(name=name)
-    named = Counter(asked.partition_index for asked in partitions)
-    for asked in {asked.partition_index: asked for asked in partitions}.values():
+    named: Counter[int] = Counter()
+    last_named: dict[int, ListOffsetsPartition] = {}
+    for asked in partitions:
+        await pause()
+        named[asked.partition_index] += 1
+        last_named[asked.partition_index] = asked
+    for asked in last_named.values():
         await pause()
         answered = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
         answer.partitions.append(answered)

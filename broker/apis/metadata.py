@@ -51,9 +51,9 @@ Context = RequestContext[MetadataServices]
 
 async def handle(request: MetadataRequest, context: Context) -> MetadataResponse:
     """The requested topics, all topics (null, or empty at version 0), or only the brokers (empty)."""
-    if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
-        return _refuse_ids(request)
     services, pause = context.services, Pauses()
+    if context.version in range(VERSION_WITH_IDS, VERSION_BY_ID) and _names_by_id(request.topics or []):
+        return await _refuse_ids(request, pause)
     response = MetadataResponse(
         brokers=brokers(addresses_of(context)),
         cluster_id=services.image.cluster_id,
@@ -70,7 +70,7 @@ async def handle(request: MetadataRequest, context: Context) -> MetadataResponse
     else:
         names = list(dict.fromkeys(topic.name or "" for topic in request.topics))
         if request.allow_auto_topic_creation or context.version < 4:
-            await _create_missing(names, context)
+            await _create_missing(names, context, pause)
     response.topics = [await _by_name(name, request, context, pause) for name in names]
     return response
 
@@ -79,16 +79,17 @@ def _names_by_id(topics: list[MetadataRequestTopic]) -> bool:
     return any(topic.topic_id != NIL or topic.name is None for topic in topics)
 
 
-def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
+async def _refuse_ids(request: MetadataRequest, pause: Pauses) -> MetadataResponse:
     """Versions 10 and 11 have topic ids, but brokers never supported requests by id in them (KIP-516)."""
-    return MetadataResponse(
-        topics=[
+    response = MetadataResponse()
+    for topic in request.topics or []:
+        await pause()
+        response.topics.append(
             MetadataResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
             )
-            for topic in request.topics or []
-        ]
-    )
+        )
+    return response
 
 
 async def _by_id(
@@ -124,16 +125,16 @@ async def _known(
     return await topic_answer(topic, services.image, pause, operations=operations, lost=lost)
 
 
-async def _create_missing(names: list[str], context: Context) -> None:
+async def _create_missing(names: list[str], context: Context, pause: Pauses) -> None:
     """Create missing topics if `auto.create.topics.enable`; where that fails, the response has them as unknown."""
     services = context.services
     if not services.config.flag("auto.create.topics.enable"):
         return
-    missing = [
-        CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-        for name in names
-        if _creatable(name, context)
-    ]
+    missing = []
+    for name in names:
+        await pause()
+        if _creatable(name, context):
+            missing.append(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
     if missing:
         request = CreateTopicsRequest(topics=missing, timeout_ms=AUTO_CREATION_TIMEOUT_MS)
         try:

@@ -3,6 +3,7 @@ and 2: the transaction's version from 2 (KIP-1228). The admin client sends it to
 """
 
 from minikafka.broker.apis.services import TransactionService
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.coordinator.transactions.marker_log import Marker
 from minikafka.protocol.errors import ErrorCode
@@ -24,17 +25,23 @@ Context = RequestContext[TransactionService]
 
 async def handle(request: WriteTxnMarkersRequest, context: Context) -> WriteTxnMarkersResponse:
     """Answered when all markers are committed; an error code for each partition."""
-    names = [_names(marker) for marker in request.markers]
+    pause = Pauses()
+    names = [await _names(marker, pause) for marker in request.markers]
     results = await context.services.marker_log.write_all(
         [(_marker(marker), some) for marker, some in zip(request.markers, names, strict=True)]
     )
     return WriteTxnMarkersResponse(
-        markers=[_result(marker, errors) for marker, errors in zip(request.markers, results, strict=True)]
+        markers=[await _result(marker, errors, pause) for marker, errors in zip(request.markers, results, strict=True)]
     )
 
 
-def _names(marker: WritableTxnMarker) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
+async def _names(marker: WritableTxnMarker, pause: Pauses) -> list[TopicPartition]:
+    names = []
+    for topic in marker.topics:
+        for index in topic.partition_indexes:
+            await pause()
+            names.append(TopicPartition(topic.name, index))
+    return names
 
 
 def _marker(marker: WritableTxnMarker) -> Marker:
@@ -47,19 +54,15 @@ def _marker(marker: WritableTxnMarker) -> Marker:
     )
 
 
-def _result(marker: WritableTxnMarker, errors: dict[TopicPartition, ErrorCode]) -> WritableTxnMarkerResult:
-    return WritableTxnMarkerResult(
-        producer_id=marker.producer_id,
-        topics=[
-            WritableTxnMarkerTopicResult(
-                name=topic.name,
-                partitions=[
-                    WritableTxnMarkerPartitionResult(
-                        partition_index=index, error_code=errors[TopicPartition(topic.name, index)]
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-            for topic in marker.topics
-        ],
-    )
+async def _result(
+    marker: WritableTxnMarker, errors: dict[TopicPartition, ErrorCode], pause: Pauses
+) -> WritableTxnMarkerResult:
+    result = WritableTxnMarkerResult(producer_id=marker.producer_id)
+    for topic in marker.topics:
+        answered = WritableTxnMarkerTopicResult(name=topic.name)
+        result.topics.append(answered)
+        for index in topic.partition_indexes:
+            await pause()
+            error = errors[TopicPartition(topic.name, index)]
+            answered.partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=error))
+    return result

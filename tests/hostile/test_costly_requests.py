@@ -11,6 +11,8 @@ from minikafka.broker.connections.large_messages import ELEMENTS_MAX, ELEMENTS_M
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
+from minikafka.protocol.messages.describe_producers import DescribeProducersRequest
+from minikafka.protocol.messages.describe_producers import TopicRequest as DescribedTopic
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
 from minikafka.protocol.messages.incremental_alter_configs import (
@@ -19,6 +21,7 @@ from minikafka.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from minikafka.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
 from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minikafka.protocol.messages.offset_fetch import (
@@ -27,6 +30,11 @@ from minikafka.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 MANY = ELEMENTS_MAX_WITH_PAUSES - 10
 TOO_MANY = 400_000
@@ -120,3 +128,33 @@ def test_offsets_of_many_partitions_are_answered(node: ServerProcess) -> None:
     groups = [OffsetFetchRequestGroup(group_id="unknown-group", topics=topics)]
     with RawConnection(node.address) as connection:
         connection.ask(OffsetFetchRequest(groups=groups), 8)
+
+
+def test_names_where_ids_are_refused_are_answered_in_steps(node: ServerProcess) -> None:
+    """In versions 10 and 11 a request with a name that is null is refused, name by name."""
+    if isinstance(node, Oracle):
+        pytest.skip("Apache Kafka does the same in threads")
+    topics = [MetadataRequestTopic(name=None, topic_id=bytes(16))]
+    topics += [MetadataRequestTopic(name=f"missing-{number}") for number in range(MANY)]
+    with RawConnection(node.address) as connection:
+        answer = connection.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 10)
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.INVALID_REQUEST}
+
+
+def test_offsets_of_many_partitions_are_listed_in_steps(node: ServerProcess) -> None:
+    partitions = [ListOffsetsPartition(partition_index=number, timestamp=-1) for number in range(MANY)]
+    topics = [ListOffsetsTopic(name="missing", partitions=partitions)]
+    with RawConnection(node.address) as connection:
+        answer = connection.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+    assert len(answer.topics[0].partitions) == MANY
+
+
+def test_markers_and_producers_of_many_partitions_are_answered_in_steps(node: ServerProcess) -> None:
+    indexes = list(range(ELEMENTS_MAX - 10))
+    marked = [WritableTxnMarkerTopic(name="missing", partition_indexes=indexes)]
+    marker = WritableTxnMarker(producer_id=1, producer_epoch=0, transaction_result=True, topics=marked)
+    with RawConnection(node.address) as connection:
+        written = connection.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+        topics = [DescribedTopic(name="missing", partition_indexes=indexes)]
+        described = connection.ask(DescribeProducersRequest(topics=topics), 0)
+    assert len(written.markers[0].topics[0].partitions) == len(described.topics[0].partitions) == len(indexes)

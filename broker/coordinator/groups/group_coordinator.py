@@ -31,6 +31,7 @@ from minikafka.broker.coordinator.groups.group_admin import delete_groups, descr
 from minikafka.broker.coordinator.groups.group_settings import ConsumerGroupTimes, GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.offsets.offset_commits import (
+    AllOffsets,
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
@@ -231,11 +232,12 @@ class GroupCoordinator:
 
     async def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
         """OffsetFetch: requested topics have name and id. In a fetch of all topics, deleted topics have the nil id."""
-        return await self._submit(
+        found: OffsetFetchResponseGroup | AllOffsets = await self._submit(
             request.group_id,
             lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=require_stable),
             lambda error: _fetch_error(request.group_id, error),
         )
+        return await with_pauses(found.response()) if isinstance(found, AllOffsets) else found
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """OffsetDelete: topics and partitions exist."""

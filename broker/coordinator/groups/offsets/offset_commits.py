@@ -6,6 +6,8 @@ Source: Kafka's `OffsetMetadataManager`.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
 
 from minikafka.broker.coordinator.decision import Producer, Ticket
@@ -48,6 +50,7 @@ from minikafka.protocol.types import NIL_UUID
 
 GROUP_ID_NOT_FOUND_FROM = 9
 NO_OFFSET = -1
+OFFSETS_IN_A_STEP = 2_000
 
 
 # -- committing --------------------------------------------------------------------------------------------------
@@ -157,7 +160,10 @@ def _value(
 def fetch_offsets(
     builder: DecisionBuilder, request: OffsetFetchRequestGroup, ticket: Ticket, *, require_stable: bool
 ) -> None:
-    """OffsetFetch: the requested topics, or all; -1 where no offset is committed or the group is unknown."""
+    """OffsetFetch: -1 where no offset is committed or the group is unknown.
+
+    A fetch of all topics is answered with `AllOffsets`, of which the caller makes the response.
+    """
     offsets = builder.state.offsets
     reply = OffsetFetchResponseGroup(group_id=request.group_id)
     group = builder.state.find(request.group_id)
@@ -166,42 +172,60 @@ def fetch_offsets(
         builder.answer(ticket, OffsetFetchResponseGroup(group_id=request.group_id, error_code=fault))
         return
     if request.topics is None:
-        for topic, partitions in offsets.topics(request.group_id):
-            answered = OffsetFetchResponseTopics(name=topic, topic_id=builder.state.topic_id(topic))
-            reply.topics.append(answered)
-            answered.partitions = [
-                _fetched(builder, request.group_id, answered, index, committed, require_stable)
-                for index, committed in partitions
-            ]
-    for asked in request.topics or ():
+        topics = [(name, builder.state.topic_id(name), found) for name, found in offsets.topics(request.group_id)]
+        pending = frozenset(offsets.pending(request.group_id)) if require_stable else frozenset[TopicPartition]()
+        builder.answer(ticket, AllOffsets(request.group_id, topics, pending))
+        return
+    for asked in request.topics:
         answered = OffsetFetchResponseTopics(name=asked.name, topic_id=asked.topic_id)
         reply.topics.append(answered)
         answered.partitions = [
             _fetched(
-                builder,
-                request.group_id,
-                answered,
                 index,
                 offsets.get(request.group_id, asked.name, index),
-                require_stable,
+                asked.topic_id,
+                is_pending=require_stable and offsets.is_pending(request.group_id, asked.name, index),
             )
             for index in asked.partition_indexes
         ]
     builder.answer(ticket, reply)
 
 
+@dataclass(frozen=True, slots=True)
+class AllOffsets:
+    """All offsets of a group at one time: transactions that end later are seen as a whole or not at all.
+
+    Attributes:
+        topics: Names, ids and (partition, committed) of topics.
+        pending: The partitions that an open transaction has offsets for, if the client must not read those.
+    """
+
+    group_id: str
+    topics: list[tuple[str, bytes, list[tuple[int, CommittedOffset]]]]
+    pending: frozenset[TopicPartition]
+
+    def response(self) -> Generator[None, None, OffsetFetchResponseGroup]:
+        """The response, made in steps."""
+        reply, made = OffsetFetchResponseGroup(group_id=self.group_id), 0
+        for name, topic_id, offsets in self.topics:
+            answered = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+            reply.topics.append(answered)
+            for index, committed in offsets:
+                is_pending = bool(self.pending) and TopicPartition(name, index) in self.pending
+                answered.partitions.append(_fetched(index, committed, topic_id, is_pending=is_pending))
+                made += 1
+                if made % OFFSETS_IN_A_STEP == 0:
+                    yield
+        return reply
+
+
 def _fetched(
-    builder: DecisionBuilder,
-    group_id: str,
-    topic: OffsetFetchResponseTopics,
-    index: int,
-    committed: CommittedOffset | None,
-    require_stable: bool,
+    index: int, committed: CommittedOffset | None, topic_id: bytes, *, is_pending: bool
 ) -> OffsetFetchResponsePartitions:
     reply = OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET, metadata="")
-    if require_stable and builder.state.offsets.is_pending(group_id, topic.name, index):
+    if is_pending:
         reply.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-    elif committed is not None and not _is_of_deleted_topic(committed, topic.topic_id):
+    elif committed is not None and not _is_of_deleted_topic(committed, topic_id):
         reply.committed_offset = committed.offset
         reply.committed_leader_epoch = committed.leader_epoch
         reply.metadata = committed.metadata

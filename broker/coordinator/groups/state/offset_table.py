@@ -80,6 +80,10 @@ class OffsetTable:
         key = (group_id, topic, partition)
         return any(key in pending for pending in self._pending.values())
 
+    def pending(self, group_id: str) -> list[TopicPartition]:
+        """The partitions for which open transactions have an offset."""
+        return [TopicPartition(key[1], key[2]) for some in self._pending.values() for key in some if key[0] == group_id]
+
     def is_known(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether there is a committed or a pending offset."""
         return self.get(group_id, topic, partition) is not None or self.is_pending(group_id, topic, partition)

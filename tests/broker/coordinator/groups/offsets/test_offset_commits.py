@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
+from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.coordinator.groups.group_admin import delete_groups
 from minikafka.broker.coordinator.groups.offsets.offset_commits import (
+    OFFSETS_IN_A_STEP,
+    AllOffsets,
     commit_offsets,
     commit_offsets_in_transaction,
     delete_offsets,
@@ -65,6 +68,12 @@ def fetch(bench: Bench, topic: str = "t", *, stable: bool = False, topic_id: byt
     reply = bench.ask(lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=stable))
     (part,) = reply.topics[0].partitions
     return -part.error_code or part.committed_offset
+
+
+def fetch_all(bench: Bench, *, stable: bool = False) -> AllOffsets:
+    request = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+    found: AllOffsets = bench.ask(lambda step, ticket: fetch_offsets(step, request, ticket, require_stable=stable))
+    return found
 
 
 def delete(bench: Bench, topic: str = "t") -> Any:
@@ -294,3 +303,33 @@ def test_compaction_does_not_change_committed_offsets(kept: str) -> None:
     assert committed is not None
     assert committed.offset == 5
     assert len(state.offsets) == 2
+
+
+def test_all_offsets_of_a_group_are_answered_in_steps_and_as_of_one_time() -> None:
+    bench, many = Bench(), 3 * OFFSETS_IN_A_STEP
+    for name in ("t", "other"):
+        parts = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=index, committed_metadata="")
+            for index in range(many)
+        ]
+        asked = OffsetCommitRequest(group_id=GROUP)
+        asked.topics = [OffsetCommitRequestTopic(name=name, topic_id=bytes(16), partitions=parts)]
+        bench.ask(lambda builder, ticket, asked=asked: commit_offsets(builder, asked, 8, ticket))
+    commit_in_transaction(bench, 77)
+    steps = fetch_all(bench, stable=True).response()
+    next(steps)
+    bench.end_transaction(9, committed=True)
+    count = 1
+    try:
+        while True:
+            next(steps)
+            count += 1
+    except StopIteration as end:
+        reply = end.value
+    assert count == 2 * many // OFFSETS_IN_A_STEP
+    assert [len(topic.partitions) for topic in reply.topics] == [many, many]
+    first, *others = [part for topic in reply.topics for part in topic.partitions]
+    assert (first.error_code, first.committed_offset) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert [part.committed_offset for part in others] == [*range(1, many), *range(many)]
+    again = at_once(fetch_all(bench, stable=True).response())
+    assert again.topics[0].partitions[0].committed_offset == 77
