@@ -17,6 +17,8 @@ PROGRAM = "administrator"
 LOOKS_MAX = 6
 """At a move, until it is over."""
 CORDONED = "cordoned.log.dirs"
+ALL_SHARE = 0.3
+"""Of the cordons of a broker with one directory, which can get no replicas then: topics cannot be created."""
 
 
 async def move_replica(process: ClientProcess, admin: Admin) -> None:
@@ -43,7 +45,7 @@ async def move_replica(process: ClientProcess, admin: Admin) -> None:
 
 
 async def cordon(process: ClientProcess, admin: Admin) -> None:
-    """Let a broker take no new replicas in one of its directories, or in all; or end that. Raises KafkaError."""
+    """Let a broker take no new replicas in one of its directories, or in its only one; or end that. Raises KafkaError."""
     node_id = await _any_broker(process, admin)
     if process.plan.cordoned and process.chance(0.6):
         await uncordon(process, admin, process.random.choice(list(process.plan.cordoned)))
@@ -51,7 +53,9 @@ async def cordon(process: ClientProcess, admin: Admin) -> None:
     paths = [one.path for one in (await admin.describe_log_dirs([node_id]))[node_id]]
     if not paths:
         return
-    chosen = process.random.choice(paths) if len(paths) > 1 and process.chance(0.8) else "*"
+    chosen = process.random.choice(paths) if len(paths) > 1 else "*"
+    if chosen == "*" and not process.chance(ALL_SHARE):
+        return
     process.plan.cordoned[node_id] = None
     await admin.alter_configs("broker", str(node_id), set={CORDONED: chosen})
     process.count(PROGRAM, "directory cordoned")
