@@ -45,7 +45,7 @@ async def move_replica(process: ClientProcess, admin: Admin) -> None:
 
 
 async def cordon(process: ClientProcess, admin: Admin) -> None:
-    """Let a broker take no new replicas in one of its directories, or in its only one; or end that. Raises KafkaError."""
+    """Let a broker take no new replicas in a directory, perhaps its only one; or end that. Raises KafkaError."""
     node_id = await _any_broker(process, admin)
     if process.plan.cordoned and process.chance(0.6):
         await uncordon(process, admin, process.random.choice(list(process.plan.cordoned)))
