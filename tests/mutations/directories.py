@@ -7,8 +7,38 @@ _LOG_MANAGER = "storage/log_manager.py"
 _AT_START = f"{_STORIES}::test_a_directory_that_fails_at_start_means_an_unclean_start_and_no_log_is_made_anew"
 
 _MOVES = "tests/storage/test_future_logs.py"
+_MOVE = "tests/simulation/test_move_stories.py"
+_MOVER = "broker/replication/replica_moves.py"
 
 MUTATIONS = (
+    Mutation(
+        "two logs without topic ids that were never flushed keep a node from starting",
+        "storage/directory_scan.py",
+        " if key not in contents[path].unflushed}",
+        "}",
+        (f"{_STORIES}::test_two_logs_without_topic_ids_that_were_never_flushed_are_set_aside_and_the_node_starts",),
+    ),
+    Mutation(
+        "a replica that begins to move does not wake the task that copies it",
+        _MOVER,
+        "        self._moves[key] = Move(partition, partition.log, future)\n        self._wakeup.set()\n",
+        "        self._moves[key] = Move(partition, partition.log, future)\n",
+        (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
+    ),
+    Mutation(
+        "a move that a restart has interrupted is not continued",
+        "broker/partitions/partition_lifecycle.py",
+        "            self._moves.resume(partition)\n",
+        "            assert partition is not None\n",
+        (f"{_MOVE}::test_a_power_failure_during_a_move_loses_nothing_that_was_flushed",),
+    ),
+    Mutation(
+        "the controller does not learn where a replica is about to be",
+        _MOVER,
+        "            self._placed(move.partition.topic_id, key.partition, directory.id)\n        return False\n",
+        "            assert directory.id\n        return False\n",
+        (f"{_MOVE}::test_a_leader_and_a_follower_move_while_records_are_written",),
+    ),
     Mutation(
         "a copy is taken for the log while the directory of the log is offline",
         _LOG_MANAGER,

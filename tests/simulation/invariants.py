@@ -17,6 +17,7 @@ def broken_at_rest(hosts: Iterable[Host]) -> list[str]:
       directory that has failed for good are not, and no others are taken for such.
     - Followers have the end and the high watermark of their leader.
     - No node serves a replica that is not its own.
+    - No replica is on its way to another directory, unless a directory of its node has failed for good.
     """
     hosts = list(hosts)
     waiting = [f"{host.name} does not serve: {host.refused}" for host in hosts if not host.ready]
@@ -58,6 +59,9 @@ def _broken_replicas(nodes: dict[int, Node]) -> Iterator[str]:
                         f" {replica.high_watermark}; on its leader {led.log.end_offset}, {led.high_watermark}"
                     )
     for node_id, node in nodes.items():
+        moving = [str(key) for key in node.parts.logs.futures.logs]
+        if moving and all(one.failure is None for one in node.parts.logs.directories):
+            yield f"node {node_id} still moves {', '.join(moving)}"
         served = sum(one.log.failure is None for one in node.parts.partitions)
         if served != expected[node_id]:
             yield f"node {node_id} serves {served} replicas instead of {expected[node_id]}"

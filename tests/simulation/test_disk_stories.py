@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from simulation.faults import disks
 from simulation.faults.chaos import Chaos
 from simulation.faults.disks import end_at_operation
-from simulation.story import Story
+from simulation.invariants import broken_at_rest
+from simulation.story import Story, Tell
+from simulation.test_directory_stories import RECORDS, home, with_topic
 
 
 def test_a_directory_that_has_just_failed_is_reported_as_failed() -> None:
@@ -76,3 +81,22 @@ def test_a_host_with_a_fault_that_nobody_knows_of_stays_unsafe() -> None:
     chaos.unpin(one)
     assert not chaos.may_lose_disk(two), "the end of one fault is not the end of the other"
     story.end()
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_rotten_disk_with_a_failed_directory_is_replaced_when_the_faults_end(tell: Tell, left: bool) -> None:
+    """The directory is mounted again first; one that has failed for good stays as it is, and its node goes on."""
+    story = with_topic(tell)
+    host, failed = story.hosts[1], home(story, 1, "t")
+    chaos = Chaos(story.cluster, durable=False, tolerates_loss=True)
+    host.disk.fail_directory(failed)
+    chaos.pin(host, for_good=True)
+    chaos.at_heal["replace"] = lambda: disks._replace(chaos, host)
+    if left:
+        chaos.left_failed[1] = failed
+    story.wait(1)
+    chaos.heal()
+    story.until(lambda: host.ready)
+    story.until_in_sync("t", *((2, 3) if left else (1, 2, 3)))
+    story.until(lambda: broken_at_rest(story.hosts.values()) == [])
+    assert story.read("t") == RECORDS

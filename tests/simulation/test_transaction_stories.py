@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+from chaos.workload.features import set_transaction_version
 
 from minikafka.broker.coordinator.transactions.transaction import TransactionState
 from minikafka.client.admin.admin import Admin
@@ -236,3 +237,30 @@ def test_the_answer_to_a_commit_is_lost_with_the_coordinator(tell: Tell) -> None
     story.start()
     story.cluster.network.heal("client", f"node-{first}")
     assert committed(story) == [["first", "second", "third"]] * 2
+
+
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
+def test_transaction_version_changes_while_a_transaction_is_open(tell: Tell, first: int, then: int) -> None:
+    """The open transaction ends; later ones, and those of a producer that begins anew, have the other version."""
+    story = begin_story(tell)
+    servers = story.cluster.bootstrap_servers
+
+    async def change(seams: Seams, level: int) -> None:
+        async with Admin(servers, seams=seams) as admin:
+            await set_transaction_version(admin, level)
+
+    async def program(seams: Seams) -> None:
+        await change(seams, first)
+        async with Producer(bootstrap_servers=servers, seams=seams, transactional_id=ID) as producer:
+            for value in ("open", "later", "aborted", "last"):
+                await producer.begin()
+                await producer.send(TOPIC, value.encode(), partition=0)
+                await producer.flush()
+                if value == "open":
+                    await change(seams, then)
+                await producer.send(TOPIC, value.encode(), partition=1)
+                await (producer.abort if value == "aborted" else producer.commit)()
+
+    story.do(program)
+    story.do(transactions(story, "anew", "aborted again", abort=("aborted again",)))
+    assert committed(story) == [["open", "later", "last", "anew"]] * 2

@@ -197,11 +197,12 @@ class Chaos:
         self.cluster.network.descriptors_max.clear()
         for machine in self.world.machines.values():
             self.world.resume(machine)
-        for repair in self.at_heal.values():
-            repair()
         for host in self.hosts():
             host.clock.set_right()
             self._heal_disk(host)
+        for repair in self.at_heal.values():
+            repair()
+        for host in self.hosts():
             self.cluster.keep_running(host)
 
     def _heal_disk(self, host: Host) -> None:

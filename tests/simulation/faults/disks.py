@@ -215,10 +215,14 @@ def rot(chaos: Chaos, random: Random) -> None:
 
 
 def _replace(chaos: Chaos, host: Host) -> None:
-    """Remove all replicas, as if on a new disk; a voter keeps its metadata log and its vote."""
+    """Remove all replicas, as if on a new disk; a voter keeps its metadata log and its vote. A directory that failed
+    for good stays as it is."""
     chaos.tell(f"{host.name}: its disk is replaced")
     chaos.cluster.kill(host)
     for directory in host.data_directories:
+        if directory == chaos.left_failed.get(host.node_id):
+            continue
+        host.disk.mount_again(directory)
         for name in host.disk.list(directory):
             path = f"{directory}/{name}"
             if name.startswith("__cluster_metadata") or name == "meta.properties":
