@@ -28,6 +28,7 @@ from chaos.report.page import report_page
 from chaos.report.run_facts import RunFacts
 from chaos.workload.confluent import ConfluentRun
 from chaos.workload.run import Run
+from chaos.written_anew import written_anew
 
 FAULTS_MAX = 10_000
 TOPIC, PARTITIONS = "steady", 3
@@ -45,10 +46,15 @@ class RealCluster(Cluster, Protocol):
 
 @dataclass(slots=True)
 class Found:
-    """What a round has found: the history, its anomalies, and how often each thing was done."""
+    """What a round has found: the history, its anomalies, and how often each thing was done.
+
+    Attributes:
+        written_anew: Duplicates that librdkafka wrote itself (`chaos.written_anew`), which are not among the anomalies.
+    """
 
     events: list[Event] = field(default_factory=list[Event])
     anomalies: list[Anomaly] = field(default_factory=list[Anomaly])
+    written_anew: list[Anomaly] = field(default_factory=list[Anomaly])
     faults: Counter[str] = field(default_factory=Counter[str])
     done: Counter[str] = field(default_factory=Counter[str])
 
@@ -95,17 +101,27 @@ class Round:
         """Run everything, and judge it. Raises what ended it early: an error of a program, or NoProgress."""
         try:
             self.found.events = trio.run(self._observed)
-            self.found.anomalies = check(self.found.events, compacted=self.programs.plan.compacted)
+            self._judge()
         except BaseException as error:
             self._write("".join(traceback.format_exception(error)))
             raise
         self._write()
         return self.found
 
+    def _judge(self) -> None:
+        anomalies = check(self.found.events, compacted=self.programs.plan.compacted)
+        excused = self.found.written_anew = written_anew(anomalies, self._addresses)
+        self.found.anomalies = [one for one in anomalies if one not in excused]
+        if excused:
+            self.found.done["written twice by librdkafka, with a new producer epoch"] = len(excused)
+
+    @property
+    def _addresses(self) -> list[str]:
+        return [self.cluster.address(node_id) for node_id in self.cluster.node_ids]
+
     async def _observed(self) -> list[Event]:
-        addresses = [self.cluster.address(node_id) for node_id in self.cluster.node_ids]
         async with trio.open_nursery() as observing:
-            observing.start_soon(observe, self.journal, addresses, list(self.programs.plan.topics))
+            observing.start_soon(observe, self.journal, self._addresses, list(self.programs.plan.topics))
             events = await self.programs.run(self._faults)
             observing.cancel_scope.cancel()
         return events

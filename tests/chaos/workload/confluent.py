@@ -1,8 +1,7 @@
 """Programs that use a cluster with confluent-kafka (librdkafka), and record what they did; each is a thread.
 
 The delivery timeout of the idempotent producer is librdkafka's default, five minutes, and no fault lasts as long. With
-20 seconds a run had records twice after local timeouts. The likely cause is that librdkafka then draws a new producer
-epoch and sends records again that were perhaps written; that was not tried against Apache Kafka.
+20 seconds a run had records twice after local timeouts: see `chaos.written_anew`.
 """
 
 from __future__ import annotations
