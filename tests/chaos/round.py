@@ -8,11 +8,12 @@ It leaves `history.jsonl`, `journal.jsonl` and `report.html` in the folder, also
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +28,10 @@ from chaos.observer import observe
 from chaos.report.page import report_page
 from chaos.report.run_facts import RunFacts
 from chaos.workload.confluent import ConfluentRun
+from chaos.workload.java import JavaRun
+from chaos.workload.plan import FOREIGN
 from chaos.workload.run import Run
+from chaos.workload.threads import ThreadedRun
 from chaos.written_anew import written_anew
 
 FAULTS_MAX = 10_000
@@ -68,6 +72,7 @@ class Round:
         pause_s: The longest pause between two faults.
         pace_s: The mean pause of a client of ours between two operations.
         waits: The factor of the duration of faults.
+        java: The command that runs `workload/Agent.java`; empty for no Java client.
         check_running: Raises AssertionError if a node has ended by itself; called after each fault.
     """
 
@@ -82,6 +87,7 @@ class Round:
         pause_s: float = 8.0,
         pace_s: float = 0.3,
         waits: float = 1.0,
+        java: Sequence[str] = (),
         check_running: Callable[[], None] = lambda: None,
     ) -> None:
         self.cluster = cluster
@@ -95,6 +101,7 @@ class Round:
         self.programs = Run(cluster.bootstrap, len(cluster.node_ids), seed, pace_s=pace_s)
         self.programs.plan.committed_offsets_are_fresh = False  # an isolated coordinator does not know later commits
         self._nemesis = Nemesis(cluster, random.Random(seed), self.journal, waits)
+        self._java = java
         self._check_running = check_running
 
     def run(self) -> Found:
@@ -122,15 +129,21 @@ class Round:
     async def _observed(self) -> list[Event]:
         async with trio.open_nursery() as observing:
             observing.start_soon(observe, self.journal, self._addresses, list(self.programs.plan.topics))
-            events = await self.programs.run(self._faults)
+            events = await self.programs.run(self._faults, ended=FOREIGN)
             observing.cancel_scope.cancel()
         return events
 
     async def _faults(self) -> None:
-        confluent = ConfluentRun(self.cluster.bootstrap, self.programs.recorder, self.seed, TOPIC, PARTITIONS)
-        with confluent.running():
+        usual = (self.cluster.bootstrap, self.programs.recorder, self.seed, TOPIC, PARTITIONS)
+        runs: dict[str, ThreadedRun] = {"confluent-kafka": ConfluentRun(*usual)}
+        if self._java:
+            runs["Java"] = JavaRun(self._java, *usual)
+        with contextlib.ExitStack() as running:
+            for run in runs.values():
+                running.enter_context(run.running())
             await trio.to_thread.run_sync(self._inject)
-        self.found.done.update({f"confluent-kafka: {what}": count for what, count in confluent.done.items()})
+        for client, run in runs.items():
+            self.found.done.update({f"{client}: {what}": count for what, count in run.done.items()})
 
     def _inject(self) -> None:
         """Faults for the time of the run, with pauses, calm before and after; then the cluster is whole."""

@@ -3,7 +3,8 @@
 librdkafka draws a new producer epoch when a batch is refused for a gap in the sequence, after an error of an earlier
 batch that wrote nothing ("skipped sequence numbers" in its log). The new epoch is that of all its partitions, also of
 those whose requests have timed out: what these may have written, it writes again. A broker cannot know these as
-duplicates, as sequence numbers begin anew with an epoch. What one epoch has written twice, the broker has.
+duplicates, as sequence numbers begin anew with an epoch; on Apache Kafka the same happens (`docs/chaos.md`). What one
+epoch has written twice, the broker has.
 """
 
 from __future__ import annotations

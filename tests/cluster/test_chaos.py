@@ -11,13 +11,16 @@ import os
 from pathlib import Path
 
 import pytest
+from chaos import workload
 from chaos.round import Round
 from support.clusters import ON_KAFKA, check_nobody_crashed
 from support.faulty_cluster import FaultyCluster, FaultyKafka
+from support.java_programs import compiled, why_not_compiled
 
 MINUTES = float(os.environ.get("MINIKAFKA_CHAOS_MINUTES", "0"))
 SHORT_MINUTES = 0.1
 SEED = os.environ.get("MINIKAFKA_CHAOS_SEED", "1")
+AGENT = Path(workload.__file__).with_name("Agent.java")
 FOLDER = os.environ.get("MINIKAFKA_CHAOS_FOLDER")
 SETTINGS = {
     "broker.session.timeout.ms": "3000",
@@ -31,6 +34,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 120 * MINUTES)]
 def test_no_fault_breaks_a_guarantee(tmp_path: Path) -> None:
     folder = Path(FOLDER) if FOLDER else tmp_path / "found"
     short = {"waits": 0.25, "pause_s": 4} if not MINUTES else {}
+    java = compiled(AGENT, tmp_path) if MINUTES and not why_not_compiled() else []
+    if MINUTES and not java:
+        print(f"without Kafka's Java client: {why_not_compiled()}")
     with (FaultyKafka if ON_KAFKA else FaultyCluster)(tmp_path / "cluster", settings=SETTINGS) as cluster:
         for kind, reason in cluster.cannot.items():
             print(f"not injected: {kind}: {reason}")
@@ -40,6 +46,7 @@ def test_no_fault_breaks_a_guarantee(tmp_path: Path) -> None:
             SEED,
             folder,
             minutes=MINUTES or SHORT_MINUTES,
+            java=java,
             check_running=lambda: check_nobody_crashed(cluster),
             **short,
         )

@@ -6,9 +6,7 @@ The delivery timeout of the idempotent producer is librdkafka's default, five mi
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -18,6 +16,7 @@ from chaos.history import (
     AbortTransaction,
     Action,
     BeginTransaction,
+    CommitOffsets,
     CommitTransaction,
     Event,
     Outcome,
@@ -27,62 +26,33 @@ from chaos.history import (
     Read,
     Recorder,
 )
+from chaos.workload.plan import CONFLUENT_GROUP
+from chaos.workload.threads import TIMEOUT_S, Program, ThreadedRun
 from chaos.workload.values import KEY_COUNT, name_in, name_of
 from minikafka.protocol.names import TopicPartition
 
-TIMEOUT_S = 20
 COMMON = {"log_level": 0, "socket.timeout.ms": 3_000, "reconnect.backoff.max.ms": 500}
 RECORDS_MAX = 100
 ATTEMPTS_MAX = 5
+REJECTIONS = (
+    ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID, ck.KafkaError.REBALANCE_IN_PROGRESS,
+    ck.KafkaError.FENCED_INSTANCE_ID,
+)  # fmt: skip
 
 
-class ConfluentRun:
-    """The threads of one run. All write to, or read, one topic with a fixed number of partitions.
+class ConfluentRun(ThreadedRun):
+    """The threads of one run."""
 
-    Attributes:
-        done: How often each thing succeeded.
-    """
+    CLIENT = "confluent"
+    ENDS_A_LIFE = (ck.KafkaException,)
 
     def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
-        self.bootstrap = bootstrap
-        self.recorder = recorder
-        self.seed = seed
-        self.partitions = [TopicPartition(topic, index) for index in range(partitions)]
-        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0}
-        self._stop = threading.Event()
-        self._failures: list[BaseException] = []
+        super().__init__(bootstrap, recorder, seed, topic, partitions)
+        self.done = {"records": 0, "transactions": 0, "aborted": 0, "reads": 0, "offsets": 0}
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """All programs, during a block. Raises what ended a program."""
-        programs = [self.produce, self.transact, self.transact, self.read_committed, self.read_uncommitted]
-        threads = [
-            threading.Thread(target=self._live_on, args=(f"confluent-{program.__name__}-{number}", program))
-            for number, program in enumerate(programs)
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            for thread in threads:
-                thread.join()
-        if self._failures:
-            raise self._failures[0]
-
-    def _live_on(self, name: str, program: Callable[[str, str, Random], None]) -> None:
-        """A program that ends by an error of the cluster begins again, as another process."""
-        life = 0
-        while not self._stop.is_set():
-            life += 1
-            try:
-                program(name, f"{name}/{life}", Random(f"{self.seed}/{name}/{life}"))
-            except ck.KafkaException:
-                self._stop.wait(0.5)
-            except BaseException as error:
-                self._failures.append(error)
-                raise
+    def programs(self) -> list[Program]:
+        readers = [self.read_committed, self.read_uncommitted, self.member, self.member]
+        return [self.produce, self.transact, self.transact, *readers]
 
     # -- programs ------------------------------------------------------------------------------------------------
 
@@ -92,7 +62,7 @@ class ConfluentRun:
             **COMMON, "bootstrap.servers": self.bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 2,
         })  # fmt: skip
         sending = Sending(self, producer, process, chance)
-        while not self._stop.wait(0.01):
+        while not self.stopping.wait(0.01):
             sending.send()
             producer.poll(0)
         producer.flush(2 * TIMEOUT_S)
@@ -105,9 +75,9 @@ class ConfluentRun:
         })  # fmt: skip
         producer.init_transactions(TIMEOUT_S)
         sending = Sending(self, producer, process, chance)
-        while not self._stop.wait(chance.random() * 0.2):
+        while not self.stopping.wait(chance.random() * 0.2):
             producer.begin_transaction()
-            sending.note(BeginTransaction())
+            self.note(process, BeginTransaction())
             for _ in range(chance.choice((1, 2, 5, 10))):
                 sending.send()
                 producer.poll(0)
@@ -134,10 +104,10 @@ class ConfluentRun:
             "auto.offset.reset": "error",
         })  # fmt: skip
         start = Position(tuple((tp, 0) for tp in self.partitions), "assigned")
-        self.recorder.complete(self.recorder.invoke(process, start), Outcome.OK)
+        self.note(process, start)
         consumer.assign([ck.TopicPartition(*tp, 0) for tp in self.partitions])
         try:
-            while not self._stop.is_set():
+            while not self.stopping.is_set():
                 poll = Poll(read_committed=read_committed)
                 invocation = self.recorder.invoke(process, poll)
                 messages = consumer.consume(RECORDS_MAX, 0.3)
@@ -146,6 +116,17 @@ class ConfluentRun:
                 self.done["reads"] += len(reads)
         finally:
             consumer.close()
+
+    def member(self, name: str, process: str, chance: Random) -> None:
+        """A member of a group, which commits what it has read. It ends by leaving the group, or without a word."""
+        member = GroupMember(self, process, chance)
+        for _ in range(chance.randint(50, 200)):
+            member.poll()
+            if chance.random() < 0.3:
+                member.commit()
+            if self.stopping.wait(chance.random() * 0.2):
+                break
+        member.end(leaves=chance.random() < 0.7 or self.stopping.is_set())
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
@@ -185,10 +166,6 @@ class Sending:
         self._chance = chance
         self._sent = 0
 
-    def note(self, action: Action) -> None:
-        """Record an operation that has succeeded."""
-        self.run.recorder.complete(self.run.recorder.invoke(self.process, action), Outcome.OK)
-
     def send(self) -> None:
         """Queue a record. Raises KafkaException if the producer can do no more."""
         self._sent += 1
@@ -224,6 +201,62 @@ class _Outcome:
             self._invocation, Outcome.OK, Produce(sent.partition, sent.key, sent.value, known)
         )
         self._run.done["records"] += 1
+
+
+class GroupMember:
+    """A consumer in the group of the run, whose rebalances and commits are in the history."""
+
+    def __init__(self, run: ConfluentRun, process: str, chance: Random) -> None:
+        self.run = run
+        self.process = process
+        self._read_committed = chance.random() < 0.5
+        self._next: dict[TopicPartition, int] = {}
+        isolation = "read_committed" if self._read_committed else "read_uncommitted"
+        strategy = chance.choice(("range", "range,roundrobin"))
+        self._consumer = ck.Consumer({
+            **COMMON, "bootstrap.servers": run.bootstrap, "group.id": CONFLUENT_GROUP, "enable.auto.commit": False,
+            "isolation.level": isolation, "auto.offset.reset": "earliest", "session.timeout.ms": 6_000,
+            "partition.assignment.strategy": strategy, "topic.metadata.refresh.interval.ms": 5_000,
+        })  # fmt: skip
+        moved = {"on_assign": self._moved, "on_revoke": self._moved, "on_lost": self._moved}
+        self._consumer.subscribe([run.partitions[0].topic], **moved)
+
+    def poll(self) -> None:
+        """Poll. Rebalances happen meanwhile, and are recorded before the records."""
+        invocation = self.run.recorder.invoke(self.process, Poll(read_committed=self._read_committed))
+        messages = self._consumer.consume(RECORDS_MAX, 0.3)
+        reads = tuple(_read_of(one) for one in messages if one.error() is None)
+        self.run.recorder.complete(invocation, Outcome.OK, Poll(reads, self._read_committed))
+        self.run.done["reads"] += len(reads)
+        self._next |= {one.partition: one.offset + 1 for one in reads}
+
+    def commit(self) -> None:
+        """Commit what was read. Only an error that the coordinator has answered with means that nothing was stored."""
+        if not self._next:
+            return
+        offsets, self._next = dict(self._next), {}
+        invocation = self.run.recorder.invoke(self.process, CommitOffsets(CONFLUENT_GROUP, tuple(offsets.items())))
+        try:
+            named = [ck.TopicPartition(*tp, one) for tp, one in offsets.items()]
+            self._consumer.commit(offsets=named, asynchronous=False)
+        except ck.KafkaException as failure:
+            error = failure.args[0]
+            outcome = Outcome.FAIL if error.code() in REJECTIONS else Outcome.UNKNOWN
+            self.run.recorder.complete(invocation, outcome, info=str(error))
+        else:
+            self.run.recorder.complete(invocation, Outcome.OK)
+            self.run.done["offsets"] += len(offsets)
+
+    def end(self, *, leaves: bool) -> None:
+        """Leave the group, or be dropped: its session ends some time later."""
+        if leaves:
+            self._consumer.close()
+
+    def _moved(self, _: ck.Consumer, partitions: list[ck.TopicPartition]) -> None:
+        moved = [TopicPartition(one.topic, one.partition) for one in partitions]
+        for tp in moved:
+            self._next.pop(tp, None)
+        self.run.note(self.process, Position(tuple((tp, None) for tp in moved), "rebalance"))
 
 
 def _read_of(message: Any) -> Read:

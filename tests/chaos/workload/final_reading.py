@@ -27,11 +27,14 @@ class NoProgress(Exception):
     """The cluster does not do, after it was healed, what it must do within the time limit."""
 
 
-async def final_reading(process: ClientProcess, *, groups: Collection[str] = (), limit_s: float = 60) -> None:
+async def final_reading(
+    process: ClientProcess, *, groups: Collection[str] = (), ended: Collection[str] = (), limit_s: float = 60
+) -> None:
     """Demand progress, then read all partitions and committed offsets. Producers must have stopped.
 
     Args:
         groups: The groups whose members are running, and must consume and commit everything.
+        ended: Other groups that have committed offsets, besides those of the plan.
         limit_s: The time for each step.
 
     Raises:
@@ -48,7 +51,7 @@ async def final_reading(process: ClientProcess, *, groups: Collection[str] = (),
             await _wait_without_lag(process, admin, group, limit_s)
         for read_committed in (True, False):
             await _read_everything(process, partitions, limit_s, read_committed=read_committed)
-        for group in (*process.plan.groups, COUNTING.name):
+        for group in (*process.plan.groups, COUNTING.name, *ended):
             await _until(limit_s, f"the offsets of {group} cannot be read", _fetch(process, admin, client, group))
 
 

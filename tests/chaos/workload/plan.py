@@ -55,6 +55,10 @@ class GroupPlan:
 COUNTING = GroupPlan(COUNTING_GROUP, ("steady",))
 """The group of read-process-write programs, which commit its offsets in their transactions only."""
 
+CONFLUENT_GROUP, JAVA_GROUP = "confluent", "java"
+FOREIGN = {name: GroupPlan(name, ("steady",)) for name in (CONFLUENT_GROUP, JAVA_GROUP)}
+"""The groups of other clients, which run on real clusters only."""
+
 
 @dataclass(slots=True)
 class Plan:
@@ -113,7 +117,7 @@ class Plan:
 
     def topics_of(self, group: str) -> tuple[str, ...]:
         """What the members of a group read."""
-        return (COUNTING if group == COUNTING.name else self.groups[group]).topics
+        return {COUNTING.name: COUNTING, **FOREIGN, **self.groups}[group].topics
 
     def succeeded(self, program: str) -> list[str]:
         """What a program has done at least once."""

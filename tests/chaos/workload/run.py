@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import trio
 
@@ -63,8 +63,12 @@ class Run:
             pace_s=self.pace_s,
         )
 
-    async def run(self, faults: Faults) -> list[Event]:
-        """All programs during `faults`, then the final reading, while the groups' members go on. The history."""
+    async def run(self, faults: Faults, *, ended: Collection[str] = ()) -> list[Event]:
+        """All programs during `faults`, then the final reading, while the groups' members go on. The history.
+
+        Args:
+            ended: Groups of other clients, which have ended with the faults.
+        """
         await create_topics(self.process("creator/1"))
         in_groups = members(self.plan)
         async with trio.open_nursery() as staying:
@@ -75,6 +79,6 @@ class Run:
                         (staying if name in in_groups else leaving).start_soon(program, process)
                 await faults()
                 leaving.cancel_scope.cancel()
-            await final_reading(self.process("final/1"), groups=list(self.plan.groups))
+            await final_reading(self.process("final/1"), groups=list(self.plan.groups), ended=ended)
             staying.cancel_scope.cancel()
         return self.recorder.events

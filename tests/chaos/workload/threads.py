@@ -1,0 +1,75 @@
+"""`ThreadedRun`: client programs of one run, each a thread that begins again when the cluster has ended it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+
+from chaos.history import Action, Outcome, Recorder
+from minikafka.protocol.names import TopicPartition
+
+TIMEOUT_S = 20
+Program = Callable[[str, str, Random], None]
+
+
+class ThreadedRun:
+    """The threads of one run. All write to, or read, one topic with a fixed number of partitions.
+
+    Attributes:
+        CLIENT: How the names of its processes begin.
+        ENDS_A_LIFE: Errors of the cluster; all others are failures of the run.
+        done: How often each thing succeeded.
+    """
+
+    CLIENT = ""
+    ENDS_A_LIFE: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, bootstrap: str, recorder: Recorder, seed: str, topic: str, partitions: int) -> None:
+        self.bootstrap = bootstrap
+        self.recorder = recorder
+        self.seed = seed
+        self.partitions = [TopicPartition(topic, index) for index in range(partitions)]
+        self.done: dict[str, int] = {}
+        self.stopping = threading.Event()
+        self._failures: list[BaseException] = []
+
+    def programs(self) -> Sequence[Program]:
+        """The programs: methods that are called with a name, the name of a process, and chance."""
+        raise NotImplementedError
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """All programs, during a block. Raises what ended a program."""
+        threads = [
+            threading.Thread(target=self._live_on, args=(f"{self.CLIENT}-{program.__name__}-{number}", program))
+            for number, program in enumerate(self.programs())
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.stopping.set()
+            for thread in threads:
+                thread.join()
+        if self._failures:
+            raise self._failures[0]
+
+    def note(self, process: str, action: Action) -> None:
+        """Record an operation that has succeeded."""
+        self.recorder.complete(self.recorder.invoke(process, action), Outcome.OK)
+
+    def _live_on(self, name: str, program: Program) -> None:
+        """A program that ends, or is ended by an error of the cluster, begins again, as another process."""
+        life = 0
+        while not self.stopping.is_set():
+            life += 1
+            try:
+                program(name, f"{name}/{life}", Random(f"{self.seed}/{name}/{life}"))
+            except self.ENDS_A_LIFE:
+                self.stopping.wait(0.5)
+            except BaseException as error:
+                self._failures.append(error)
+                raise
