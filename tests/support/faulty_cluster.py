@@ -26,6 +26,8 @@ from support.networks import CLIENTS, Network, why_no_network
 from support.oracle_cluster import OracleCluster
 
 DISK_MIB = 512
+SPARED_BYTES = 4 << 20
+"""What nodes may write meanwhile: an allocation that fails is undone as a whole."""
 
 
 class FaultyCluster(LocalCluster):
@@ -157,7 +159,7 @@ class FaultyCluster(LocalCluster):
         for node_id in node_ids:
             disk = self._disk(node_id)
             with contextlib.suppress(OSError), (disk / "ballast").open("wb") as ballast:
-                os.posix_fallocate(ballast.fileno(), 0, _free_bytes(disk))
+                os.posix_fallocate(ballast.fileno(), 0, max(_free_bytes(disk) - SPARED_BYTES, 1))
             with contextlib.suppress(OSError), (disk / "ballast").open("ab") as ballast:
                 while True:  # what became free meanwhile
                     ballast.write(bytes(4096))
@@ -195,7 +197,7 @@ class FaultyKafka(FaultyCluster, OracleCluster):
 
 def _free_bytes(disk: Path) -> int:
     found = os.statvfs(disk)
-    return max(found.f_bavail * found.f_frsize, 1)
+    return found.f_bavail * found.f_frsize
 
 
 def _error_of(command: list[str]) -> str:

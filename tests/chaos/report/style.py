@@ -24,7 +24,7 @@ body { margin: 0 auto; max-width: 1240px; padding: 28px 24px 60px; background: v
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 38px 0 10px; }
 p { margin: 6px 0; max-width: 80ch; } .quiet { color: var(--quiet); }
 .verdict { font-weight: 600; } .verdict.good { color: var(--good); } .verdict.bad { color: var(--bad); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 10px; margin: 20px 0 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 10px; margin: 20px 0 14px; }
 .tile { background: var(--card); border: 1px solid var(--rule); border-radius: 8px; padding: 10px 14px; }
 .tile b { display: block; font-size: 20px; font-weight: 600; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--quiet); font-size: 13px; }

@@ -42,7 +42,7 @@ class Timeline:
         self._rates()
         self._latencies()
         self._partitions()
-        rows = [*self._shades(), *self.rows, *self._axis()]
+        rows = [*self._shades(), *self._axis(), *self.rows]
         return (
             '<div class="timeline">'
             f'<svg class="labels" width="{LABELS_WIDTH}" height="{self.height}">{"".join(self.labels)}</svg>'

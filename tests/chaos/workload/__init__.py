@@ -24,8 +24,8 @@ and groups, and the count of what succeeded (`coverage`). `chaos.checker.check` 
 - `final_reading.py`: demands progress after the faults, and reads everything.
 - `replica_logs.py`: reads the log of a replica.
 - `programs.py`: all programs by name; `run.py`: all of them at work on a real cluster.
-- `threads.py`: programs in threads, for real clusters: `confluent.py` with confluent-kafka, `java.py` and `Agent.java` with
-  Kafka's Java client.
+- `threads.py`: programs in threads, for real clusters: `confluent.py` with confluent-kafka, `java.py` and `Agent.java`
+  with Kafka's Java client.
 
 *Caveats*
 
