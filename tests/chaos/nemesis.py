@@ -201,9 +201,8 @@ class Nemesis:
         self.wait(5)
         self._act(self.cluster.kill, link[:1])
         self.wait(2)
+        self._act(self.cluster.mend_link, link)  # a node that does not reach the active controller is never ready
         self._act(self.cluster.start, link[:1])
-        self.wait(2)
-        self._act(self.cluster.mend_link, link)
 
     # -- disks and clocks --------------------------------------------------------------------------------------------
 
