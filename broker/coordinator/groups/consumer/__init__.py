@@ -21,8 +21,6 @@ before. Each member is told what to revoke, confirms it, and then receives what 
     assignors.py              `assign`: the uniform and the range assignor
     balanced_assignment.py    the uniform assignor for members with different subscriptions
     java_order.py             the iteration order of Java's hash tables, on which Kafka's assignments depend
-    topic_hash.py             the hash by which a change of the subscribed topics is noticed
-    subscription_pattern.py   subscriptions by regular expression
 
 A decision is made on the members as they are and on the one that sent the heartbeat as it will be: records are applied
 only after it. A group reacts to new, grown and deleted topics with the next heartbeat of any of its members.

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from minikafka.broker.coordinator.groups.consumer.assignors import MemberSubscription, TopicPartitions, assign
+from minikafka.broker.coordinator.groups.consumer.java_order import in_map_order
 from minikafka.broker.coordinator.groups.consumer.record_writing import write_assignment_epoch, write_target
 from minikafka.broker.coordinator.groups.consumer.subscribed_topics import racks_of, topic_ids
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
@@ -62,9 +63,13 @@ def _compute(builder: DecisionBuilder, group: ConsumerGroup, epoch: int, member:
 
 
 def preferred_assignor(members: Iterable[ConsumerMember], available: tuple[str, ...]) -> str:
-    """The assignor that most members ask for; the first of `group.consumer.assignors` if none does."""
+    """The assignor that most members ask for; the first of `group.consumer.assignors` if none does.
+
+    Of equally many the first in the order of Java's `HashMap`, as in Kafka.
+    """
     asked = Counter(one.server_assignor for one in members if one.server_assignor in available)
-    return max(asked, key=lambda name: asked[name], default=None) or available[0]
+    names = in_map_order(name for name in asked if name is not None)
+    return max(names, key=lambda name: asked[name], default=available[0])
 
 
 def _members_with(group: ConsumerGroup, member: ConsumerMember) -> dict[str, ConsumerMember]:

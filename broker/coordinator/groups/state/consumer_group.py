@@ -131,7 +131,7 @@ class ConsumerGroup:
             return ErrorCode.UNSUPPORTED_VERSION
         if committer.epoch == member.epoch:
             return ErrorCode.NONE
-        stale = ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
+        stale = ErrorCode.ILLEGAL_GENERATION if classic or committer.transactional else ErrorCode.STALE_MEMBER_EPOCH
         if committer.epoch > member.epoch:
             return stale
         return lambda topic_id, partition: (
