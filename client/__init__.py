@@ -31,7 +31,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     connections/         sockets, requests and responses, metadata, retries and backoff
     producer/            partitioning, batches, sequence numbers, Produce requests
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
-    groups/              group membership (classic protocol) and assignors
+    groups/              group membership (classic and consumer protocol) and assignors
     assignor.py          the interface of an assignor, for those in `groups/` and for users' own
     offset_queries.py    ListOffsets, OffsetFetch and OffsetCommit, for consumer and admin client
     admin/               topics, configs, groups, replicas and the quorum
@@ -48,8 +48,8 @@ Caveats:
       for the application's next request for records, as in the JVM client.
     * `allow_auto_create_topics` is False for Consumer and Admin; Kafka's consumer has topics created that it reads.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
-    * No KIP-848 groups, share groups, TLS, SASL, fetch sessions or rack-aware fetching yet. A consumer
-      does not detect truncation after an unclean leader election (KIP-320).
+    * No share groups, TLS, SASL, fetch sessions or rack-aware fetching yet; `client_rack` is for the assignment of
+      partitions only. A consumer does not detect truncation after an unclean leader election (KIP-320).
 """
 
 from minikafka.client.admin.admin import Admin

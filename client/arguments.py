@@ -15,6 +15,7 @@ from minikafka.client.options import (
     AssignorName,
     CompressionType,
     Deserializer,
+    GroupProtocol,
     IsolationLevel,
     OffsetReset,
     Partitioner,
@@ -70,6 +71,9 @@ class ConsumerArguments(ClientArguments, total=False):
 
     group_id: str | None
     group_instance_id: str | None
+    group_protocol: GroupProtocol
+    group_remote_assignor: str | None
+    client_rack: str | None
     auto_offset_reset: OffsetReset
     enable_auto_commit: bool
     auto_commit_interval_ms: int

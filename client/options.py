@@ -21,11 +21,15 @@ Check = Callable[[Any], "str | None"]
 """Returns None for an allowed value, else a description of the allowed values."""
 INT32_MAX = (1 << 31) - 1
 
+_CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
+"""What the coordinator decides under the consumer protocol: options that Kafka's consumer rejects there."""
+
 BootstrapServers: TypeAlias = str | Sequence[str]
 SecurityProtocol = Literal["PLAINTEXT"]
 Acks = Literal["all", -1, 0, 1, "-1", "0", "1"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OffsetReset = Literal["earliest", "latest", "none"]
+GroupProtocol = Literal["classic", "consumer"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -252,6 +256,9 @@ class ConsumerOptions(ClientOptions):
     allow_auto_create_topics: bool = option(False, boolean)
     group_id: str | None = option(None, _NONEMPTY_TEXT)
     group_instance_id: str | None = option(None, _NONEMPTY_TEXT)
+    group_protocol: GroupProtocol = option("classic", one_of(*get_args(GroupProtocol)))
+    group_remote_assignor: str | None = option(None, _NONEMPTY_TEXT)
+    client_rack: str | None = option(None, _NONEMPTY_TEXT)
     auto_offset_reset: OffsetReset = option("latest", one_of(*get_args(OffsetReset)))
     enable_auto_commit: bool = option(True, boolean)
     auto_commit_interval_ms: int = option(5_000, between(0))
@@ -273,6 +280,14 @@ class ConsumerOptions(ClientOptions):
     value_deserializer: Deserializer | None = option(None, _FUNCTION)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
+        for name in _CLASSIC_ONLY if self.group_protocol == "consumer" else ():
+            if name in given:
+                value = getattr(self, name)
+                raise InvalidOption(f"{owner}({name}={value!r}): not allowed with group_protocol='consumer'")
+        if self.group_remote_assignor is not None and self.group_protocol == "classic":
+            raise InvalidOption(
+                f"{owner}(group_remote_assignor={self.group_remote_assignor!r}): needs group_protocol='consumer'"
+            )
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise InvalidOption(
                 f"{owner}(heartbeat_interval_ms={self.heartbeat_interval_ms}): must be less than"

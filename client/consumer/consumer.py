@@ -10,7 +10,6 @@ requested; automatic commits include processed records only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, Unpack
@@ -98,16 +97,15 @@ class Consumer(ClusterClient):
         """Subscribe to topics by name, or to all topics whose whole name matches `pattern`.
 
         The group's members share the partitions; without group_id this consumer reads all of them. `listener` is
-        notified of assigned and revoked partitions.
+        notified of assigned and revoked partitions. With group_protocol="consumer" the coordinator matches the pattern,
+        a regular expression of RE2; else it is one of `re`.
 
         Raises ValueError without topics and pattern, re.error for an invalid pattern, TypeError if `topics` is a
         single string.
         """
         if isinstance(topics, str):
             raise TypeError(f"subscribe({topics!r}): topics must be a list, as in [{topics!r}]")
-        await self._open_subscriptions().subscribe(
-            list(topics), re.compile(pattern) if pattern else None, listener
-        )
+        await self._open_subscriptions().subscribe(list(topics), pattern, listener)
 
     async def unsubscribe(self) -> None:
         """Stop consuming, and leave the group."""

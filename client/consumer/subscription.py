@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -19,8 +19,8 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.groups.group_session import Group
-from minikafka.client.groups.membership import Membership, State
+from minikafka.client.groups.group_session import GroupSession
+from minikafka.client.groups.sessions import SESSIONS
 from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, OffsetAndMetadata, commit_request
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
@@ -28,6 +28,7 @@ from minikafka.protocol.errors import (
     KafkaError,
     NetworkError,
     NotCoordinatorError,
+    StaleMemberEpochError,
     UnknownMemberIdError,
     UnknownTopicOrPartitionError,
     error_for,
@@ -63,8 +64,9 @@ class Subscriptions:
         self._seams = seams
         self._topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
+        self.group_pattern: str | None = None
         self._listener: Listener | None = None
-        self._group: Group | None = None
+        self._group: GroupSession | None = None
         self._group_scope: anyio.CancelScope | None = None
         self._seen: dict[str, int] = {}
         self._matched: list[str] = []
@@ -75,6 +77,7 @@ class Subscriptions:
         """Generation and member id when records were requested last."""
         self._told_missing: list[str] = []
         self._has_reassigned = False
+        self._has_given_up = False
         self.settled_only = False
         """Whether a listener is being called, for which positions are those of records that were processed."""
 
@@ -84,31 +87,35 @@ class Subscriptions:
             raise RuntimeError("assign() cannot be combined with a subscription: call unsubscribe() first")
         self._read(partitions)
 
-    async def subscribe(
-        self, topics: list[str], pattern: re.Pattern[str] | None, listener: Listener | None
-    ) -> None:
-        """Subscribe to topics, or to all that match; without a group all their partitions are assigned."""
-        if not topics and pattern is None:
+    async def subscribe(self, topics: list[str], pattern: str | None, listener: Listener | None) -> None:
+        """Subscribe to topics, or to all that match; without a group all their partitions are assigned.
+
+        Raises ValueError without topics and pattern, and re.error, unless it is the coordinator that matches.
+        """
+        if not topics and not pattern:
             raise ValueError("subscribe() requires topics or a pattern; to stop consuming call unsubscribe()")
-        self._topics, self._pattern = topics, pattern
+        by_coordinator = self._options.group_id is not None and self._options.group_protocol == "consumer"
+        self._pattern = re.compile(pattern) if pattern and not by_coordinator else None
+        self.group_pattern = pattern if by_coordinator else None
+        self._topics = topics
         self._listener = listener
         if self._options.group_id is None:
             await self._read_subscribed()
         elif self._group is None:
-            self._group = Group(self._cluster, self._options, self, self._seams)
+            self._group = SESSIONS[self._options.group_protocol](self._cluster, self._options, self, self._seams)
             self._group_scope = anyio.CancelScope()
             self._tasks.start_soon(self._run_group, self._group, self._group_scope)
         else:
             self._group.rejoin()
 
-    async def _run_group(self, group: Group, scope: anyio.CancelScope) -> None:
+    async def _run_group(self, group: GroupSession, scope: anyio.CancelScope) -> None:
         with scope:
             await group.run()
 
     async def unsubscribe(self) -> None:
         """Leave the group, and assign no partitions."""
         await self.close(everything=True)
-        self._topics, self._pattern = [], None
+        self._topics, self._pattern, self.group_pattern = [], None, None
         self._read([])
 
     async def close(self, *, everything: bool) -> None:
@@ -123,7 +130,7 @@ class Subscriptions:
             if self._options.enable_auto_commit and self._options.group_id is not None:
                 await self._auto_commit(list(self._fetcher.states), group, processed_only=not everything)
             if group is not None and group.known and self._listener is not None:
-                lost = group.membership.generation < 0
+                lost = group.member[0] < 0
                 await self._notify_revoked(self._listener, group.known, lost=lost, settled_only=not everything)
         finally:
             self._group = None
@@ -134,22 +141,24 @@ class Subscriptions:
         """Handle changed metadata: there may be new topics or partitions."""
         if self._group is not None:
             self._rejoin_if_changed(self._group)
+            self._group.metadata_updated()
         elif self._topics or self._pattern:
             self._read(self._all_partitions())
         self._wake()
 
-    def _rejoin_if_changed(self, group: Group) -> None:
+    def _rejoin_if_changed(self, group: GroupSession) -> None:
         """While the group is being joined, a change is noticed at the end."""
-        if group.membership.state is State.STABLE and self._has_changed(group.membership):
+        if group.is_stable and self._has_changed(group):
             group.rejoin()
 
-    def _has_changed(self, membership: Membership) -> bool:
+    def _has_changed(self, group: GroupSession) -> bool:
         """Whether the topics that match the pattern have changed or, for the group's leader, partition counts."""
         topics = self._cluster.metadata.topics
         if self._pattern is not None and self._matching() != self._matched:
             return True
-        counts = {name: len(topics[name].partitions) for name in membership.group_topics if name in topics}
-        return membership.is_leader and counts != self._seen
+        if group.led_topics is None:
+            return False
+        return {name: len(topics[name].partitions) for name in group.led_topics if name in topics} != self._seen
 
     def _matching(self) -> list[str]:
         assert self._pattern is not None
@@ -178,12 +187,8 @@ class Subscriptions:
 
     def is_wanted(self, topic: str) -> bool:
         """Whether the topic is subscribed to or assigned, or this member's to assign to others."""
-        group = self._group.membership if self._group is not None else None
-        return (
-            topic in self._topics
-            or any(tp.topic == topic for tp in self._fetcher.states)
-            or (group is not None and group.is_leader and topic in group.group_topics)
-        )
+        led = () if self._group is None else self._group.led_topics or ()
+        return topic in self._topics or topic in led or any(tp.topic == topic for tp in self._fetcher.states)
 
     def _all_partitions(self) -> list[TopicPartition]:
         topics = self._cluster.metadata.topics
@@ -202,7 +207,7 @@ class Subscriptions:
 
     async def subscribed_topics(self) -> Sequence[str]:
         """See `Member`. Raises the KafkaError of a topic that cannot exist or may not be read."""
-        if self._pattern is not None:
+        if self._pattern is not None or self.group_pattern is not None:
             self._cluster.topics = None
         elif self._cluster.topics is not None:
             self._cluster.topics |= dict.fromkeys(self._topics)
@@ -248,10 +253,11 @@ class Subscriptions:
             self._fetcher.put_back()
             self._fetcher.mark_processed()
             await group.pending.run()
-        if self._has_reassigned and group is not None and group.membership.generation >= 0:
+        if self._has_reassigned and group is not None and group.member[0] >= 0:
             self._taken_by |= dict.fromkeys(self._fetcher.states, group.member)
             self._has_reassigned = False
         self._polled_with = None if group is None else group.member
+        self._has_given_up = False
 
     async def partitions_revoked(self, partitions: Sequence[TopicPartition], *, lost: bool) -> None:
         """See `Member`. The partitions are given up also if the listener raises."""
@@ -280,6 +286,7 @@ class Subscriptions:
         for tp in partitions:
             self._committed.pop(tp, None)
         self._fetcher.assign([tp for tp in self._fetcher.states if tp not in partitions])
+        self._has_given_up = True
 
     async def partitions_assigned(self, added: Sequence[TopicPartition], everything: Sequence[TopicPartition]) -> None:
         """See `Member`."""
@@ -290,6 +297,16 @@ class Subscriptions:
             await self._listener.on_partitions_assigned(added)
         self._rejoin_if_changed(self._group)
         self._wake()
+
+    def epoch_changed(self, before: tuple[int, str], now: tuple[int, str]) -> None:
+        """See `Member`."""
+        if now[0] < 0:
+            return
+        for tp in self._fetcher.states:
+            if self._taken_by.get(tp) == before:
+                self._taken_by[tp] = now
+        if self._polled_with == before and not self._has_given_up:
+            self._polled_with = now
 
     def _note_owner(self, everything: Sequence[TopicPartition]) -> None:
         """Records of kept partitions were taken by this generation, too; so were those of one that nobody had since."""
@@ -309,7 +326,7 @@ class Subscriptions:
         generation, member_id = self._polled_with or self._group.member
         return GroupMetadata(group_id, generation, member_id, self._options.group_instance_id)
 
-    async def commit(self, offsets: Mapping[TopicPartition, Any], group: Group | None = None) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, Any], group: GroupSession | None = None) -> None:
         """Commit for the group. Raises the KafkaError of the first partition that failed.
 
         Every attempt has the generation of the first one, and that the one of the records: after a rebalance a
@@ -321,13 +338,32 @@ class Subscriptions:
             for tp, one in offsets.items()
         }
         group = group or self._group
-        member = None if group is None else group.member
-        if member is not None and member[0] < 0:
+        if group is not None and group.member[0] < 0:
             raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
-        if member is not None:
-            member = min((self._taken_by.get(tp, member) for tp in positions), default=member)
+        member = self._taker(positions, group)
+
+        async def attempt() -> None:
+            nonlocal member
+            while True:
+                try:
+                    return await self._commit(positions, member)
+                except StaleMemberEpochError:
+                    if group is not None and member == group.member:
+                        await group.next_epoch(member)
+                    if (now := self._taker(positions, group)) == member or group is None or group.member[0] < 0:
+                        raise
+                    member = now
+
         if positions:
-            await self._cluster.retry(lambda: self._commit(positions, member), "committing offsets")
+            await self._cluster.retry(attempt, "committing offsets")
+
+    def _taker(
+        self, positions: Iterable[TopicPartition], group: GroupSession | None
+    ) -> tuple[int, str] | None:
+        """Generation or epoch, and member id, that commit these: the oldest that their records were taken with."""
+        if group is None:
+            return None
+        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)
 
     async def _commit(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], member: tuple[int, str] | None
@@ -359,13 +395,13 @@ class Subscriptions:
             await self._auto_commit(list(self._fetcher.states), self._group, processed_only=True)
 
     async def _auto_commit(
-        self, partitions: Sequence[TopicPartition], group: Group | None, *, processed_only: bool
+        self, partitions: Sequence[TopicPartition], group: GroupSession | None, *, processed_only: bool
     ) -> None:
         """Commit positions that have changed since the last commit. Errors are logged; the next commit covers them."""
         positions = self._fetcher.positions(processed_only=processed_only)
         known = {tp: positions[tp] for tp in partitions if tp in positions}
         changed = {tp: offset for tp, offset in known.items() if self._committed.get(tp) != offset}
-        if not changed or (group is not None and group.membership.generation < 0):
+        if not changed or (group is not None and group.member[0] < 0):
             return
         try:
             await self.commit(changed, group)

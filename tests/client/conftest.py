@@ -8,7 +8,14 @@ import pytest
 from support.node import NodeProcess
 from support.oracle import Oracle, why_absent
 
-SETTINGS = {"num.partitions": 1, "group.initial.rebalance.delay.ms": 0, "offsets.topic.replication.factor": 1}
+SETTINGS = {
+    "num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 100,
+    "group.consumer.assignment.interval.ms": 0,
+    "offsets.topic.replication.factor": 1,
+}
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minikafka.client.groups.assignors import decode_assignment, decode_subscription, encode_assignment
-from minikafka.client.groups.membership import ErrorAction, Membership, State
+from minikafka.client.groups.classic_membership import ClassicMembership, ErrorAction, State
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
@@ -26,11 +26,11 @@ from minikafka.protocol.messages.sync_group import SyncGroupResponse
 from minikafka.protocol.names import TopicPartition
 
 
-def membership(**options: Any) -> Membership:
-    return Membership(make(ConsumerOptions, {"group_id": "g", **options}, "Consumer"))
+def membership(**options: Any) -> ClassicMembership:
+    return ClassicMembership(make(ConsumerOptions, {"group_id": "g", **options}, "Consumer"))
 
 
-def stable(**options: Any) -> Membership:
+def stable(**options: Any) -> ClassicMembership:
     """A member that leads its own group in generation 1."""
     made = membership(**options)
     request = made.join_request(["t"])

@@ -1,6 +1,6 @@
 """A consumer's membership of a group under the classic protocol (KIP-62, 345, 394, 429): a state machine. Pure.
 
-It builds requests and handles responses; `group_session.py` sends them.
+It builds requests and handles responses; `classic_session.py` sends them.
 
     UNJOINED ──join──► JOINING ──ok──► SYNCING ──ok──► STABLE
         ▲                 │ error         │ error        │ REBALANCE_IN_PROGRESS, subscription changed
@@ -72,7 +72,7 @@ _ERROR_ACTIONS = {
 }
 
 
-class Membership:
+class ClassicMembership:
     """One member.
 
     Attributes:

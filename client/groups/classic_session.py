@@ -1,0 +1,141 @@
+"""`ClassicGroup`: the background task of a member under the classic protocol; sends `ClassicMembership`'s requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import anyio
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.seams import Seams
+from minikafka.client.groups.classic_membership import ClassicMembership, ErrorAction, State
+from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
+from minikafka.client.options import ConsumerOptions
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.messages.leave_group import LeaveGroupRequest
+from minikafka.protocol.names import TopicPartition
+
+_logger = logging.getLogger("minikafka.client.consumer")
+_LEAVE_TIMEOUT_MS = 3_000
+_GRACE_MS = 5_000
+"""Added to the rebalance timeout when waiting for JoinGroup and SyncGroup responses."""
+
+
+class ClassicGroup(GroupSession):
+    """Joins, sends heartbeats, joins again and leaves."""
+
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
+        super().__init__(cluster, options, member, seams)
+        self.membership = ClassicMembership(options)
+
+    @property
+    def member(self) -> tuple[int, str]:
+        """See `GroupSession`."""
+        return self.membership.generation, self.membership.member_id
+
+    @property
+    def is_stable(self) -> bool:
+        """See `GroupSession`."""
+        return self.membership.state is State.STABLE
+
+    @property
+    def led_topics(self) -> Sequence[str] | None:
+        """See `GroupSession`."""
+        return self.membership.group_topics if self.membership.is_leader else None
+
+    @property
+    def heartbeat_interval_ms(self) -> float:
+        """See `GroupSession`."""
+        return self._options.heartbeat_interval_ms
+
+    async def run(self) -> None:
+        """See `GroupSession`."""
+        while True:
+            try:
+                await (self._heartbeat() if self.is_stable else self._join())
+                self._failures = 0
+            except PollOverdue:
+                await self._leave_until_polled()
+            except KafkaError as error:
+                action = self.membership.failed(error)
+                if action is ErrorAction.FAIL and not error.retriable:
+                    await self._lose_partitions()
+                    self._member.fail(error)
+                    return
+                await self._react(action, error)
+
+    async def _react(self, action: ErrorAction, error: KafkaError) -> None:
+        if action is ErrorAction.REJOIN_AS_NEW:
+            await self._lose_partitions()
+        elif action is not ErrorAction.REJOIN:
+            await self._back_off(error)
+
+    def _forget_assignment(self) -> None:
+        self.membership.owned = []
+
+    async def _join(self) -> None:
+        membership = self.membership
+        self._changed = anyio.Event()
+        if not membership.cooperative and self.known:
+            await self._revoke(self.known)
+            membership.owned = []
+        topics = await self._member.subscribed_topics()
+        wait_ms = self._options.max_poll_interval_ms + _GRACE_MS
+        membership.joined(await self._request(membership.join_request(topics), wait_ms))
+        counts: Mapping[str, int] = {}
+        if membership.is_leader:
+            counts = await self._member.partition_counts(membership.group_topics)
+        assigned = membership.synced(await self._request(membership.sync_request(counts), wait_ms))
+        await self._apply(assigned)
+
+    async def _apply(self, assigned: list[TopicPartition]) -> None:
+        """Apply the new generation's assignment; partitions revoked under a cooperative protocol require a rejoin."""
+        membership, before = self.membership, self.known
+        removed = [tp for tp in before if tp not in assigned]
+        membership.owned = assigned
+        if removed:
+            await self._revoke(removed)
+        added = [tp for tp in assigned if tp not in before]
+        await self._assign(added, assigned)
+        if removed:
+            membership.state = State.UNJOINED
+
+    async def _send_heartbeat(self) -> None:
+        """Send one while a rebalance waits. Raises KafkaError if the membership is lost."""
+        try:
+            response = await self._request(self.membership.heartbeat_request(), self._options.session_timeout_ms)
+        except KafkaError:
+            self._cluster.forget_coordinator(self.group_id)
+            return
+        if response.error_code:
+            error = error_for(response.error_code)
+            action = self.membership.action_for(error)
+            if action in (ErrorAction.REJOIN_AS_NEW, ErrorAction.FAIL):
+                raise error_for(response.error_code, f"group {self.group_id!r}: {error}")
+            if action is ErrorAction.FIND_COORDINATOR:
+                self._cluster.forget_coordinator(self.group_id)
+
+    async def _heartbeat(self) -> None:
+        membership = self.membership
+        with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
+            await self._changed.wait()
+            membership.state = State.UNJOINED
+            return
+        if self._member.is_poll_overdue():
+            raise PollOverdue
+        response = await self._request(membership.heartbeat_request(), self._options.session_timeout_ms)
+        if response.error_code:
+            raise error_for(response.error_code, f"group {self.group_id!r}: {error_for(response.error_code)}")
+
+    async def leave(self) -> None:
+        """See `GroupSession`. A static member keeps its place (KIP-345)."""
+        try:
+            node_id = await self._cluster.coordinator(self.group_id)
+            connection = await self._cluster.connection(node_id)
+            request = self.membership.leave_request(connection.version_for(LeaveGroupRequest))
+            if request is not None:
+                await connection.request(request, timeout_ms=_LEAVE_TIMEOUT_MS)
+        except KafkaError as error:
+            _logger.info("leaving the group failed: group %r: %s", self.group_id, error)
+        self.membership.reset()

@@ -1,0 +1,197 @@
+"""`ConsumerGroup`: the background task of a member under the consumer protocol, which sends `ConsumerMembership`'s
+heartbeats and moves from the partitions it has to those that the coordinator wants it to have.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import anyio
+
+from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.connections.seams import Seams
+from minikafka.client.groups.consumer_membership import Assigned, ConsumerMembership, Reaction
+from minikafka.client.groups.group_session import GroupSession, Member, PollOverdue
+from minikafka.client.options import ConsumerOptions
+from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
+from minikafka.protocol.names import TopicPartition
+
+_logger = logging.getLogger("minikafka.client.consumer")
+_LEAVE_TIMEOUT_MS = 3_000
+
+
+class ConsumerGroup(GroupSession):
+    """Sends heartbeats; gives up and takes over partitions one assignment at a time."""
+
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
+        super().__init__(cluster, options, member, seams)
+        self.membership = ConsumerMembership(options, seams.random)
+        self._topics: Sequence[str] | None = None
+        self._ids: dict[TopicPartition, bytes] = {}
+        self._has_unknown_topics = False
+        self._epoch_changed = anyio.Event()
+
+    @property
+    def member(self) -> tuple[int, str]:
+        """See `GroupSession`."""
+        return self.membership.epoch, self.membership.member_id
+
+    @property
+    def is_stable(self) -> bool:
+        """See `GroupSession`."""
+        return self.membership.epoch >= 0
+
+    @property
+    def heartbeat_interval_ms(self) -> float:
+        """See `GroupSession`."""
+        return self.membership.heartbeat_interval_ms
+
+    async def next_epoch(self, member: tuple[int, str]) -> None:
+        """Wait until the member epoch is another one than this, for one heartbeat interval at most."""
+        with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
+            while self.member == member:
+                await self._epoch_changed.wait()
+
+    def metadata_updated(self) -> None:
+        """See `GroupSession`: assigned topics that were unknown may be known now."""
+        if self._has_unknown_topics:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """See `GroupSession`."""
+        while True:
+            try:
+                await self._beat()
+                self._failures = 0
+                if not await self._reconcile():
+                    await self._rest()
+            except PollOverdue:
+                await self._leave_until_polled()
+            except KafkaError as error:
+                before = self.member
+                reaction = self.membership.failed(error)
+                self._note_epoch(before)
+                if reaction is Reaction.FAIL and not error.retriable:
+                    await self._lose_partitions()
+                    self._member.fail(_explained(error))
+                    return
+                if reaction is Reaction.REJOIN:
+                    await self._lose_partitions()
+                else:
+                    await self._back_off(error)
+
+    def rejoin(self) -> None:
+        """See `GroupSession`."""
+        self._topics = None
+        super().rejoin()
+
+    async def _rest(self) -> None:
+        """Wait until a heartbeat is due, or something is to be told."""
+        with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
+            await self._changed.wait()
+
+    async def _beat(self) -> None:
+        """Send one heartbeat. Raises KafkaError, and PollOverdue."""
+        if self._member.is_poll_overdue():
+            raise PollOverdue
+        self._changed = anyio.Event()
+        if self._topics is None:
+            pattern = self._member.group_pattern
+            names = await self._member.subscribed_topics()
+            self._topics = [] if pattern is not None else list(names)
+        subscription = self._topics, self._member.group_pattern
+        request = self.membership.heartbeat_request(*subscription)
+        before = self.member
+        response = await self._request(request, self._options.request_timeout_ms)
+        self.membership.answered(request, response, subscription)
+        self._note_epoch(before)
+
+    def _note_epoch(self, before: tuple[int, str]) -> None:
+        if self.member != before:
+            self._member.epoch_changed(before, self.member)
+            self._epoch_changed.set()
+            self._epoch_changed = anyio.Event()
+
+    async def _send_heartbeat(self) -> None:
+        """Send one while a listener's call waits. Raises KafkaError if the membership is lost, and PollOverdue."""
+        try:
+            await self._beat()
+        except KafkaError as error:
+            reaction = self.membership.reaction_to(error)
+            if reaction is Reaction.REJOIN or (reaction is Reaction.FAIL and not error.retriable):
+                raise
+            self.membership.failed(error)
+            self._cluster.forget_coordinator(self.group_id)
+
+    def _forget_assignment(self) -> None:
+        self._own({})
+
+    async def _reconcile(self) -> bool:
+        """Give up and take over partitions; return whether the coordinator is to be told now.
+
+        Partitions of topics that are not in the metadata yet are taken over when they are.
+        """
+        membership, target = self.membership, self.membership.target
+        if target is None:
+            return False
+        wanted = await self._named(target)
+        removed = [tp for tp in self.known if wanted.get(tp) != self._ids.get(tp)]
+        if removed:
+            await self._revoke(removed)
+            self._own({tp: self._ids[tp] for tp in self.known})
+            if membership.target is not target:
+                return True
+        added = [tp for tp in wanted if tp not in self._ids]
+        if added or removed:
+            await self._assign(added, sorted(wanted))
+            self._own(wanted)
+        return membership.must_acknowledge or membership.target is not target
+
+    def _own(self, ids: dict[TopicPartition, bytes]) -> None:
+        self._ids = ids
+        owned: dict[bytes, list[int]] = {}
+        for tp, topic_id in ids.items():
+            owned.setdefault(topic_id, []).append(tp.partition)
+        self.membership.own(owned)
+
+    async def _named(self, target: Assigned) -> dict[TopicPartition, bytes]:
+        """The partitions of known topics, each with its topic's id."""
+        names = self._names(target)
+        if len(names) < len(target):
+            await self._cluster.refresh()
+            names = self._names(target)
+        self._has_unknown_topics = len(names) < len(target)
+        if self._has_unknown_topics:
+            self._cluster.refresh_soon()
+        return {
+            TopicPartition(name, index): topic_id for topic_id, name in names.items() for index in target[topic_id]
+        }
+
+    def _names(self, target: Assigned) -> dict[bytes, str]:
+        names = {topic_id: self._cluster.metadata.name_of(topic_id) for topic_id in target}
+        return {topic_id: name for topic_id, name in names.items() if name is not None}
+
+    async def leave(self) -> None:
+        """See `GroupSession`. A static member leaves for a time: its partitions wait for it until its session ends."""
+        request = self.membership.leave_request()
+        before = self.member
+        self.membership.reset()
+        self._note_epoch(before)
+        if request is None:
+            return
+        try:
+            node_id = await self._cluster.coordinator(self.group_id)
+            connection = await self._cluster.connection(node_id)
+            await connection.request(request, timeout_ms=_LEAVE_TIMEOUT_MS)
+        except KafkaError as error:
+            _logger.info("leaving the group failed: group %r: %s", self.group_id, error)
+
+
+def _explained(error: KafkaError) -> KafkaError:
+    if isinstance(error, UnsupportedVersionError):
+        return UnsupportedVersionError(
+            f"group_protocol='consumer' is not supported by the broker: {error.message};"
+            " use group_protocol='classic', or Apache Kafka 4.0 or later"
+        )
+    return error
