@@ -48,8 +48,7 @@ Caveats:
       for the application's next request for records, as in the JVM client.
     * `allow_auto_create_topics` is False for Consumer and Admin; Kafka's consumer has topics created that it reads.
     * A batch that decompresses to more than 256 MiB is rejected as corrupt.
-    * No share groups, TLS, SASL, fetch sessions or rack-aware fetching yet; `client_rack` is for the assignment of
-      partitions only. A consumer does not detect truncation after an unclean leader election (KIP-320).
+    * No share groups, TLS, SASL or fetch sessions yet.
 """
 
 from minikafka.client.admin.admin import Admin
@@ -72,6 +71,7 @@ from minikafka.client.consumer.consumer import Consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.position_validation import LogTruncationError
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
@@ -106,6 +106,7 @@ __all__ = [
     "KafkaError",
     "Listener",
     "LogDirectory",
+    "LogTruncationError",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

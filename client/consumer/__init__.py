@@ -12,12 +12,15 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     subscription.py        assigned partitions, by `assign`, subscription or group; commits
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, start offsets, errors
-    fetch_state.py         positions, planned fetches and buffered chunks; aborted transactions
+    fetch_state.py         planned fetches and buffered chunks; aborted transactions
+    partition_state.py     the positions of one partition, and what fetches of it have to respect
+    chunk.py               records of one partition from a fetch response, decoded on first access
+    position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
     consumer_record.py     `ConsumerRecord` and `RecordBatch`
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 
 Caveats:
-    * No fetch sessions (KIP-227) and no fetching from the closest replica (KIP-392).
-    * No detection of log truncation (KIP-320).
+    * No fetch sessions (KIP-227).
+    * Commits carry no leader epoch: truncation is detected while a consumer runs, not from its committed offset.
 """

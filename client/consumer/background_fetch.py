@@ -18,13 +18,9 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
-from minikafka.client.consumer.fetch_state import (
-    READ_COMMITTED,
-    Fetcher,
-    PartitionFailure,
-    PartitionState,
-    PendingFetch,
-)
+from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
+from minikafka.client.consumer.partition_state import PartitionState
+from minikafka.client.consumer.position_validation import validate
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
@@ -58,7 +54,7 @@ class FetchLoop:
         self._arrival = anyio.Event()
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
-        self._finding_positions = False
+        self._finding_positions = self._validating_positions = False
         self._missing_since: dict[str, float] = {}
 
     def wake(self) -> None:
@@ -84,6 +80,9 @@ class FetchLoop:
                 self._tasks.start_soon(self._find_positions)
             now = anyio.current_time()
             metadata = self._cluster.metadata
+            if self._unvalidated() and not self._validating_positions:
+                self._validating_positions = True
+                self._tasks.start_soon(self._validate_positions)
             for node_id, partitions in self._fetcher.plan(now, self._leader, metadata.leader_epoch).items():
                 self._fetch(node_id, partitions)
             waiting = [one.not_before for one in self._fetcher.states.values() if one.not_before > now]
@@ -103,8 +102,10 @@ class FetchLoop:
             return
         connection = self._cluster.connected(node_id, _PURPOSE)
         if connection is None:
-            if self._cluster.is_unreachable(node_id):
+            if self._cluster.is_unreachable(node_id) or node_id not in self._cluster.metadata.brokers:
                 self._cluster.refresh_soon()
+                for state, _ in partitions:
+                    state.preferred_replica = -1
             if node_id not in self._connecting:
                 self._connecting[node_id] = None
                 self._tasks.start_soon(self._connect, node_id)
@@ -161,7 +162,11 @@ class FetchLoop:
         for topic in reply.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                failure = self._fetcher.accept(fetch, TopicPartition(name, data.partition_index), data)
+                tp = TopicPartition(name, data.partition_index)
+                failure = self._fetcher.accept(fetch, tp, data)
+                if data.preferred_read_replica >= 0 and (state := self._fetcher.states.get(tp)) is not None:
+                    state.preferred_replica = data.preferred_read_replica
+                    state.preferred_until = anyio.current_time() + self._options.metadata_max_age_ms / 1000
                 if failure is not None:
                     endpoints = reply.node_endpoints
                     learn = self._cluster.metadata.learn
@@ -170,7 +175,10 @@ class FetchLoop:
 
     def _handle_failure(self, failure: PartitionFailure, *, pause: bool = True) -> None:
         state, error = failure
+        from_follower, state.preferred_replica = state.preferred_replica >= 0, -1
         state.not_before = anyio.current_time() + (self._backoff.delay_ms(0) / 1000 if pause else 0)
+        if isinstance(error, OffsetOutOfRangeError) and from_follower:
+            return
         if isinstance(error, OffsetOutOfRangeError):
             if self._options.auto_offset_reset == "none":
                 self._fail(_out_of_range(state))
@@ -181,6 +189,26 @@ class FetchLoop:
         else:
             state.not_before += 1
             self._fail(error)
+
+    def _unvalidated(self) -> list[PartitionState]:
+        metadata = self._cluster.metadata
+        return [one for one in self._fetcher.unvalidated(metadata.leader_epoch) if metadata.leader(*one.tp) >= 0]
+
+    async def _validate_positions(self) -> None:
+        """Compare positions with the logs of new leaders."""
+        reset = self._options.auto_offset_reset
+        try:
+            while states := self._unvalidated():
+                what = "comparing positions with the logs of new leaders"
+                await self._cluster.retry(partial(validate, self._cluster, self._fetcher, states, reset), what)
+        except KafkaError as error:
+            if not error.retriable:
+                self._fail(error)
+            await anyio.sleep(self._backoff.delay_ms(5) / 1000)
+        finally:
+            self._validating_positions = False
+        self.arrived()
+        self.wake()
 
     async def _find_positions(self) -> None:
         """Find the start offsets of partitions without a position."""

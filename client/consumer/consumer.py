@@ -23,8 +23,9 @@ from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
-from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionState
+from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.listener import Listener
+from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import (

@@ -8,188 +8,30 @@ dropped. `background_fetch.py` sends the requests.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minikafka.client.consumer.chunk import Chunk, portions
 from minikafka.client.consumer.consumer_record import ConsumerRecord
-from minikafka.client.consumer.deserialization import RecordDeserializationError, deserialization_error, deserialized
+from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
-from minikafka.protocol.records.column_codec import decode_columns
-from minikafka.protocol.records.compression import MAX_SIZE_BYTES, TOGETHER_SIZE_BYTES, TooMuchContent
+from minikafka.protocol.records.compression import TooMuchContent
 from minikafka.protocol.records.control import ControlType, control_type
 from minikafka.protocol.records.record import CorruptRecords
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-T = TypeVar("T")
 RESPONSES_AHEAD = 2
 """The number of responses that may be buffered for one partition: the one being read, and one ahead."""
-CHUNK_SIZE_BYTES = 512 << 10
-"""The approximate size of the batches decoded at once, which should stay in a processor's cache."""
 _BUSY_WAIT_MS = 20
 """The maximum `max_wait_ms` of a fetch that had to leave out partitions whose buffers are full."""
 READ_COMMITTED = "read_committed"
-
-
-class PartitionState:
-    """One assigned partition.
-
-    Attributes:
-        position: the offset after the last record returned; None until it is known.
-        processed: the offset after the last record that was processed.
-        fetch_offset: the offset of the next fetch; None until it is known.
-        reset: how to find the position instead of by committed offset: "earliest", "latest", or "none" after
-            a failure.
-        era: incremented when the position is set from outside.
-        buffered: the number of buffered fetch responses.
-        not_before: no fetch before this time, on the event loop's clock.
-    """
-
-    __slots__ = (
-        "buffered", "era", "fetch_offset", "high_watermark", "in_flight", "last_stable_offset",
-        "log_start_offset", "not_before", "paused", "position", "processed", "reset", "tp",
-    )  # fmt: skip
-
-    def __init__(self, tp: TopicPartition) -> None:
-        self.tp = tp
-        self.position: int | None = None
-        self.processed: int | None = None
-        self.fetch_offset: int | None = None
-        self.reset: str | None = None
-        self.era = 0
-        self.buffered = 0
-        self.in_flight = False
-        self.paused = False
-        self.not_before = 0.0
-        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
-
-    def move(self, offset: int | None) -> None:
-        """Continue at `offset`; None: the position is to be found."""
-        self.era += 1
-        self.position = self.processed = self.fetch_offset = offset
-        self.buffered = 0
-        self.reset = None
-
-
-class Chunk:
-    """Consecutive records of one partition, decoded on first access.
-
-    Attributes:
-        next_offset: the offset after the chunk, including records that are hidden from the user.
-        ends_response: whether it is the last chunk of a fetch response.
-        taken: the number of records returned to the user.
-        failure: why the records end before the chunk does: the next one cannot be deserialized.
-    """
-
-    __slots__ = (
-        "_batches", "_options", "_records", "ends_response", "era", "failure", "next_offset", "state", "taken"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        state: PartitionState,
-        some: list[Batch],
-        next_offset: int,
-        options: ConsumerOptions,
-        *,
-        ends_response: bool = True,
-    ) -> None:
-        self.state = state
-        self.ends_response = ends_response
-        self.era = state.era
-        self.next_offset = next_offset
-        self.taken = 0
-        self._options = options
-        self._batches = some
-        self._records: list[ConsumerRecord] | None = None
-        self.failure: RecordDeserializationError | None = None
-
-    def split(self) -> tuple[Chunk, Chunk]:
-        """Two chunks in place of one too large to be decoded at once; records already taken precede the position."""
-        middle = len(self._batches) // 2
-        first, second = self._batches[:middle], self._batches[middle:]
-        return (
-            Chunk(self.state, first, first[-1].next_offset, self._options, ends_response=False),
-            Chunk(self.state, second, self.next_offset, self._options, ends_response=self.ends_response),
-        )
-
-    @property
-    def is_stale(self) -> bool:
-        return self.era != self.state.era
-
-    @property
-    def records(self) -> list[ConsumerRecord]:
-        """The records of the chunk from the partition's position on.
-
-        Raises CorruptMessageError, and TooMuchContent if the chunk must be decoded in two parts (`split`).
-        """
-        if self._records is None:
-            self._records = self._materialize()
-        return self._records
-
-    def _materialize(self) -> list[ConsumerRecord]:
-        tp, start = self.state.tp, self.state.position
-        columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
-        first = bisect_left(columns.offsets, start) if start is not None else 0
-        keys = deserialized(columns.keys(), first, self._options.key_deserializer)
-        values = deserialized(columns.values(), first, self._options.value_deserializer)
-        if keys.error is not None or values.error is not None:
-            self.failure = deserialization_error(tp, columns, first, keys, values)
-        headers = repeat(()) if columns.headers is None else islice(columns.headers, first, None)
-        types = repeat(0) if columns.timestamp_types is None else islice(columns.timestamp_types, first, None)
-        rows = zip(
-            repeat(tp.topic), repeat(tp.partition), islice(columns.offsets, first, None),
-            islice(columns.timestamps, first, None), keys.objects, values.objects, headers, types, strict=False,
-        )  # fmt: skip
-        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
-
-    def arrow(self, columns: Sequence[str]) -> RecordBatch:
-        """The records not yet taken, as an Arrow record batch.
-
-        Raises CorruptMessageError, TimestampOverflow, and TooMuchContent as `records`.
-        """
-        from minikafka.client.consumer.arrow_batches import records_from
-
-        start = self._records[self.taken - 1].offset + 1 if self._records and self.taken else self.state.position
-        return self._checked(
-            lambda size: records_from(self._batches, start or 0, *self.state.tp, columns, max_size_bytes=size)
-        )
-
-    def _checked(self, decode: Callable[[int], T]) -> T:
-        """Check checksums, and call `decode` with the maximum decompressed size."""
-        together = len(self._batches) > 1
-        try:
-            if self._options.check_crcs:
-                for batch in self._batches:
-                    batch.check_crc()
-            return decode(TOGETHER_SIZE_BYTES if together else MAX_SIZE_BYTES)
-        except CorruptRecords as error:
-            if together and isinstance(error, TooMuchContent):
-                raise
-            raise CorruptMessageError(
-                f"{self.state.tp}: corrupt records at offset {self.state.position}: {error};"
-                f" seek to {self.next_offset} to skip them"
-            ) from error
-
-    @property
-    def position(self) -> int:
-        """The user's position after `taken` records."""
-        if self.taken >= len(self.records):
-            return self.failure.offset if self.failure is not None else self.next_offset
-        return self.records[self.taken - 1].offset + 1 if self.taken else self.records[0].offset
-
-    @property
-    def processed(self) -> int:
-        """The position without the last record returned, which may still be being processed."""
-        return self.records[self.taken - 1].offset if self.taken else self.position
 
 
 class PendingFetch(NamedTuple):
@@ -244,6 +86,10 @@ class Fetcher:
     def without_position(self) -> list[PartitionState]:
         """The partitions whose position is to be found."""
         return [one for one in self.states.values() if one.fetch_offset is None]
+
+    def unvalidated(self, epoch_of: Callable[[str, int], int]) -> list[PartitionState]:
+        """The partitions whose position is to be compared with the log of a new leader (KIP-320)."""
+        return [one for one in self.states.values() if one.needs_validation(epoch_of(*one.tp))]
 
     def pause(self, tp: TopicPartition) -> None:
         """Return no records of this partition. Raises KeyError."""
@@ -360,7 +206,7 @@ class Fetcher:
     def plan(
         self, now: float, leader_of: Callable[[str, int], int], epoch_of: Callable[[str, int], int]
     ) -> dict[int, list[tuple[PartitionState, FetchPartition]]]:
-        """The partitions to fetch now, by leader. The first partition rotates, so that none starves."""
+        """The partitions to fetch now, by leader or preferred replica. The first one rotates, so that none starves."""
         by_leader: dict[int, list[tuple[PartitionState, FetchPartition]]] = {}
         states = list(self.states.values())
         self._turn += 1
@@ -368,11 +214,13 @@ class Fetcher:
         for state in states[turn:] + states[:turn]:
             if not self._is_wanted(state, now):
                 continue
-            leader = leader_of(*state.tp)
-            if leader >= 0 and state.fetch_offset is not None:
+            leader, epoch = leader_of(*state.tp), epoch_of(*state.tp)
+            if leader >= 0 and state.fetch_offset is not None and not state.needs_validation(epoch):
+                if state.preferred_replica >= 0 and state.preferred_until > now:
+                    leader = state.preferred_replica
                 partition = FetchPartition(
                     partition=state.tp.partition,
-                    current_leader_epoch=epoch_of(*state.tp),
+                    current_leader_epoch=epoch,
                     fetch_offset=state.fetch_offset,
                     partition_max_bytes=self._options.max_partition_fetch_bytes,
                 )
@@ -410,6 +258,7 @@ class Fetcher:
         full = any(one.buffered >= RESPONSES_AHEAD and not one.paused for one in self.states.values())
         wait_ms = self._options.fetch_max_wait_ms
         request = FetchRequest(
+            rack_id=self._options.client_rack or "",
             max_wait_ms=min(wait_ms, _BUSY_WAIT_MS) if full else wait_ms,
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=self._options.fetch_max_bytes,
@@ -451,8 +300,9 @@ class Fetcher:
         except CorruptRecords as error:
             return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {start}: {error}"))
         state.fetch_offset = whole[-1].next_offset
+        state.fetch_epoch = whole[-1].leader_epoch
         state.buffered += 1
-        for some in _portions(visible):
+        for some in portions(visible):
             last = some[-1] is visible[-1]
             next_offset = state.fetch_offset if last else some[-1].next_offset
             self.chunks.append(Chunk(state, some, next_offset, self._options, ends_response=last))
@@ -477,20 +327,6 @@ class Fetcher:
                     aborting.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in aborting):
                 yield batch
-
-
-def _portions(some: list[Batch]) -> Iterator[list[Batch]]:
-    """Consecutive batches in portions of about CHUNK_SIZE_BYTES."""
-    portion: list[Batch] = []
-    size_bytes = 0
-    for batch in some:
-        portion.append(batch)
-        size_bytes += batch.size_bytes
-        if size_bytes >= CHUNK_SIZE_BYTES:
-            yield portion
-            portion, size_bytes = [], 0
-    if portion:
-        yield portion
 
 
 def _is_abort(batch: Batch) -> bool:

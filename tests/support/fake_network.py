@@ -108,10 +108,15 @@ class FakeBroker:
 
 
 class FakeNetwork:
-    """Brokers by address, and topics: name to the leader of each partition."""
+    """Brokers by address, and topics: name to the leader of each partition.
+
+    Attributes:
+        leader_epoch: that of all partitions.
+    """
 
     def __init__(self, topics: dict[str, list[int]] | None = None) -> None:
         self.topics = topics or {}
+        self.leader_epoch = -1
         self.brokers: list[FakeBroker] = []
 
     def broker(self, host: str, port: int, handlers: dict[Any, Handler] | None = None) -> FakeBroker:
@@ -150,7 +155,7 @@ class FakeNetwork:
         if name not in self.topics:
             return MetadataResponseTopic(name=name, error_code=3)
         partitions = [
-            MetadataResponsePartition(partition_index=index, leader_id=leader)
+            MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=self.leader_epoch)
             for index, leader in enumerate(self.topics[name])
         ]
         return MetadataResponseTopic(name=name, topic_id=name.encode().ljust(16, b"-"), partitions=partitions)

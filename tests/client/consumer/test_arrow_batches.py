@@ -8,7 +8,7 @@ import pytest
 
 from minikafka.client import Consumer, TopicPartition
 from minikafka.client.blocking import Consumer as BlockingConsumer
-from minikafka.client.consumer import fetch_state as fetcher_module
+from minikafka.client.consumer import chunk as chunk_module
 from minikafka.protocol.errors import CorruptMessageError
 
 from .test_consume import NOW, fill
@@ -44,7 +44,7 @@ def test_a_chunk_too_large_to_decompress_is_split(taken: int, monkeypatch: pytes
     made = fetcher((TP, 0))
     answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
     assert len(made.take(taken)) == taken
-    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
+    monkeypatch.setattr(chunk_module, "TOGETHER_SIZE_BYTES", 5000)
     found: list[int] = []
     while (some := offsets(made)) is not None:
         found += some

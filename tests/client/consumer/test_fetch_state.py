@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minikafka.client.consumer import fetch_state as fetcher_module
+from minikafka.client.consumer import chunk as chunk_module
 from minikafka.client.consumer.fetch_state import Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
@@ -71,7 +71,7 @@ def test_a_partition_is_fetched_ahead_by_one_chunk() -> None:
 
 
 def test_a_large_response_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher_module, "CHUNK_SIZE_BYTES", 200)
+    monkeypatch.setattr(chunk_module, "CHUNK_SIZE_BYTES", 200)
     made = fetcher((TP, 0))
     answer(made, ask(made), records=b"".join(batch(first, 5) for first in range(0, 50, 5)))
     assert len(made.chunks) > 2
@@ -82,7 +82,7 @@ def test_a_large_response_is_decoded_in_portions(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_chunk_too_large_to_decompress_is_decoded_in_two_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
+    monkeypatch.setattr(chunk_module, "TOGETHER_SIZE_BYTES", 5000)
     made = fetcher((TP, 7))
     answer(made, ask(made), records=b"".join(zeros(first) for first in range(0, 600, 100)))
     assert [offset for _ in range(6) for offset in offsets(made)] == list(range(7, 600))
@@ -90,8 +90,8 @@ def test_a_chunk_too_large_to_decompress_is_decoded_in_two_parts(monkeypatch: py
 
 
 def test_a_batch_that_exceeds_the_decompression_limit_is_corrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher_module, "TOGETHER_SIZE_BYTES", 5000)
-    monkeypatch.setattr(fetcher_module, "MAX_SIZE_BYTES", 1000)
+    monkeypatch.setattr(chunk_module, "TOGETHER_SIZE_BYTES", 5000)
+    monkeypatch.setattr(chunk_module, "MAX_SIZE_BYTES", 1000)
     made = fetcher((TP, 0))
     answer(made, ask(made), records=zeros(0) + zeros(100))
     with pytest.raises(CorruptMessageError, match=r"decompress to more than 1000 bytes; seek to 100 "):

@@ -1,0 +1,61 @@
+"""`PartitionState`: the positions of one assigned partition, and what fetches of it have to respect."""
+
+from __future__ import annotations
+
+from minikafka.protocol.names import TopicPartition
+
+
+class PartitionState:
+    """One assigned partition.
+
+    Attributes:
+        position: the offset after the last record returned; None until it is known.
+        processed: the offset after the last record that was processed.
+        fetch_offset: the offset of the next fetch; None until it is known.
+        reset: how to find the position instead of by committed offset: "earliest", "latest", or "none" after
+            a failure.
+        era: incremented when the position is set from outside.
+        buffered: the number of buffered fetch responses.
+        not_before: no fetch before this time, on the event loop's clock.
+        fetch_epoch: the leader epoch of the batch before `fetch_offset`; -1 if it is unknown.
+        validated_epoch: the leader epoch for which the log is known to contain `fetch_offset` (KIP-320).
+        preferred_replica: the node to fetch from instead of the leader; -1 for none (KIP-392).
+        preferred_until: when to ask the leader again, on the event loop's clock.
+    """
+
+    __slots__ = (
+        "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight", "last_stable_offset",
+        "log_start_offset", "not_before", "paused", "position", "preferred_replica", "preferred_until", "processed",
+        "reset", "tp", "validated_epoch",
+    )  # fmt: skip
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.position: int | None = None
+        self.processed: int | None = None
+        self.fetch_offset: int | None = None
+        self.reset: str | None = None
+        self.era = 0
+        self.buffered = 0
+        self.in_flight = False
+        self.paused = False
+        self.not_before = 0.0
+        self.fetch_epoch = self.validated_epoch = -1
+        self.preferred_replica = -1
+        self.preferred_until = 0.0
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+
+    def move(self, offset: int | None, epoch: int = -1) -> None:
+        """Continue at `offset`, after a batch of this leader epoch; None: the position is to be found."""
+        self.era += 1
+        self.position = self.processed = self.fetch_offset = offset
+        self.fetch_epoch = epoch
+        self.validated_epoch = -1
+        self.buffered = 0
+        self.reset = None
+
+    def needs_validation(self, leader_epoch: int) -> bool:
+        """Whether a leader has been elected since, whose log may end before `fetch_offset` (KIP-320)."""
+        if self.fetch_epoch < 0 or leader_epoch < 0:
+            return False
+        return leader_epoch > max(self.validated_epoch, self.fetch_epoch)

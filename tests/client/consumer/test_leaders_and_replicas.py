@@ -1,0 +1,198 @@
+"""A consumer fetches from the replica that the leader prefers (KIP-392), and notices truncated logs (KIP-320)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+from support.fake_network import FakeNetwork
+from trio.testing import MockClock
+
+from minikafka.client import Consumer, LogTruncationError, TopicPartition
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import OffsetOutOfRangeError
+from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from minikafka.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from minikafka.protocol.records.batch import encode_batch
+from minikafka.protocol.records.record import Record
+
+TP = TopicPartition("t", 0)
+LEADER, FOLLOWER = 1, 2
+OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class Replicas:
+    """A leader and a follower of one partition.
+
+    Attributes:
+        logs: the records of each node: leader epoch and value.
+        prefers: the leader's preferred replica.
+        records_max: of one response.
+        errors: by node: the error of its next fetches.
+        ends: the leader's answer to OffsetForLeaderEpoch: epoch and end offset.
+        fetched_from: the node of each fetch that was answered with records or an error, with the offset.
+    """
+
+    def __init__(self, count: int = 3) -> None:
+        self.network = FakeNetwork({"t": [LEADER]})
+        self.network.leader_epoch = 4
+        self.logs = {node: [(4, b"%d" % n) for n in range(count)] for node in (LEADER, FOLLOWER)}
+        self.prefers = -1
+        self.records_max = 100
+        self.errors: dict[int, ErrorCode] = {}
+        self.ends = (-1, -1)
+        self.fetched_from: list[tuple[int, int]] = []
+        self.racks: set[str] = set()
+        self.asked_epochs: list[tuple[int, int]] = []
+        for node in (LEADER, FOLLOWER):
+            self.network.broker("a", node, {
+                FetchRequest: lambda request, version, node=node: self.fetch(request, node),
+                OffsetForLeaderEpochRequest: lambda request, version: self.end_of_epoch(request),
+            })  # fmt: skip
+
+    def fetch(self, request: FetchRequest, node: int) -> FetchResponse | None:
+        self.racks.add(request.rack_id)
+        asked = request.topics[0].partitions[0]
+        data = PartitionData(aborted_transactions=None, high_watermark=len(self.logs[node]))
+        some = self.logs[node][asked.fetch_offset :][: self.records_max]
+        if node in self.errors:
+            data.error_code = self.errors[node]
+        elif asked.current_leader_epoch < self.network.leader_epoch:
+            data.error_code = ErrorCode.FENCED_LEADER_EPOCH
+        elif node == LEADER and self.prefers >= 0:
+            data.preferred_read_replica = self.prefers
+        elif some:
+            records = [Record(-1, 0, None, value) for _, value in some]
+            data.records = memoryview(
+                encode_batch(records, base_offset=asked.fetch_offset, leader_epoch=some[-1][0])
+            )
+        else:
+            return None
+        self.fetched_from.append((node, asked.fetch_offset))
+        topic = FetchableTopicResponse(topic_id=request.topics[0].topic_id, partitions=[data])
+        return FetchResponse(responses=[topic])
+
+    def end_of_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        asked = request.topics[0].partitions[0]
+        self.asked_epochs.append((asked.current_leader_epoch, asked.leader_epoch))
+        epoch, end = self.ends
+        result = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=end)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[result])])
+
+    def consumer(self, **options: Any) -> Consumer:
+        return Consumer(bootstrap_servers="a:1", seams=self.network.seams(), **options)
+
+
+def run(story: Callable[[Replicas], Awaitable[None]]) -> None:
+    trio.run(story, Replicas(), clock=MockClock(autojump_threshold=0))
+
+
+async def values(consumer: Consumer, count: int) -> list[bytes]:
+    taken: list[bytes] = []
+    while len(taken) < count:
+        taken += [record.value for record in await consumer.poll(60_000)]
+    return taken
+
+
+def test_the_replica_that_the_leader_prefers_is_fetched_from_until_metadata_are_old() -> None:
+    async def story(replicas: Replicas) -> None:
+        replicas.prefers, replicas.records_max = FOLLOWER, 1
+        async with replicas.consumer(client_rack="r2", metadata_max_age_ms=50_000) as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            await trio.sleep(10)
+            ahead = [(LEADER, 0), (FOLLOWER, 0), (FOLLOWER, 1)]
+            assert replicas.fetched_from == ahead
+            assert replicas.racks == {"r2"}
+            await trio.sleep(50)
+            assert await values(consumer, 3) == [b"0", b"1", b"2"]
+            assert replicas.fetched_from == [*ahead, (LEADER, 2), (FOLLOWER, 2)]
+
+    run(story)
+
+
+@pytest.mark.parametrize("error", [OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
+def test_a_replica_that_fails_is_left_for_the_leader(error: ErrorCode) -> None:
+    async def story(replicas: Replicas) -> None:
+        replicas.prefers = FOLLOWER
+        replicas.errors = {FOLLOWER: error}
+        async with replicas.consumer(client_rack="r2", auto_offset_reset="none") as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 1)
+            assert await consumer.poll(1_000) == []
+            replicas.prefers = -1
+            assert await values(consumer, 2) == [b"1", b"2"]
+            assert replicas.fetched_from[:3] == [(LEADER, 1), (FOLLOWER, 1), (LEADER, 1)]
+
+    run(story)
+
+
+def test_a_replica_that_is_gone_is_left_for_the_leader() -> None:
+    async def story(replicas: Replicas) -> None:
+        replicas.prefers = FOLLOWER
+        replicas.network.brokers[FOLLOWER - 1].die()
+        async with replicas.consumer(client_rack="r2") as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            assert await consumer.poll(1_000) == []
+            replicas.prefers = -1
+            assert await values(consumer, 3) == [b"0", b"1", b"2"]
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("taken", "end", "then"),
+    [
+        (3, (4, 3), [b"new"]),  # nothing is gone
+        (3, (4, 1), [b"1", b"2", b"new"]),  # records that the application has are gone: from where the log differs
+        (1, (4, 2), [b"1", b"2", b"new"]),  # records that were fetched ahead are gone: from the position
+        (1, (4, 3), [b"1", b"2", b"new"]),
+    ],
+)
+def test_positions_are_compared_with_the_log_of_a_new_leader(
+    taken: int, end: tuple[int, int], then: list[bytes]
+) -> None:
+    async def story(replicas: Replicas) -> None:
+        async with replicas.consumer(auto_offset_reset="earliest", metadata_max_age_ms=1_000) as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            with trio.fail_after(60):
+                taken_first = []
+                while len(taken_first) < taken:
+                    taken_first += await consumer.poll(1_000, max_records=taken)
+            replicas.ends = end
+            replicas.network.leader_epoch = 5
+            replicas.logs[LEADER] = [*replicas.logs[LEADER][:3], (5, b"new")]
+            replicas.network.brokers[0].hang_up()
+            await trio.sleep(5)
+            assert await values(consumer, len(then)) == then
+            assert replicas.asked_epochs == [(5, 4)]
+
+    run(story)
+
+
+def test_truncation_below_the_position_is_an_error_without_a_reset() -> None:
+    async def story(replicas: Replicas) -> None:
+        async with replicas.consumer(auto_offset_reset="none", metadata_max_age_ms=1_000) as consumer:
+            consumer.assign([TP])
+            consumer.seek(TP, 0)
+            assert len(await values(consumer, 3)) == 3
+            replicas.ends = (4, 1)
+            replicas.network.leader_epoch = 5
+            replicas.network.brokers[0].hang_up()
+            with pytest.raises(LogTruncationError, match="t-0 was truncated: offset 3 is the position") as caught:
+                await consumer.poll(60_000)
+            assert isinstance(caught.value, OffsetOutOfRangeError)
+            assert (caught.value.offset, caught.value.diverging_offset) == (3, 1)
+            consumer.seek(TP, 1)
+            assert await values(consumer, 2) == [b"1", b"2"]
+
+    run(story)
