@@ -1,5 +1,6 @@
-"""`ConsumerGroup`: the background task of a member under the consumer protocol, which sends `ConsumerMembership`'s
-heartbeats and moves from the partitions it has to those that the coordinator wants it to have.
+"""`ConsumerGroup`: the background task of a member under the consumer protocol; sends `ConsumerMembership`'s heartbeats.
+
+It moves from the partitions that the member has to those that the coordinator wants it to have.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ MUTATIONS = (
     Mutation(
         "offsets are committed for the present generation, whatever they were taken with",
         "client/consumer/subscription.py",
-        "            member = min((self._taken_by.get(tp, member) for tp in positions), default=member)\n",
-        "            pass\n",
+        "        return min((self._taken_by.get(tp, group.member) for tp in positions), default=group.member)\n",
+        "        return group.member\n",
         ("tests/client/groups/test_commits.py",),
     ),
     Mutation(

@@ -204,6 +204,8 @@ def rot(chaos: Chaos, random: Random) -> None:
     if "broker" not in host.settings["process.roles"] or not chaos.may_lose_disk(host):
         return
     path = random.choice(host.data_directories)
+    if not host.disk.is_directory(path):  # It is missing since the last start.
+        return
     found = host.disk.rot(path, random, kinds=REPLICA_FILES, concerns=lambda path: "__cluster_metadata" not in path)
     if found is None:
         return
