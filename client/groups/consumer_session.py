@@ -1,4 +1,4 @@
-"""`ConsumerGroup`: the background task of a member under the consumer protocol; sends `ConsumerMembership`'s heartbeats.
+"""`ConsumerGroup`: the background task of a member under the consumer protocol; sends `ConsumerMembership`'s requests.
 
 It moves from the partitions that the member has to those that the coordinator wants it to have.
 """
