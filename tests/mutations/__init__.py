@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SEEDS_MAX = 16
+STORY_ONLY = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
@@ -30,7 +33,9 @@ class Mutation:
         old: what is right; occurs exactly once.
         new: the bug.
         tests: arguments for pytest; with the bug at least one test of these fails, without it none.
-        seeds: so many seeds of the simulation, from 0 on, suffice to notice it (`seeds.py`); 0 if it is not measured.
+        seeds: so many seeds of the simulation, from 0 on, sufficed to notice it (`seeds.py`); `STORY_ONLY` if the first
+            `SEEDS_MAX` did not, so that a story is what shows it; 0 if it is not measured. After a change of the code
+            other seeds notice it.
     """
 
     name: str

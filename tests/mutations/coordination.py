@@ -26,7 +26,7 @@ MUTATIONS = (
         "            await self.wait_applied(end_offset)\n",
         "",
         (f"{_COORDINATION}::test_a_new_controller_knows_what_its_predecessor_committed_last",),
-        seeds=1,
+        seeds=5,
     ),
     Mutation(
         "a decision is answered before it is committed",
@@ -123,7 +123,7 @@ MUTATIONS = (
         "        self.progress = AppliedOffset(snapshot.offset)\n",
         "        self.progress = AppliedOffset(0)\n",
         (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
-        seeds=1,
+        seeds=4,
     ),
     Mutation(
         "topics that were deleted before a snapshot are not removed when it is installed",

@@ -1,6 +1,6 @@
 """Planted bugs where the parts of a broker meet: start, registration, in-sync replicas, logs after a restart."""
 
-from mutations import Mutation
+from mutations import STORY_ONLY, Mutation
 
 _BUGS = "tests/simulation/test_published_bugs.py"
 _NODES = "tests/simulation/test_node_stories.py"
@@ -40,7 +40,7 @@ MUTATIONS = (
         "                await self._serve_clients(nursery, task_status)\n"
         "                await nursery.start(parts.groups.run)\n",
         (f"{_NODES}::test_a_lone_node_that_coordinates_groups_starts_again",),
-        seeds=1,
+        seeds=6,
     ),
     Mutation(
         "a node gives up its start while the session of its earlier process lasts",
@@ -65,6 +65,7 @@ MUTATIONS = (
         "            previous_broker_epoch=self._controller.image.brokers[self._node_id].epoch\n"
         "            if self._node_id in self._controller.image.brokers\n            else -1,\n",
         (f"{_BUGS}::test_kip_966_the_last_replica_standing_loses_its_unsynced_records",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the clean-shutdown file survives the start",
@@ -72,7 +73,7 @@ MUTATIONS = (
         "                self._disk.remove(path)\n                self._disk.sync_directory(self.path)\n",
         "",
         (f"{_BUGS}::test_kafka_10471_a_crash_after_a_clean_shutdown_is_not_clean",),
-        seeds=16,
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a crash is not followed by log recovery",
@@ -80,7 +81,7 @@ MUTATIONS = (
         "            clean=directory.clean,\n",
         "            clean=True,\n",
         (f"{_NODES}::test_a_batch_with_a_hole_is_found_when_a_node_starts_after_a_crash",),
-        seeds=14,
+        seeds=4,
     ),
     Mutation(
         "a topic that is made anew continues with the log of its predecessor",
@@ -105,6 +106,7 @@ MUTATIONS = (
         "epoch_start_offset=end, environment=self._environment\n            )\n            self._advance()\n",
         "epoch_start_offset=end, environment=self._environment\n            )\n",
         (f"{_NODES}::test_a_lone_replica_serves_all_that_it_has_after_a_crash",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the latest offset goes back after an election",
@@ -112,6 +114,7 @@ MUTATIONS = (
         "if self.leader_state is not None and self.leader_state.epoch_start_offset > self.high_watermark:",
         "if self.leader_state is None:",
         (f"{_BUGS}::test_kafka_2334_the_latest_offset_does_not_go_back_after_an_election",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a repeated batch is acknowledged before it is committed",
@@ -119,6 +122,7 @@ MUTATIONS = (
         "return AppendResult(known.first_offset, known.last_offset, known.timestamp, term, log.flush_due)",
         "return AppendResult(known.first_offset, -1, known.timestamp, term, log.flush_due)",
         (f"{_NODES}::test_a_batch_that_is_sent_again_waits_until_it_is_committed",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "followers that lag are never looked for",
@@ -126,6 +130,7 @@ MUTATIONS = (
         "                self._candidates = dict.fromkeys(self._partitions)\n",
         "",
         (f"{_NODES}::test_a_follower_leaves_the_isr_and_returns_more_than_once",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a proposed isr is sent once, whatever the answer",
@@ -133,6 +138,7 @@ MUTATIONS = (
         "        self._pending = pending\n        if not pending:\n",
         "        self._pending = {}\n        if not pending:\n",
         (f"{_NODES}::test_a_proposed_isr_is_sent_again_when_the_controller_is_back",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a committed isr does not end the proposal",
@@ -175,6 +181,7 @@ MUTATIONS = (
         "            self.visible.grew(0)\n",
         "",
         (f"{_NODES}::test_deleted_records_stay_deleted_after_an_election",),
+        seeds=STORY_ONLY,
     ),
     # -- logs -------------------------------------------------------------------------------------------------------
     Mutation(
@@ -183,7 +190,7 @@ MUTATIONS = (
         "                return min(max(found, log.start_offset), log.end_offset)\n",
         "                return max(found, log.start_offset)\n",
         (f"{_NODES}::test_a_log_that_lost_its_end_begins_to_commit_there",),
-        seeds=2,
+        seeds=6,
     ),
     Mutation(
         "the log start offset is lost in a restart",
@@ -206,6 +213,7 @@ MUTATIONS = (
         "        log.epochs.truncate_from_end(offset)\n        _rebuild_producers(log)\n",
         "        log.epochs.truncate_from_end(offset)\n",
         (f"{_NODES}::test_a_batch_that_was_truncated_is_not_known_any_more",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "followers do not track the sequences of producers",
@@ -222,6 +230,7 @@ MUTATIONS = (
         "        if self.report.clean:\n            replay(self, self.end_offset)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the sequences of producers are lost in a crash",
@@ -236,6 +245,7 @@ MUTATIONS = (
         "        if written.flush_due:\n            await _settle(partition.flushed(), answer)\n",
         "        assert partition is not None, answer\n",
         (f"{_NODES}::test_records_of_a_topic_that_flushes_each_survive_a_power_failure",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a failed append is not undone",
