@@ -198,6 +198,7 @@ MUTATIONS = (
         "            log_start_offset=directory.start_offsets.get(key, 0),\n",
         "            log_start_offset=0,\n",
         (f"{_NODES}::test_deleted_records_stay_deleted_after_a_restart",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "an epoch that starts at the end of the log survives a truncation",
