@@ -42,6 +42,7 @@ def why_no_network() -> str | None:
         _ip("netns", "add", name)
         _ip("-n", name, "link", "add", "bridge", "type", "bridge")
         _ip("-n", name, "link", "add", "one", "type", "veth", "peer", "name", "two")
+        _ip("netns", "exec", name, "true")
     except OSError as error:
         return f"no network namespaces here: {error}"
     finally:
