@@ -28,8 +28,9 @@ from minikafka.controller.metadata.cluster_ids import (
 )
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
-from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
+from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
+from minikafka.controller.metadata.steps import in_steps
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -236,8 +237,9 @@ class StandaloneController:
         """Write a snapshot from time to time, so that a start need not replay the whole log."""
         if not self._schedule.is_due(self._log.bytes_since_snapshot):
             return
+        content = await in_steps(snapshot_content(records_of(self.image)))  # This task alone changes the image.
         try:
-            await self._log.write_snapshot(encode_snapshot(records_of(self.image)), self.offset)
+            await self._log.write_snapshot(content, self.offset)
             self._schedule.written()
         except (OSError, KafkaStorageError) as error:
             self._schedule.failed(self._log.bytes_since_snapshot)

@@ -4,9 +4,10 @@ Shared by the log of a standalone node (`standalone_log.py`) and that of a quoru
 same layout, so that a standalone node can become part of a cluster.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, at_once
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch
@@ -16,7 +17,15 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 
-__all__ = ["NO_SNAPSHOT", "claim_directory", "delete_before", "encode_decision", "open_log", "records_in"]
+__all__ = [
+    "NO_SNAPSHOT",
+    "claim_directory",
+    "decoded_records",
+    "delete_before",
+    "encode_decision",
+    "open_log",
+    "records_in",
+]
 
 METADATA = TopicPartition("__cluster_metadata", 0)
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
@@ -83,10 +92,20 @@ def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:
 
 def records_in(batch: Batch) -> list[Record]:
     """The metadata records of a batch; none for Raft's control batches. Raises UnreadableRecord."""
+    return at_once(decoded_records(batch))
+
+
+def decoded_records(batch: Batch) -> Generator[None, None, list[Record]]:
+    """As `records_in`, in steps."""
     if batch.is_control:
         return []
+    records: list[Record] = []
     try:
-        return [decode_record(record.value or b"") for record in batch.records()]
+        for record in batch.records():
+            records.append(decode_record(record.value or b""))
+            if len(records) % RECORDS_IN_A_STEP == 0:
+                yield
+        return records
     except UnreadableRecord as error:
         hint = " (metadata written by Apache Kafka is not supported)" if batch.base_offset <= 1 else ""
         raise UnreadableRecord(f"metadata log at offset {batch.base_offset}: {error}{hint}") from None

@@ -5,7 +5,7 @@ its length, and a CRC-32C of everything before. It replaces every record below i
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import crc32c
 
@@ -23,8 +23,9 @@ from minikafka.controller.metadata.records import (
     decode_record,
     encode_record,
 )
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, at_once
 
-__all__ = ["decode_snapshot", "encode_snapshot", "records_of"]
+__all__ = ["decode_snapshot", "encode_snapshot", "records_of", "snapshot_content", "snapshot_records"]
 
 
 def records_of(image: Image) -> Iterator[Record]:
@@ -75,10 +76,17 @@ _LENGTH = struct.Struct(">I")
 
 def encode_snapshot(records: Iterable[Record]) -> bytes:
     """The content of a snapshot file."""
+    return at_once(snapshot_content(records))
+
+
+def snapshot_content(records: Iterable[Record]) -> Generator[None, None, bytes]:
+    """As `encode_snapshot`, in steps. The image of the records must not change between them."""
     data = bytearray(_MAGIC)
-    for record in records:
+    for number, record in enumerate(records, 1):
         encoded = encode_record(record)
         data += _LENGTH.pack(len(encoded)) + encoded
+        if number % RECORDS_IN_A_STEP == 0:
+            yield
     return bytes(data) + _LENGTH.pack(crc32c.crc32c(data))
 
 
@@ -88,6 +96,11 @@ def decode_snapshot(data: bytes) -> list[Record]:
     Raises:
         UnreadableRecord: the file is damaged or its format is unknown.
     """
+    return at_once(snapshot_records(data))
+
+
+def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
+    """As `decode_snapshot`, in steps."""
     end = len(data) - _LENGTH.size
     if not data.startswith(_MAGIC):
         raise UnreadableRecord("metadata snapshot of an unknown format: written by a newer minikafka?")
@@ -100,4 +113,6 @@ def decode_snapshot(data: bytes) -> list[Record]:
         position += _LENGTH.size
         records.append(decode_record(data[position : position + length]))
         position += length
+        if len(records) % RECORDS_IN_A_STEP == 0:
+            yield
     return records

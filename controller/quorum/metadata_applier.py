@@ -14,10 +14,16 @@ import structlog
 import trio
 
 from minikafka.controller.metadata.image import Image
-from minikafka.controller.metadata.metadata_log import records_in
+from minikafka.controller.metadata.metadata_log import decoded_records
 from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic
-from minikafka.controller.metadata.snapshot_encoding import decode_snapshot, encode_snapshot, records_of
+from minikafka.controller.metadata.snapshot_encoding import (
+    decode_snapshot,
+    records_of,
+    snapshot_content,
+    snapshot_records,
+)
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
+from minikafka.controller.metadata.steps import applying, in_steps
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -120,7 +126,7 @@ class MetadataApplier:
 
     async def _apply(self, batch: Batch) -> None:
         own = None if self.term is None else self.term.records_at(batch.base_offset)
-        records = records_in(batch) if own is None else own
+        records = await in_steps(decoded_records(batch)) if own is None else own
         for record in records:
             self.image.apply(record)
         await self._notify(records)
@@ -140,9 +146,8 @@ class MetadataApplier:
         self._installed = None
         if snapshot.offset <= self.progress.offset:
             return  # everything in it is applied already
-        records, image = decode_snapshot(data), Image()
-        for record in records:
-            image.apply(record)
+        records, image = await in_steps(snapshot_records(data)), Image()
+        await in_steps(applying(image, records))
         removed = _removed(self.image, image)
         _replace_content(self.image, image)
         await self._notify([*removed, *records])
@@ -154,8 +159,9 @@ class MetadataApplier:
         if not self._schedule.is_due(self._stored.bytes_since_snapshot):
             return
         snapshot = SnapshotId(self.progress.offset, self._epoch)
+        content = await in_steps(snapshot_content(records_of(self.image)))  # This task alone changes the image.
         try:
-            await self._stored.write_snapshot(snapshot, encode_snapshot(records_of(self.image)))
+            await self._stored.write_snapshot(snapshot, content)
             self._schedule.written()
         except (OSError, KafkaStorageError) as error:
             self._schedule.failed(self._stored.bytes_since_snapshot)

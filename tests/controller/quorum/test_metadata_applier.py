@@ -12,6 +12,7 @@ import trio.testing
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, Record, RemoveTopic, TopicRecord
 from minikafka.controller.metadata.snapshot_encoding import encode_snapshot, records_of
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.quorum.metadata_applier import MetadataApplier
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
@@ -73,3 +74,58 @@ def test_a_setting_that_a_snapshot_lacks_is_removed() -> None:
     told = installed(before, [topic("a"), config("segment.ms", "1000")])
     assert ConfigRecord(TOPIC_RESOURCE, "a", "retention.ms", None) in told
     assert ConfigRecord(TOPIC_RESOURCE, "a", "segment.ms", None) not in told
+
+
+def test_a_large_snapshot_is_installed_in_steps_and_notified_as_a_whole() -> None:
+    """Other tasks run between the steps, and see the old image until the new one is complete."""
+    count = 10 * RECORDS_IN_A_STEP
+    image = Image()
+    for number in range(count):
+        image.apply(topic(f"new-{number}"))
+    applier = MetadataApplier(cast(StoredRaftLog, EmptyLog()), snapshot_bytes=1 << 20)
+    applier.image.apply(topic("old"))
+    told: list[int] = []
+
+    async def tell(records: Sequence[Record]) -> None:
+        told.append(len(records))
+
+    applier.subscribe(tell)
+    seen: list[list[str]] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(applier.run)
+            applier.installed(SnapshotId(10, 1), encode_snapshot(records_of(image)))
+            while not told:
+                seen.append([name for name in applier.image.topics if name == "old"])
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert len(seen) >= 2 * count // RECORDS_IN_A_STEP
+    assert all(seen), "the old image was gone before the new one was complete"
+    assert told == [count + 1]
+    assert list(applier.image.topics) == list(image.topics)
+
+
+def test_a_snapshot_install_that_is_cancelled_leaves_the_image_as_it_was() -> None:
+    image = Image()
+    for number in range(3 * RECORDS_IN_A_STEP):
+        image.apply(topic(f"new-{number}"))
+
+    async def cancelled_after(steps: int) -> bool:
+        """Whether the new image was there after so many steps."""
+        applier = MetadataApplier(cast(StoredRaftLog, EmptyLog()), snapshot_bytes=1 << 20)
+        applier.image.apply(topic("old"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(applier.run)
+            applier.installed(SnapshotId(10, 1), encode_snapshot(records_of(image)))
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert list(applier.image.topics) in (["old"], list(image.topics))
+        return "old" not in applier.image.topics
+
+    outcomes = [trio.run(cancelled_after, steps) for steps in range(14)]
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}
