@@ -1,19 +1,24 @@
 """Finds coordinators: the leader of a group's partition of `__consumer_offsets`, or of a transactional id's partition
 of `__transaction_state`.
 
-The topic is created by the first lookup, as in Kafka.
+The topic is created by the first lookup, as in Kafka. Where it cannot be, as with a segment size below the minimum of
+1 MiB, clients are told to try again, as by Kafka, and the reason is logged once.
 """
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import structlog
 
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
 from minikafka.broker.coordinator.runtime import partition_for
 from minikafka.broker.coordinator.transactions.transaction_coordinator import TOPIC as TRANSACTIONS_TOPIC
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.image import Image
-from minikafka.protocol.errors import CoordinatorNotAvailableError
+from minikafka.protocol.errors import CoordinatorNotAvailableError, ErrorCode
 from minikafka.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+log = structlog.get_logger("minikafka.coordinator")
 
 CREATE_TOPICS_VERSION = 7
 TRANSACTION = 1
@@ -33,6 +38,7 @@ class CoordinatorLookup:
         self._image = image
         self._ask_controller = ask_controller
         self._config = config
+        self._refused: dict[str, str] = {}
 
     async def coordinator_of(self, key_type: int, key: str) -> int:
         """The id of the node that coordinates a group or a transactional id.
@@ -51,7 +57,14 @@ class CoordinatorLookup:
 
     async def _create_topic(self, name: str) -> None:
         topic = self._transactions_topic() if name == TRANSACTIONS_TOPIC else self._offsets_topic()
-        await self._ask_controller(CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)
+        response = await self._ask_controller(CreateTopicsRequest(topics=[topic]), CREATE_TOPICS_VERSION)
+        for result in response.topics:
+            reason = result.error_message or ErrorCode(result.error_code).name
+            if result.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._refused.pop(name, None)
+            elif self._refused.get(name) != reason:  # Clients ask again and again.
+                self._refused[name] = reason
+                log.warning("internal topic not created", topic=name, error=reason)
 
     def _offsets_topic(self) -> CreatableTopic:
         return self._topic(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Unpack
 
@@ -163,18 +163,15 @@ class Producer(BlockingClient):
 
     def begin(self) -> None:
         """As the async `begin`."""
-        self._wait(self._emptied)
-        self._wait(self._producer.begin)
+        self._wait(self._after_emptying, self._producer.begin)
 
     def commit(self) -> None:
         """As the async `commit`."""
-        self._wait(self._emptied)
-        self._wait(self._producer.commit)
+        self._wait(self._after_emptying, self._producer.commit)
 
     def abort(self) -> None:
         """As the async `abort`."""
-        self._wait(self._emptied)
-        self._wait(self._producer.abort)
+        self._wait(self._after_emptying, self._producer.abort)
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], group: GroupMetadata | str
@@ -239,6 +236,10 @@ class Producer(BlockingClient):
             self._on_empty = self._on_empty or anyio.Event()
             with anyio.move_on_after(0.1):
                 await self._on_empty.wait()
+
+    async def _after_emptying(self, step: Callable[[], Awaitable[None]]) -> None:
+        await self._emptied()
+        await step()
 
     async def _abort_after(self, error: BaseException) -> None:
         await self._emptied()
