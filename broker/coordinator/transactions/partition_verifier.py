@@ -92,8 +92,8 @@ class PartitionVerifier:
     ) -> Results:
         """An error code for each partition, NONE where records may be appended.
 
-        A client has its answer to EndTxn before the markers are written. The coordinator, here or on another node, waits
-        for the end of that by itself; only what it answers before is tried again, for a moment.
+        A client has its answer to EndTxn before the markers are written. The coordinator, here or on another node,
+        waits for the end of that by itself; only what it answers before is tried again, for a moment.
         """
         if support is not ClientSupport.ADDS_PARTITIONS and not self._is_enabled():
             return dict.fromkeys(partitions, ErrorCode.NONE)
