@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
@@ -26,14 +27,22 @@ def can_play(conversation: Conversation) -> bool:
     return apis <= {*HANDLERS, *OTHERS} and kinds <= {Request, Answer, Silence, Wait, Closed}
 
 
-def play_in_memory(conversation: Conversation) -> list[Difference]:
-    """Play all steps; returns the differing responses."""
+def play_in_memory(
+    conversation: Conversation, then: Callable[[MemoryNode], Awaitable[None]] | None = None
+) -> list[Difference]:
+    """Play all steps; returns the differing responses.
+
+    Args:
+        then: Called with the node after the last step.
+    """
 
     async def body(node: MemoryNode) -> list[Difference]:
         async with trio.open_nursery() as nursery:
             player = _Player(conversation, node, nursery)
             for line, step in conversation.steps:
                 await player.play(line, step)
+            if then is not None:
+                await then(node)
             nursery.cancel_scope.cancel()
         return player.differences
 

@@ -105,6 +105,8 @@ def commit_offsets_in_transaction(
         for partition in topic.partitions:
             index = partition.partition_index
             error = check if isinstance(check, ErrorCode) else check(topic_id, index)
+            if error is ErrorCode.STALE_MEMBER_EPOCH:
+                error = ErrorCode.ILLEGAL_GENERATION  # The only one of the two that producers know.
             error = error or _check_metadata(builder, partition.committed_metadata)
             answered.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=error))
             if not error:

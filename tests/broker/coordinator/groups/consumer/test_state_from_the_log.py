@@ -1,0 +1,67 @@
+"""A coordinator that loads the log has the groups that its predecessor had, also from a compacted log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from support.conversation import read
+from support.coordinator_node import MemoryNode
+from support.coordinator_player import can_play, play_in_memory
+
+from minikafka.broker.coordinator.groups.group_settings import GroupSettings
+from minikafka.broker.coordinator.groups.group_shard import GroupShard
+from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
+from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
+from minikafka.broker.coordinator.groups.state.group_records import decode_record
+
+FOLDER = Path(__file__).parents[4] / "conversations"
+FILES = [path for path in sorted(FOLDER.glob("*/*/*.txt")) if "ConsumerGroupHeartbeat" in path.read_text()]
+PLAYABLE = [path for path in FILES if can_play(read(path))]
+PAIRS = list[tuple[bytes, bytes | None]]
+
+
+def compacted(pairs: PAIRS) -> PAIRS:
+    """The last record of each key, without tombstones."""
+    last: dict[bytes, bytes | None] = {}
+    for key, value in pairs:
+        last.pop(key, None)
+        last[key] = value
+    return [(key, value) for key, value in last.items() if value is not None]
+
+
+def loaded(pairs: PAIRS, node: MemoryNode) -> dict[str, Any]:
+    shard = GroupShard(GroupSettings(), Random(0), node.image)
+    for offset, (key, value) in enumerate(pairs):
+        known = decode_record(key, value)
+        if known is not None:
+            shard.apply(*known, offset, -1)
+    return {group.group_id: logged(group) for group in shard.groups()}
+
+
+def logged(group: Any) -> tuple[object, ...]:
+    """What the log says of a group."""
+    if isinstance(group, ClassicGroup):
+        return "classic", group.generation, group.leader, sorted(group.members)
+    assert isinstance(group, ConsumerGroup)
+    epochs = group.epoch, group.metadata_hash, group.assignment_epoch, group.assignment_timestamp_ms
+    return epochs, group.members, group.static_members, group.targets, group.owners, group.patterns, group.state
+
+
+@pytest.mark.parametrize("path", PLAYABLE, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_log_has_all_of_the_state(path: Path) -> None:
+    async def compare(node: MemoryNode) -> None:
+        live = {group.group_id: logged(group) for shard in node.groups.runtime.states() for group in shard.groups()}
+        # Generations of classic groups are in the log when they have an assignment: those in between are not.
+        live = {group_id: state for group_id, state in live.items() if state[0] != "classic"}
+        for pairs in (node.logs.records(), compacted(node.logs.records())):
+            found = loaded(pairs, node)
+            assert {group_id: found.get(group_id) for group_id in live} == live
+
+    play_in_memory(read(path), compare)
+
+
+def test_there_are_conversations() -> None:
+    assert len(PLAYABLE) > 10
