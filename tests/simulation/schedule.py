@@ -35,6 +35,10 @@ PROGRAMS: dict[str, float] = {
 }
 """Programs, besides the members of groups, and how many of each a seed has on average."""
 
+CONSUMER_GROUPS = {"eager": "assigned", "static": "static assigned"}
+"""The groups under the consumer protocol, in place of those under the classic one."""
+CONSUMER_SHARE = 0.5
+
 TRANSACTIONAL_PROGRAMS = ("transactional producer", "read-process-write", "read-process-write")
 TRANSACTIONAL_SHARE = 0.3
 """The share of the seeds that have transactions: all these programs."""
@@ -57,6 +61,14 @@ DELETE_RETENTION = "log.cleaner.delete.retention.ms"
 DELETE_RETENTIONS_MS = (0, 1000, 10_000)
 TRANSACTION_VERSIONS = {(2,): 0.5, (1,): 0.25, (1, 2): 0.15, (2, 1): 0.1}
 
+CONSUMER_SETTINGS = {
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 6000,
+    "group.consumer.min.heartbeat.interval.ms": 1000,
+    "group.consumer.heartbeat.interval.ms": 1000,
+}
+"""Members that die are to be noticed within a run."""
+
 KEPT_SETTINGS = frozenset({
     "min.insync.replicas",
     "default.replication.factor",
@@ -64,6 +76,7 @@ KEPT_SETTINGS = frozenset({
     "offsets.topic.num.partitions",
     "auto.create.topics.enable",
     "group.min.session.timeout.ms",
+    *CONSUMER_SETTINGS,
     "log.flush.interval.messages",
 })
 """Without these acknowledged records need not survive, the programs cannot work, or a run is slow."""
@@ -158,7 +171,8 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Schedule:
     durable = random.random() < (0.7 if layout == "1" else 0.2)
     lasts_s = random.choice((10.0, 20.0, 30.0, 60.0))
     programs = _programs(random)
-    schedule = Schedule(seed, layout, (), durable, programs, _groups(random), lasts_s, ())
+    groups = _assigned_by_coordinators(seed, _groups(random))
+    schedule = Schedule(seed, layout, (), durable, programs, groups, lasts_s, ())
     drawn = random.sample([*FAULTS], random.randint(1, 6))
     programs += _transactional_programs(seed, len(programs))
     settings = _settings(random, schedule)
@@ -196,6 +210,13 @@ def _groups(random: Random) -> tuple[tuple[str, int], ...]:
     return tuple((name, random.randint(1, 3)) for name in names)
 
 
+def _assigned_by_coordinators(seed: int, groups: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Some groups use the consumer protocol (KIP-848) instead of the classic one."""
+    random = Random(f"{seed}/group protocols")
+    names = {name: instead for name, instead in CONSUMER_GROUPS.items() if random.random() < CONSUMER_SHARE}
+    return tuple((names.get(name, name), members) for name, members in groups)
+
+
 def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]:
     replicas = schedule.replicas
     session_ms = random.choice((2000, 4000, 9000))
@@ -211,6 +232,7 @@ def _settings(random: Random, schedule: Schedule) -> tuple[tuple[str, str], ...]
         "replica.fetch.wait.max.ms": random.choice((500, 1000)),
         "group.initial.rebalance.delay.ms": random.choice((0, 500, 3000)),
         "group.min.session.timeout.ms": 1000,
+        **CONSUMER_SETTINGS,
         "log.retention.check.interval.ms": random.choice((1000, 5000)),
         "log.segment.delete.delay.ms": random.choice((0, 1000)),
         "replica.high.watermark.checkpoint.interval.ms": random.choice((500, 5000)),

@@ -112,14 +112,20 @@ async def _live(process: ClientProcess, *, group: GroupPlan) -> None:
 
 
 def _options(process: ClientProcess, group: GroupPlan) -> dict[str, Any]:
-    return {
+    common = {
         "group_id": group.name,
         "group_instance_id": process.stable_name if group.static else None,
-        "partition_assignment_strategy": (group.assignor,),
+        "group_protocol": group.protocol,
         "enable_auto_commit": group.automatic,
         "auto_offset_reset": "earliest",
         "isolation_level": process.random.choice(("read_committed", "read_uncommitted")),
+        "max_poll_interval_ms": 3 * process.patience_ms,
+    }
+    if group.protocol == "consumer":
+        return {**common, "group_remote_assignor": process.random.choice((None, "uniform", "range"))}
+    return {
+        **common,
+        "partition_assignment_strategy": (group.assignor,),
         "session_timeout_ms": SESSION_TIMEOUT_MS,
         "heartbeat_interval_ms": 1000,
-        "max_poll_interval_ms": 3 * process.patience_ms,
     }

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from chaos.checks.counted import COUNTING_GROUP
-from minikafka.client.options import AssignorName
+from minikafka.client.options import AssignorName, GroupProtocol
 
 SHORT_SEGMENT_MS = 2000
 """The least value of segment.bytes is 1 MiB, so that segments are to be rolled by time."""
@@ -43,6 +43,7 @@ class GroupPlan:
     Attributes:
         automatic: Its members commit automatically.
         static: Its members have a `group_instance_id`, the stable name of their process.
+        protocol: Who assigns: the leader of the group, or the coordinator (KIP-848).
     """
 
     name: str
@@ -50,6 +51,7 @@ class GroupPlan:
     assignor: AssignorName = "range"
     automatic: bool = False
     static: bool = False
+    protocol: GroupProtocol = "classic"
 
 
 COUNTING = GroupPlan(COUNTING_GROUP, ("steady",))
@@ -101,6 +103,8 @@ class Plan:
             GroupPlan("cooperative", ("steady", "growing"), assignor="cooperative-sticky"),
             GroupPlan("automatic", ("steady", "shrinking", "compacted"), automatic=True),
             GroupPlan("static", ("steady",), assignor="roundrobin", static=True),
+            GroupPlan("assigned", ("steady", "growing"), protocol="consumer"),
+            GroupPlan("static assigned", ("steady",), static=True, protocol="consumer"),
         ]
         replicas = min(brokers, 3)
         return cls(
