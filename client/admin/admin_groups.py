@@ -21,14 +21,19 @@ from minikafka.protocol.errors import (
     KafkaError,
     NetworkError,
     NotCoordinatorError,
+    UnsupportedVersionError,
     error_for,
 )
 from minikafka.protocol.message import MalformedMessage
+from minikafka.protocol.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest
 from minikafka.protocol.messages.delete_groups import DeleteGroupsRequest
 from minikafka.protocol.messages.describe_groups import DescribeGroupsRequest
 from minikafka.protocol.messages.list_groups import ListGroupsRequest
 from minikafka.protocol.messages.offset_commit import OffsetCommitRequest
 from minikafka.protocol.names import TopicPartition
+
+_MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError)
+"""The errors after which the coordinator is looked up again."""
 
 
 class GroupAdmin(ClusterClient):
@@ -48,21 +53,40 @@ class GroupAdmin(ClusterClient):
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """Describe a group: its state and members. Raises GroupIdNotFoundError …"""
+        """Describe a group of either protocol: its state and members. Raises GroupIdNotFoundError …"""
 
         async def attempt() -> GroupDescription:
-            response, node_id = await self._coordinator(group_id, DescribeGroupsRequest(groups=[group_id]))
-            group = response.groups[0]
-            if group.error_code:
-                message = group.error_message or error_for(group.error_code)
-                raise error_for(group.error_code, f"group {group_id!r}: {message}")
-            if group.group_state == "Dead":
-                raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
-            members = [_member(one) for one in group.members]
-            state, kind, assignor = group.group_state, group.protocol_type, group.protocol_data
-            return GroupDescription(group_id, state, kind, assignor, node_id, members)
+            try:
+                return await self._describe_consumer_group(group_id)
+            except (GroupIdNotFoundError, UnsupportedVersionError):
+                return await self._describe_classic_group(group_id)
 
         return await self.cluster.retry(attempt, f"describing group {group_id!r}")
+
+    async def _describe_consumer_group(self, group_id: str) -> GroupDescription:
+        """Describe a group of the consumer protocol. Raises UnsupportedVersionError by brokers without it."""
+        response, node_id = await self._coordinator(group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]))
+        group = response.groups[0]
+        if group.error_code:
+            raise self._error(group_id, group.error_code, group.error_message)
+        members = [
+            GroupMember(one.member_id, one.client_id, one.client_host, one.instance_id, _assigned(one.assignment))
+            for one in group.members
+        ]
+        return GroupDescription(
+            group_id, group.group_state, "consumer", group.assignor_name, node_id, members, group_type="consumer"
+        )
+
+    async def _describe_classic_group(self, group_id: str) -> GroupDescription:
+        response, node_id = await self._coordinator(group_id, DescribeGroupsRequest(groups=[group_id]))
+        group = response.groups[0]
+        if group.error_code:
+            raise self._error(group_id, group.error_code, group.error_message)
+        if group.group_state == "Dead":
+            raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
+        members = [_member(one) for one in group.members]
+        state, kind, assignor = group.group_state, group.protocol_type, group.protocol_data
+        return GroupDescription(group_id, state, kind, assignor, node_id, members)
 
     async def delete_group(self, group_id: str) -> None:
         """Delete a group without members and its offsets. Raises NonEmptyGroupError, GroupIdNotFoundError …"""
@@ -72,7 +96,7 @@ class GroupAdmin(ClusterClient):
             response, _ = await self._coordinator(group_id, request)
             code = response.results[0].error_code
             if code:
-                raise error_for(code, f"group {group_id!r}: {error_for(code)}")
+                raise self._error(group_id, code)
 
         await self.cluster.retry(attempt, f"deleting group {group_id!r}")
 
@@ -101,11 +125,16 @@ class GroupAdmin(ClusterClient):
                 for one in topic.partitions:
                     if one.error_code:
                         partition = f"{topic.name}-{one.partition_index}"
-                        raise error_for(
-                            one.error_code, f"group {group_id!r}, {partition}: {error_for(one.error_code)}"
-                        )
+                        raise self._error(group_id, one.error_code, f"{partition}: {error_for(one.error_code)}")
 
         await self.cluster.retry(attempt, f"altering the offsets of group {group_id!r}")
+
+    def _error(self, group_id: str, code: int, text: str | None = None) -> KafkaError:
+        """The error of a response. The coordinator is looked up again if it is another one."""
+        error = error_for(code, f"group {group_id!r}: {text or error_for(code)}")
+        if isinstance(error, _MOVED):
+            self.cluster.forget_coordinator(group_id)
+        return error
 
     async def _coordinator(self, group_id: str, request: Any) -> tuple[Any, int]:
         """Send a request to the group's coordinator; return the response and the coordinator's node id."""
@@ -113,7 +142,7 @@ class GroupAdmin(ClusterClient):
         highest = OFFSET_COMMIT_VERSION_MAX if isinstance(request, OffsetCommitRequest) else None
         try:
             return await self.cluster.request(request, node_id, highest=highest), node_id
-        except (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError):
+        except _MOVED:
             self.cluster.forget_coordinator(group_id)
             raise
 
@@ -134,3 +163,7 @@ def _member(one: Any) -> GroupMember:
     except MalformedMessage:
         assignment = []  # The group is not a consumer group.
     return GroupMember(one.member_id, one.client_id, one.client_host, one.group_instance_id, assignment)
+
+
+def _assigned(assignment: Assignment) -> list[TopicPartition]:
+    return [TopicPartition(one.topic_name, index) for one in assignment.topic_partitions for index in one.partitions]

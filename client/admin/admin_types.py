@@ -126,7 +126,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """The result of `describe_group`."""
+    """The result of `describe_group`; `group_type` is the group's protocol: classic or consumer."""
 
     group_id: str
     state: str
@@ -134,6 +134,7 @@ class GroupDescription:
     assignor: str
     coordinator: int
     members: list[GroupMember] = field(default_factory=list)
+    group_type: str = "classic"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 from support.group_members import RecordingListener, fill, settled
 
 from minikafka.client import Admin, Consumer, InvalidOption, Producer, TopicPartition
-from minikafka.protocol.errors import KafkaError, StaleMemberEpochError
+from minikafka.protocol.errors import GroupIdNotFoundError, KafkaError, NonEmptyGroupError, StaleMemberEpochError
 
 pytestmark = pytest.mark.anyio
 OPTIONS: dict[str, Any] = {
@@ -175,6 +175,28 @@ async def test_offsets_are_sent_to_transactions(bootstrap: str, topic: str) -> N
             last = records[-1].offset + 1
             await producer.send_offsets_to_transaction({TopicPartition(topic, 0): last}, consumer.group_metadata())
         assert (await consumer.committed())[TopicPartition(topic, 0)].offset == last
+
+
+async def test_groups_are_listed_described_and_deleted(bootstrap: str, topic: str) -> None:
+    await fill(bootstrap, topic, 2, 0)
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        async with member(bootstrap, topic, client_id="someone", group_remote_assignor="range") as consumer:
+            await settled(consumer, total=2)
+            with anyio.fail_after(60):
+                while (group := await admin.describe_group(topic)).state != "Stable":
+                    await anyio.sleep(0.02)
+            assert (group.group_type, group.protocol_type, group.assignor) == ("consumer", "consumer", "range")
+            assert [(one.client_id, sorted(one.assignment)) for one in group.members] == [
+                ("someone", [TopicPartition(topic, 0), TopicPartition(topic, 1)])
+            ]
+            listed = {one.group_id: one.group_type for one in await admin.list_groups()}
+            assert listed[topic].lower() == "consumer"
+            with pytest.raises(NonEmptyGroupError, match=topic):
+                await admin.delete_group(topic)
+        assert (await admin.describe_group(topic)).members == []
+        await admin.delete_group(topic)
+        with pytest.raises(GroupIdNotFoundError, match=topic):
+            await admin.describe_group(topic)
 
 
 def test_options_of_the_classic_protocol_are_rejected() -> None:
