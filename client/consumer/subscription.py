@@ -249,6 +249,8 @@ class Subscriptions:
         Raises what the listener raises. Cancellation has the next request make the call again.
         """
         group = self._group
+        if group is not None and group.departing is not None:
+            await group.departing.wait()
         while group is not None and group.pending is not None and not group.pending.done.is_set():
             self._fetcher.put_back()
             self._fetcher.mark_processed()
@@ -337,6 +339,8 @@ class Subscriptions:
             TopicPartition(*tp): one if isinstance(one, OffsetAndMetadata) else OffsetAndMetadata(one)
             for tp, one in offsets.items()
         }
+        if not positions:
+            return
         group = group or self._group
         if group is not None and group.member[0] < 0:
             raise UnknownMemberIdError(f"this consumer is not a member of group {self._options.group_id!r} at present")
@@ -354,8 +358,7 @@ class Subscriptions:
                         raise
                     member = now
 
-        if positions:
-            await self._cluster.retry(attempt, "committing offsets")
+        await self._cluster.retry(attempt, "committing offsets")
 
     def _taker(
         self, positions: Iterable[TopicPartition], group: GroupSession | None

@@ -82,6 +82,8 @@ class GroupSession(ABC):
     Attributes:
         known: the assigned partitions, as far as the consumer was told of them.
         pending: the call that the application has to make next.
+        departing: set once the application can be told that its partitions are lost; None unless this member is leaving
+            since the application requests no records. Until then it must get none: they belong to others.
     """
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, member: Member, seams: Seams) -> None:
@@ -89,6 +91,7 @@ class GroupSession(ABC):
         self.group_id = options.group_id
         self.known: list[TopicPartition] = []
         self.pending: ApplicationCall | None = None
+        self.departing: anyio.Event | None = None
         self._cluster = cluster
         self._options = options
         self._member = member
@@ -183,6 +186,8 @@ class GroupSession(ABC):
             return
         pending = self.pending = ApplicationCall(call)
         self._member.announced()
+        if self.departing is not None:
+            self.departing.set()
         try:
             while not pending.done.is_set():
                 with anyio.move_on_after(self.heartbeat_interval_ms / 1000):
@@ -210,8 +215,13 @@ class GroupSession(ABC):
             self.group_id,
             self._options.max_poll_interval_ms,
         )
-        await self.leave()
-        await self._lose_partitions()
+        self.departing = anyio.Event()
+        try:
+            await self.leave()
+            await self._lose_partitions()
+        finally:
+            self.departing.set()
+            self.departing = None
         while self._member.is_poll_overdue():
             await anyio.sleep(self.heartbeat_interval_ms / 1000)
 

@@ -47,4 +47,5 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses, for a topic or a group."""
-    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    name = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
+    return "".join(letter if letter.isalnum() else "-" for letter in name)

@@ -46,7 +46,7 @@ class ScriptedCoordinator:
 
     def __init__(self) -> None:
         self.generation = 0
-        self.joins_answered = True
+        self.joins_answered = self.leaves_answered = True
         self.commits: list[tuple[int, str]] = []
         self.heartbeats = ErrorCode.NONE
         self.lost = 0
@@ -70,9 +70,9 @@ class ScriptedCoordinator:
         self.heartbeats_seen += 1
         return HeartbeatResponse(error_code=self.heartbeats)
 
-    def leave(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
+    def leave(self, request: LeaveGroupRequest, version: int) -> LeaveGroupResponse | None:
         self.left += 1
-        return LeaveGroupResponse()
+        return LeaveGroupResponse() if self.leaves_answered else None
 
     def join(self, request: JoinGroupRequest, version: int) -> JoinGroupResponse | None:
         self.joins += 1

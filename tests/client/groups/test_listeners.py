@@ -179,6 +179,20 @@ def test_a_member_that_does_not_poll_leaves_while_its_revocation_waits() -> None
     run(story)
 
 
+def test_no_records_are_returned_between_leaving_and_losing_the_partitions() -> None:
+    async def story(coordinator: ScriptedCoordinator) -> None:
+        recording = Recording()
+        async with member(coordinator, recording, max_poll_interval_ms=10_000) as consumer:
+            coordinator.leaves_answered = False
+            while not coordinator.left:
+                await trio.sleep(0.01)
+            await consumer.poll(0)
+            assert recording.calls == ["assigned", "lost"]
+            assert consumer.assignment() == []
+
+    run(story)
+
+
 @pytest.mark.parametrize("how", ["leave", "unsubscribe"])
 def test_who_leaves_the_group_is_called_before(how: str) -> None:
     recording = Recording()
