@@ -30,7 +30,6 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.metadata.snapshot_encoding import records_of, snapshot_content
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import in_steps
 from minikafka.controller.settings.metadata_log_settings import (
     data_directories,
     metadata_directory,
@@ -38,6 +37,7 @@ from minikafka.controller.settings.metadata_log_settings import (
 )
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.controller.standalone_log import StandaloneLog
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError, NotControllerError
 from minikafka.storage.data_directory import WrongDirectory
 from minikafka.storage.disk import Disk

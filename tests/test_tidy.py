@@ -52,7 +52,7 @@ IMPORTS_TRIO = {
     "broker/partitions/request_waiters.py",
     "client/connections/trio_socket.py",
     "controller/active/active_controller.py",
-    "controller/metadata/steps.py",
+    "controller/steps.py",
     "controller/quorum/metadata_applier.py",
     "controller/quorum_controller.py",
     "controller/standalone_controller.py",

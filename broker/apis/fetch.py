@@ -16,7 +16,6 @@ from minikafka.broker.apis.fetch_response import AT_ONCE, NIL, add_leaders, by_t
 from minikafka.broker.apis.services import Clock, ClusterView, FetchService, PartitionStore
 from minikafka.broker.connections.large_messages import ELEMENTS_MAX_WITH_PAUSES
 from minikafka.broker.connections.long_polls import LongPoll
-from minikafka.broker.connections.pauses import at_once, with_pauses
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.partitions.fetch_result import NO_RECORDS, FetchResult
 from minikafka.broker.partitions.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, CachedPartition, Session, SessionKey
@@ -30,6 +29,7 @@ from minikafka.broker.partitions.request_waiters import (
     steady_ms,
 )
 from minikafka.broker.replication.replication_throttle import Throttle
+from minikafka.controller.steps import at_once, in_steps
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -149,7 +149,7 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     sessions = context.services.fetch_sessions
     by_id = context.version >= VERSION_BY_ID
     session: Session | None = None
-    asked = await with_pauses(_asked(request, context, by_id))
+    asked = await in_steps(_asked(request, context, by_id))
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         sessions.close(request.session_id)
         wanted = asked
@@ -171,8 +171,8 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
         _count(answers, context)
     response = FetchResponse()
     if session is not None:
-        await with_pauses(_answer_changes(session, answers, response, by_id))
-        return await with_pauses(add_leaders(response, context))
+        await in_steps(_answer_changes(session, answers, response, by_id))
+        return await in_steps(add_leaders(response, context))
     if request.session_epoch == INITIAL_EPOCH and context.version >= VERSION_WITH_SESSIONS:
         opened = sessions.open(asked, by_id=by_id, now_ms=context.services.now_ms())
         response.session_id = opened.id if opened else 0
@@ -180,8 +180,8 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
             opened.changes.keys.update(dict.fromkeys(opened.partitions))
     for cached, answer in answers.partitions:
         remember(cached, answer)
-    response.responses = await with_pauses(by_topic(answers.partitions, by_id))
-    return await with_pauses(add_leaders(response, context))
+    response.responses = await in_steps(by_topic(answers.partitions, by_id))
+    return await in_steps(add_leaders(response, context))
 
 
 def _asked(request: FetchRequest, context: Context, by_id: bool) -> Generator[None, None, list[CachedPartition]]:
@@ -227,7 +227,7 @@ async def _read_until_enough(
     in_time = request.max_wait_ms > 0
     fetcher = Fetcher.of(request, context)
     while True:
-        answers = await with_pauses(_read_all(request, wanted, context, fetcher))
+        answers = await in_steps(_read_all(request, wanted, context, fetcher))
         missing_bytes = request.min_bytes - answers.size_bytes - answers.grown_meanwhile(answers.watched)
         if missing_bytes <= 0 < request.min_bytes - answers.size_bytes:
             continue
@@ -248,7 +248,7 @@ async def _read_changed(request: FetchRequest, session: Session, context: Contex
         grown = changes.grown
         known = map(session.partitions.get, seen)  # type: ignore[arg-type]
         wanted = [cached for cached in known if cached is not None]
-        answers = await with_pauses(_read_all(request, wanted, context, fetcher, changes))
+        answers = await in_steps(_read_all(request, wanted, context, fetcher, changes))
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or not in_time or changes.closed:
             return answers

@@ -3,14 +3,9 @@
 They count instead of measuring time, so that a simulation has the same pauses.
 """
 
-from collections.abc import Generator
-from typing import TypeVar
-
 import trio
 
 EVERY = 256
-
-T = TypeVar("T")
 
 
 class Pauses:
@@ -30,26 +25,3 @@ class Pauses:
         if self._left <= 0:
             self._left = self._every
             await trio.lowlevel.checkpoint()
-
-
-async def with_pauses(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end; other tasks run at each `yield`. Returns its result."""
-    try:
-        while True:
-            next(steps)
-            await trio.lowlevel.checkpoint()
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    finally:
-        steps.close()
-
-
-def at_once(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end without a pause. Returns its result."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as done:
-        result: T = done.value
-        return result

@@ -17,10 +17,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Producer
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.replay import ReplayedState, replay
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -461,7 +461,7 @@ class CoordinatorRuntime(Generic[S]):
         async with self._loading:
             while True:
                 data = await self._environment.read(shard.partition, offset, self._load_buffer_size)
-                read_to = await with_pauses(replay(shard.state, data, offset))
+                read_to = await in_steps(replay(shard.state, data, offset))
                 if read_to == offset:
                     break
                 offset = read_to

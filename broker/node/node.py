@@ -16,7 +16,6 @@ import trio
 from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.listener_addresses import advertised_endpoints
 from minikafka.broker.connections.listening import Listening
-from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.system import System
@@ -25,6 +24,7 @@ from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.metadata.cluster_ids import new_id
 from minikafka.controller.metadata.records import Endpoint, Record
 from minikafka.controller.standalone_controller import StandaloneController
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -180,14 +180,14 @@ class Node:
         async def apply(records: Sequence[Record]) -> None:
             self.parts.apply_cordoned(records)
             await started.wait()
-            await with_pauses(follower.apply(records))
+            await in_steps(follower.apply(records))
 
         async def look_for_room() -> None:
-            await with_pauses(follower.look_for_room())
+            await in_steps(follower.look_for_room())
 
         self.parts.controller.subscribe(apply)
         self.parts.update_cordoned()
-        await with_pauses(follower.start())
+        await in_steps(follower.start())
         started.set()
         nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")
 

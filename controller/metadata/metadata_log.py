@@ -7,8 +7,9 @@ same layout, so that a standalone node can become part of a cluster.
 from collections.abc import Callable, Generator, Sequence
 
 from minikafka.controller.metadata.records import Record, UnreadableRecord, decode_record, encode_record
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, at_once
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, encode_batch
 from minikafka.protocol.records.record import Record as LogRecord

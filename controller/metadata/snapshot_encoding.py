@@ -23,7 +23,8 @@ from minikafka.controller.metadata.records import (
     decode_record,
     encode_record,
 )
-from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP, at_once
+from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
+from minikafka.controller.steps import at_once
 
 __all__ = ["decode_snapshot", "encode_snapshot", "records_of", "snapshot_content", "snapshot_records"]
 

@@ -23,10 +23,11 @@ from minikafka.controller.metadata.snapshot_encoding import (
     snapshot_records,
 )
 from minikafka.controller.metadata.snapshot_schedule import SnapshotSchedule
-from minikafka.controller.metadata.steps import applying, in_steps
+from minikafka.controller.metadata.steps import applying
 from minikafka.controller.quorum.applied_offset import AppliedOffset
 from minikafka.controller.quorum.raft_log import StoredRaftLog
 from minikafka.controller.raft.log_interface import SnapshotId
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.records.batch import Batch
 

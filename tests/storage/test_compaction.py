@@ -12,7 +12,7 @@ import trio
 from support.compaction import COMPACTED, KEY, Cleaned, finish
 from support.logs import Clock, append_bytes, append_marker, check_indexes, memory_disk, read_batches
 
-from minikafka.broker.connections.pauses import at_once
+from minikafka.controller.steps import at_once
 from minikafka.protocol.records.batch import encode_batch
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType

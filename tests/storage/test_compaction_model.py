@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.compaction import COMPACTED, Cleaned, Row
 from support.logs import Clock, append_marker, check_indexes, memory_disk, read_batches
 
-from minikafka.broker.connections.pauses import at_once
+from minikafka.controller.steps import at_once
 from minikafka.protocol.records.compression import Codec
 from minikafka.protocol.records.control import ControlType
 from minikafka.storage.memory_disk import PowerLoss

@@ -9,7 +9,7 @@ import pytest
 import trio
 from support.logs import SMALL, Clock, append, memory_disk, read_all
 
-from minikafka.broker.connections.pauses import at_once
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import KafkaStorageError
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import checkpoint_files

@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 from minikafka.broker.apis import fetch
-from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.connections.request_context import ConnectionInfo, RequestContext
 from minikafka.broker.partitions.batch_validation import produced_batch
 from minikafka.broker.partitions.fetch_sessions import SessionCache
@@ -36,6 +35,7 @@ from minikafka.controller.metadata.records import (
     Record,
     TopicRecord,
 )
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.messages.alter_partition import (
     AlterPartitionRequest,

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import trio
 
-from minikafka.broker.connections.pauses import with_pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.error_mapping import coordinator_error
 from minikafka.broker.coordinator.groups.classic.classic_join import check_join, join_group
@@ -41,6 +40,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
 from minikafka.broker.coordinator.groups.state.classic_member import Caller
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, Status, partition_for
 from minikafka.controller.metadata.image import Image
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import ErrorCode, KafkaError, NotCoordinatorError
 from minikafka.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from minikafka.protocol.messages.consumer_group_heartbeat import (
@@ -201,7 +201,7 @@ class GroupCoordinator:
 
         try:
             seen = newest_topic(self._image)
-            found = await with_pauses(resolve(sorted(patterns), list(self._image.topics)))
+            found = await in_steps(resolve(sorted(patterns), list(self._image.topics)))
             await self._submit_to_partition(partition, write, lambda error: None)
         finally:
             self._resolving.discard(group_id)
@@ -237,7 +237,7 @@ class GroupCoordinator:
             lambda builder, ticket: fetch_offsets(builder, request, ticket, require_stable=require_stable),
             lambda error: _fetch_error(request.group_id, error),
         )
-        return await with_pauses(found.response()) if isinstance(found, AllOffsets) else found
+        return await in_steps(found.response()) if isinstance(found, AllOffsets) else found
 
     async def delete_offsets(self, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
         """OffsetDelete: topics and partitions exist."""

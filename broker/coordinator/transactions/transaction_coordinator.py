@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import structlog
 import trio
 
-from minikafka.broker.connections.pauses import Pauses, with_pauses
+from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, verify_partitions
@@ -34,6 +34,7 @@ from minikafka.broker.coordinator.transactions.transaction_admin import (
 )
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
+from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -232,7 +233,7 @@ class TransactionCoordinator:
                 return ListTransactionsResponse(error_code=error.code)
             for one in found:
                 await pauses()
-                if pattern is None or await with_pauses(pattern.matches(one.transactional_id)):
+                if pattern is None or await in_steps(pattern.matches(one.transactional_id)):
                     response.transaction_states.append(one)
         return response
 

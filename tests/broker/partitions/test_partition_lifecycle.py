@@ -4,7 +4,6 @@ from random import Random
 
 from support.logs import append
 
-from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_lifecycle import MetadataFollower
 from minikafka.broker.partitions.partition_table import Partitions
@@ -17,6 +16,7 @@ from minikafka.controller.metadata.records import (
     RemoveTopic,
     TopicRecord,
 )
+from minikafka.controller.steps import at_once
 from minikafka.protocol.names import TopicPartition
 from minikafka.storage import LogConfig, LogManager, MemoryDisk
 from minikafka.storage.checkpoint_files import read_topic_id

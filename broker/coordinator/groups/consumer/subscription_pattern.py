@@ -25,7 +25,7 @@ def check_pattern(text: str) -> None:
 
 
 def resolve(texts: Iterable[str], names: Iterable[str]) -> Generator[None, None, dict[str, frozenset[str]]]:
-    """Find the topics that match each pattern. Other tasks may run at each `yield` (`pauses.with_pauses`).
+    """Find the topics that match each pattern. Other tasks may run at each `yield` (`pauses.in_steps`).
 
     Args:
         texts: The patterns. One that is invalid matches nothing: it has been read from a log, not from a member.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.coordinator.transactions.id_pattern import InvalidPattern, Pattern
+from minikafka.controller.steps import at_once
 
 CHARACTERS = st.sampled_from(
     ["a", "b", "A", "-", r"\d", r"\.", ".", "[ab]", "[^a]", "[a-z_]", r"[\d\-]", "[]a]", "\u00e9"]

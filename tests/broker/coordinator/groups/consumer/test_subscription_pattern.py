@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import MATCHES_AT_ONCE, check_pattern, resolve
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
 NAMES = ["flights", "flights-2024", "Flights", "_internal", "a.b"]

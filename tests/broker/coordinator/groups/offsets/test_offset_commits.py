@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from support.coordinator_bench import GROUP, NO_DELAY, Bench
 
-from minikafka.broker.connections.pauses import at_once
 from minikafka.broker.coordinator.groups.group_admin import delete_groups
 from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     OFFSETS_IN_A_STEP,
@@ -18,6 +17,7 @@ from minikafka.broker.coordinator.groups.offsets.offset_commits import (
     delete_partition_offsets,
     fetch_offsets,
 )
+from minikafka.controller.steps import at_once
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.message import encode
 from minikafka.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
