@@ -1,6 +1,6 @@
 """Planted bugs of controllers and group coordinators in whole clusters: failover, sessions, snapshots, old metadata."""
 
-from mutations import Mutation
+from mutations import STORY_ONLY, Mutation
 
 _BUGS = "tests/simulation/test_published_bugs.py"
 _NODES = "tests/simulation/test_node_stories.py"
@@ -19,6 +19,7 @@ MUTATIONS = (
         "                    await self.wait_applied(offset)\n",
         "",
         (f"{_COORDINATION}::test_a_node_that_answers_a_change_knows_it",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a new controller decides before it has applied what its predecessors committed",
@@ -41,6 +42,7 @@ MUTATIONS = (
         "self.sessions.reset(_now_ms(), epochs, log_end_offset)",
         "self.sessions.reset(_now_ms(), {}, log_end_offset)",
         (f"{_COORDINATION}::test_a_new_controller_fences_a_broker_that_is_gone",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a controller that was stalled fences brokers whose heartbeats wait unread",
