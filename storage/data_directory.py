@@ -184,7 +184,9 @@ class DataDirectory:
         self._write(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
 
     def write_recovery_points(self) -> None:
-        found = {key: log.recovery_point for key, log in self._open().items()}
+        """Writes what is flushed of each log; what is flushed of a log that has lost its topic id does not count."""
+        logs = self._open().items()
+        found = {key: log.recovery_point for key, log in logs if not log.has_lost_id}
         self._write(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
 
     def write_start_offsets(self) -> None:

@@ -49,6 +49,7 @@ class Log(GuardedLog):
 
     Attributes:
         topic_id: 16 bytes; None without a valid `partition.metadata`.
+        has_lost_id: a power failure took the topic id of its records, which may be those of a deleted topic.
         start_offset, end_offset: the first offset that can be read, and the offset of the next append.
         recovery_point: everything before this offset has been flushed.
         epochs, producers: the leader epoch cache and the producer state, which the log keeps up to date.
@@ -73,6 +74,7 @@ class Log(GuardedLog):
         self.start_offset = loaded.start_offset
         self.end_offset = loaded.end_offset
         self.recovery_point = loaded.recovery_point
+        self.has_lost_id = loaded.topic_id is None and not loaded.created
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.report = loaded.report

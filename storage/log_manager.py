@@ -206,6 +206,7 @@ class LogManager(LogUpkeep):
             on_damage=self._log_damage,
             on_truncation=directory.truncated,
         )
+        log.has_lost_id = log.has_lost_id and not directory.recovery_points.get(key, 0)
         directory.lower_cleaner_offset(key, log.end_offset)  # What recovery truncated will be appended anew.
         if log.report.damage:
             self._logger.error("records lost in log recovery", partition=str(key), error=log.report.damage)
@@ -349,6 +350,7 @@ class LogManager(LogUpkeep):
             raise log.fail(error) from error
         log.unsynced_paths.append(path)
         log.topic_id = topic_id
+        log.has_lost_id = False
 
     def _has(self, directory: DataDirectory, key: TopicPartition) -> bool:
         """False if the directory fails. Raises KafkaError for a passing error."""

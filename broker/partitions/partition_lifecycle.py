@@ -340,7 +340,7 @@ class MetadataFollower:
         kept = self._logs.get(key)
         if kept is None:
             return False
-        return kept.recovery_point == 0 if kept.topic_id is None else kept.topic_id != topic_id
+        return kept.has_lost_id if kept.topic_id is None else kept.topic_id != topic_id
 
     def _remove_topic(self, topic_id: bytes) -> Generator[None]:
         """Remove this node's replicas of a topic; if the node stops meanwhile, the others too, without a pause."""
