@@ -55,8 +55,8 @@ RARE_SETTINGS: dict[str, tuple[int, ...]] = {
 RARE_SHARE = 0.25
 
 OFTEN_COMPACTED = {"log.cleaner.min.cleanable.ratio": (0.01,)}
-"""With it the cleaner is at work more often. `log.roll.ms`, for short segments of internal topics, is not drawn yet: with
-3 s, failing disks and power failures (seed 259) a replica lost a whole segment in the middle of its log.
+"""With it the cleaner is at work more often. `log.roll.ms`, for short segments, is not drawn yet: with 3 s,
+failing disks and power failures (seed 259) a replica lost a whole segment in the middle of its log.
 """
 DELETE_RETENTION = "log.cleaner.delete.retention.ms"
 """Its default is longer than any run: tombstones and markers are removed in seeds with this setting only."""
