@@ -102,9 +102,6 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.
-- With very short segments (`log.roll.ms` of seconds) a power failure took a whole segment from the middle of a replica,
-  after a recovery had cut that segment at its first byte and the replica had fetched its records again. The next start
-  does not notice the gap. Seen in one simulation; the cause is not known yet (docs/simulation.md, *Known failure*).
 - A `.txnindex` that disappears from a segment below the recovery point is not detected (nor in Kafka): no other file
   records its existence. It is rebuilt when the segment is scanned.
 - A checksum does not cover a batch's base offset and leader epoch (by design of the format): their corruption is

@@ -222,15 +222,21 @@ def _blank(write: tuple[int, bytes | None]) -> tuple[int, bytes | None]:
 
 
 class Directory:
-    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None."""
+    """The current and durable names, and the pending changes: (new name, old name, entry), each may be None.
 
-    __slots__ = ("durable", "entries", "failed", "pending")
+    Attributes:
+        failed: changes are lost; the next sync reports it.
+        lost: `entries` has changes that count as clean and are not durable.
+    """
+
+    __slots__ = ("durable", "entries", "failed", "lost", "pending")
 
     def __init__(self) -> None:
         self.entries: dict[str, Content | Directory] = {}
         self.durable: dict[str, Content | Directory] = {}
         self.pending: list[tuple[str | None, str | None, Content | Directory | None]] = []
         self.failed = False
+        self.lost = False
 
     def change(self, new: str | None, old: str | None, what: "Content | Directory | None" = None) -> None:
         """Adds `what` as `new`, removes `old`, or renames `old` to `new`."""
@@ -246,13 +252,26 @@ class Directory:
             _change(self.durable, new, old, what)
         self.pending.clear()
 
+    def lose(self) -> None:
+        """Marks the pending changes as clean, so that the next crash or `forget_lost` drops them."""
+        self.lost |= bool(self.pending)
+        self.pending.clear()
+
+    def forget_lost(self) -> None:
+        """Drops the lost changes, as a file system that is mounted again reads its directories anew."""
+        if self.lost:
+            self.entries = dict(self.durable)
+            for new, old, what in self.pending:
+                _change(self.entries, new, old, what)
+        self.failed = self.lost = False
+
     def crash(self, random: Random) -> None:
         if self.pending:
             for new, old, what in self.pending[: random.randint(0, len(self.pending))]:
                 _change(self.durable, new, old, what)
             self.pending.clear()
         self.entries = dict(self.durable)
-        self.failed = False
+        self.failed = self.lost = False
         for _, entry in sorted(self.entries.items()):
             entry.crash(random)
 

@@ -54,10 +54,8 @@ RARE_SETTINGS: dict[str, tuple[int, ...]] = {
 """Values that lead to code which the defaults seldom reach."""
 RARE_SHARE = 0.25
 
-OFTEN_COMPACTED = {"log.cleaner.min.cleanable.ratio": (0.01,)}
-"""With it the cleaner is at work more often. `log.roll.ms`, for short segments, is not drawn yet: with 3 s,
-failing disks and power failures (seed 259) a replica lost a whole segment in the middle of its log.
-"""
+OFTEN_COMPACTED = {"log.roll.ms": (1000, 3000), "log.cleaner.min.cleanable.ratio": (0.01,)}
+"""With them the cleaner is at work more often: only whole segments are cleaned."""
 DELETE_RETENTION = "log.cleaner.delete.retention.ms"
 """Its default is longer than any run: tombstones and markers are removed in seeds with this setting only."""
 DELETE_RETENTIONS_MS = (0, 1000, 10_000)

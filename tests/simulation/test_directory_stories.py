@@ -126,6 +126,8 @@ def test_a_directory_that_is_not_mounted_at_start_and_is_at_the_next(tell: Tell,
 def test_a_topic_that_is_made_anew_while_its_directory_is_offline(tell: Tell, settings: dict[str, str]) -> None:
     story = with_topic(tell, settings)
     host, failed = story.hosts[1], home(story, 1, "t")
+    for directory in (failed, f"{failed}/t-0"):
+        host.disk.sync_directory(directory)  # The kernel writes names back at any time.
     host.disk.fail_directory(failed)
     story.produce("t", "after", acks="all")
     story.delete("t")

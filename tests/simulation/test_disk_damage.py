@@ -89,6 +89,24 @@ def test_a_file_system_that_is_mounted_again_has_no_lost_pages_and_no_errors_to_
     process.sync_directory("/data/a")
 
 
+def test_a_file_system_that_is_mounted_again_shows_the_names_that_are_durable() -> None:
+    disk = disk_of()
+    process = disk.attach()
+    written(process, "/data/a/old", b"synced")
+    process.open("/data/a/new", create=True)
+    process.rename("/data/a/old", "/data/a/renamed")
+    process.make_directory("/data/a/made")
+    process.open("/data/a/made/in", create=True)
+    disk.fail_directory("/data/a", "writes", evict=0.0)
+    disk.repair_directory("/data/a")
+    disk.process_killed()
+    assert disk.list("/data/a") == ["made", "new", "renamed"], "as long as the page cache is that of the failed disk"
+    disk.mount_again("/data/a")
+    assert disk.list("/data/a") == ["old"]
+    with pytest.raises(FileNotFoundError):
+        disk.attach().open("/data/a/made/in")
+
+
 @pytest.mark.parametrize("evict", [0.0, 1.0])
 def test_the_next_process_may_read_pages_that_are_not_durable(evict: float) -> None:
     disk = disk_of()

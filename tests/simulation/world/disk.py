@@ -174,7 +174,7 @@ class SimulatedDisk(MemoryDisk):
             if isinstance(entry, Content):
                 entry.lose(evict=self._random.random() < evict)
             else:
-                entry.pending.clear()
+                entry.lose()
 
     def repair_directory(self, path: str) -> None:
         """Ends `fail_directory`. What was lost stays lost."""
@@ -184,8 +184,12 @@ class SimulatedDisk(MemoryDisk):
         """Forgets lost pages and errors that no sync has reported yet. No process may use the disk."""
         if any(process.alive for process in self._processes):
             raise RuntimeError("a file system is mounted again while its machine is down")
+        self._known.clear()
         for _, entry in self._entries(path):
-            if entry.failed and isinstance(entry, Content):
+            if isinstance(entry, Directory):
+                entry.forget_lost()
+                continue
+            if entry.failed:
                 entry.lose(evict=True)
             entry.failed = False
 
