@@ -268,6 +268,7 @@ def test_a_cluster_stops_cleanly(world: World) -> None:
     for host in cluster.hosts.values():
         cluster.stop(host)
     assert world.run_until(60, lambda: not any(host.is_running for host in cluster.hosts.values()))
+    assert not any(host.ready for host in cluster.hosts.values())
     assert cluster.failures == []
 
 

@@ -98,6 +98,10 @@ class Host:
     unclean: bool = False
     supervised: bool = False
 
+    def ended(self) -> None:
+        """Note that the process has ended, by itself or not."""
+        self.ready = False
+
     @property
     def is_running(self) -> bool:
         return self.machine is not None and not self.machine.ended
@@ -209,7 +213,7 @@ class Cluster:
         host.signals = Signals()
         files = host.files = self._attach(host)
         host.machine = self._boot(name, host.name, self._run_node, host, files, random, host.signals)
-        host.machine.on_end.append(files.kill)
+        host.machine.on_end += [files.kill, host.ended]
         self.world.trace(host.name, f"process {name} started")
 
     def _attach(self, host: Host) -> ProcessDisk:
