@@ -8,6 +8,7 @@ One module for each subcommand, listed in `main.COMMANDS` and imported when the 
     minikafka topics list             list topics
     echo hello | minikafka produce t  send lines as records
     minikafka consume t               print records as lines
+    minikafka groups lag g --watch    show how far a group is behind
     minikafka dump-log FILE           print the contents of a log file
     minikafka perf produce t          measure throughput
 
@@ -21,6 +22,9 @@ one line on standard error and an exit code.
     topics.py           `topics`: create, list, describe, alter, delete
     produce.py          `produce`: lines of a file or of standard input
     consume.py          `consume`: records from a start position, as lines
+    groups.py           `groups`: list, describe, members, lag, reset-offsets, delete
+    group_rows.py       rows of groups: members, committed offsets, lag
+    offset_reset.py     new offsets for a group, and the CSV of plans
     quorum.py           `quorum`: the controller quorum
     elect_leaders.py    `elect-leaders`: preferred and unclean elections
     reassign.py         `reassign`: partition reassignments from JSON plans
@@ -29,6 +33,7 @@ one line on standard error and an exit code.
     local_cluster.py    the class LocalCluster, also for tests, benchmarks and fault injection
     cluster_layout.py   nodes, ports and settings of a local cluster (pure)
     cluster_view.py     the status table of `cluster` on a terminal
+    redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
@@ -48,5 +53,8 @@ Caveats:
     * `produce` makes records of text lines; for values with newlines use the client.
     * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
       leaves its nodes running; the next `cluster` in that directory reports them and does not start.
+    * `groups reset-offsets` reads state, offsets and ends one after the other: a member that joins in between has
+      the commit refused, but a topic that is written to meanwhile has moved its end.
+    * `groups` asks about one group at a time; without arguments that is a request or more for each group.
     * `consume --partition` assigns these partitions without a group, and commits nothing.
 """

@@ -1,7 +1,6 @@
 """The status table of `minikafka cluster`: nodes, leaders and under-replicated partitions, refreshed every second.
 
-It is redrawn on standard error with the two escape sequences that all terminals support (cursor up, clear to end of
-screen), without further packages. If standard error is not a terminal, only messages are printed.
+It is redrawn in place on standard error. If that is not a terminal, only messages are printed.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from minikafka.cli.redraw import Redrawing
 from minikafka.cli.tables import counted, table
 
 if TYPE_CHECKING:
@@ -46,18 +46,18 @@ class TerminalView(View):
         super().__init__(out)
         self._nodes = nodes
         self._admin = admin
-        self._lines_shown = 0
+        self._screen = Redrawing(out)
         self._refreshed_at = 0.0
 
     def message(self, text: str) -> None:
-        self._show([])
+        self._screen.show([])
         super().message(text)
         self._refreshed_at = 0.0
 
     def update(self) -> None:
         now = time.monotonic()
         if now - self._refreshed_at >= REFRESH_INTERVAL_S:
-            self._show(self._status())
+            self._screen.show(self._status())
             self._refreshed_at = time.monotonic()
 
     def _status(self) -> list[str]:
@@ -71,12 +71,6 @@ class TerminalView(View):
         except KafkaError as error:
             return [*nodes_table(self._nodes, pids, None, []), "", f"no broker responds: {error}"]
         return [*nodes_table(self._nodes, pids, quorum, topics), "", *partitions_summary(topics)]
-
-    def _show(self, lines: Sequence[str]) -> None:
-        up = f"\x1b[{self._lines_shown}A" if self._lines_shown else ""
-        self.out.write(f"{up}\x1b[J" + "".join(f"{line}\n" for line in lines))
-        self.out.flush()
-        self._lines_shown = len(lines)
 
 
 @contextmanager

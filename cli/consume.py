@@ -20,6 +20,7 @@ import click
 from minikafka.cli.options import (
     Escaped,
     NameValue,
+    Time,
     check_partition,
     client_arguments,
     client_options,
@@ -27,15 +28,14 @@ from minikafka.cli.options import (
 )
 from minikafka.cli.running import Stop, run
 from minikafka.cli.template import FIELDS, Render, json_line, template, value_line
-from minikafka.cli.times import KNOWN, parse_time
+from minikafka.cli.times import KNOWN
 
 if TYPE_CHECKING:
     from minikafka.client import Consumer, ConsumerRecord, TopicPartition
 
     OffsetType = click.ParamType[str | int]
-    TimeType = click.ParamType[int]
 else:  # Before click 8.4 the class takes no argument.
-    OffsetType = TimeType = click.ParamType
+    OffsetType = click.ParamType
 
 POLL_RECORDS = 5_000
 PIPE_CHECK_INTERVAL_MS = 250
@@ -53,20 +53,6 @@ class Offset(OffsetType):
         if not value.removeprefix("-").isdecimal():
             self.fail(f"{value!r} is not an offset: give a number, -N for the last N, earliest or latest", param, ctx)
         return int(value)
-
-
-class Time(TimeType):
-    """A point in time, in ms since 1970."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_time(value, time.time_ns() // 1_000_000)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 @click.command(

@@ -14,6 +14,10 @@ COMMANDS = {
     "topics": ("minikafka.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": ("minikafka.cli.produce:produce", "Send lines as records."),
     "consume": ("minikafka.cli.consume:consume", "Print records as lines."),
+    "groups": (
+        "minikafka.cli.groups:groups",
+        "List and describe consumer groups, show their lag, reset their offsets.",
+    ),
     "quorum": ("minikafka.cli.quorum:quorum", "Describe the controller quorum."),
     "elect-leaders": ("minikafka.cli.elect_leaders:elect_leaders", "Elect preferred replicas as leaders."),
     "reassign": ("minikafka.cli.reassign:reassign", "Reassign partitions to other brokers."),

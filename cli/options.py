@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from minikafka.cli.times import parse_time
 
 if TYPE_CHECKING:
     from minikafka.client.consumer.consumer import Consumer
@@ -14,8 +17,9 @@ if TYPE_CHECKING:
 
     PairType = click.ParamType[tuple[str, str]]
     BytesType = click.ParamType[bytes]
+    TimeType = click.ParamType[int]
 else:  # Before click 8.4 the class takes no argument.
-    PairType = BytesType = click.ParamType
+    PairType = BytesType = TimeType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -76,6 +80,20 @@ class Escaped(BytesType):
 
         try:
             return unescape(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Time(TimeType):
+    """A point in time, in ms since 1970."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_time(value, time.time_ns() // 1_000_000)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 

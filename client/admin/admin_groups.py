@@ -39,17 +39,18 @@ _MOVED = (NotCoordinatorError, CoordinatorNotAvailableError, NetworkError)
 class GroupAdmin(ClusterClient):
     """The group methods of `Admin`."""
 
-    async def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups of all brokers, or those in the given states ("Stable", "Empty", …), sorted by id."""
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        """All groups of all brokers, sorted by id; or those in the given states ("Stable", …) and of the given types.
+
+        Types are "classic" and "consumer". Raises UnsupportedVersionError if a broker is too old for a filter.
+        """
         await self.cluster.retry(self.cluster.refresh, "finding brokers")
         found: dict[str, GroupListing] = {}
         for node_id in sorted(self.cluster.metadata.brokers):
-            request = ListGroupsRequest(states_filter=list(states))
+            request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
             response = await self.cluster.retry(partial(_listed, self.cluster, request, node_id), "listing groups")
             for one in response.groups:
-                found[one.group_id] = GroupListing(
-                    one.group_id, one.protocol_type, one.group_state, one.group_type
-                )
+                found[one.group_id] = GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type)
         return [found[group_id] for group_id in sorted(found)]
 
     async def describe_group(self, group_id: str) -> GroupDescription:
@@ -70,11 +71,26 @@ class GroupAdmin(ClusterClient):
         if group.error_code:
             raise self._error(group_id, group.error_code, group.error_message)
         members = [
-            GroupMember(one.member_id, one.client_id, one.client_host, one.instance_id, _assigned(one.assignment))
+            GroupMember(
+                one.member_id,
+                one.client_id,
+                one.client_host,
+                one.instance_id,
+                _assigned(one.assignment),
+                one.member_epoch,
+                _assigned(one.target_assignment),
+            )
             for one in group.members
         ]
         return GroupDescription(
-            group_id, group.group_state, "consumer", group.assignor_name, node_id, members, group_type="consumer"
+            group_id,
+            group.group_state,
+            "consumer",
+            group.assignor_name,
+            node_id,
+            members,
+            group_type="consumer",
+            epoch=group.group_epoch,
         )
 
     async def _describe_classic_group(self, group_id: str) -> GroupDescription:
@@ -149,8 +165,11 @@ class GroupAdmin(ClusterClient):
 
 async def _listed(cluster: Cluster, request: ListGroupsRequest, node_id: int) -> Any:
     connection = await cluster.connection(node_id)
-    if request.states_filter and connection.version_for(ListGroupsRequest) < 4:
-        raise KafkaError(f"the broker at {connection.address} does not support filtering groups by state")
+    version = connection.version_for(ListGroupsRequest)
+    for what, wanted, first in (("state", request.states_filter, 4), ("type", request.types_filter, 5)):
+        if wanted and version < first:
+            text = f"the broker at {connection.address} does not support filtering groups by {what}"
+            raise UnsupportedVersionError(text)
     response = await cluster.request(request, node_id)
     if response.error_code:
         raise error_for(response.error_code, f"ListGroups failed at broker {node_id}")

@@ -115,18 +115,30 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A group's member and its assignment."""
+    """A group's member and its assignment.
+
+    Attributes:
+        epoch: the member's epoch under the consumer protocol, -1 under the classic one.
+        target: the partitions that it is to have under the consumer protocol, when others have given them up.
+    """
 
     member_id: str
     client_id: str
     host: str
     instance_id: str | None
     assignment: list[TopicPartition]
+    epoch: int = -1
+    target: list[TopicPartition] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """The result of `describe_group`; `group_type` is the group's protocol: classic or consumer."""
+    """The result of `describe_group`.
+
+    Attributes:
+        group_type: the group's protocol: classic or consumer.
+        epoch: the group's epoch under the consumer protocol, -1 under the classic one.
+    """
 
     group_id: str
     state: str
@@ -135,6 +147,7 @@ class GroupDescription:
     coordinator: int
     members: list[GroupMember] = field(default_factory=list)
     group_type: str = "classic"
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,8 @@ class Admin(BlockingClient):
     def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
         return self._wait(self._admin.describe_log_dirs, node_ids)
 
-    def list_groups(self, *, states: Iterable[str] = ()) -> list[GroupListing]:
-        return self._wait(self._admin.list_groups, states=states)
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+        return self._wait(self._admin.list_groups, states=states, types=types)
 
     def describe_group(self, group_id: str) -> GroupDescription:
         return self._wait(self._admin.describe_group, group_id)

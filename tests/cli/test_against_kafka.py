@@ -34,6 +34,13 @@ def test_every_client_command_against_apache_kafka(
         assert sorted(minikafka(*read, "-n", "2", "--format", "%k=%v").lines) == ["a=1", "b=2"]
         first = minikafka(*read, "--group", "g", "-n", "1").lines
         assert sorted(first + minikafka(*read, "--group", "g", "-n", "1").lines) == ["1", "2"]
+        shift = ("groups", "reset-offsets", "g", "--all-topics", "--shift-by", "-1", "--execute")
+        assert minikafka(*shift, *at).code == 0
+        lags = json.loads(minikafka("groups", "lag", "g", "--json", *at).out)
+        assert [one["lag"] for one in lags if one["end"]] == [1] * len({one["partition"] for one in lags if one["end"]})
+        assert minikafka("groups", "members", "g", *at).err == "Consumer group 'g' has no active members.\n"
+        assert minikafka("groups", "delete", "g", *at).out == "Deleted group g.\n"
+        assert "Group g not found." in minikafka("groups", "describe", "g", *at).err
         assert minikafka("perf", "produce", "t", "--records", "1000", *at).code == 0
         assert minikafka("perf", "latency", "t", "--records", "10", *at).code == 0
         assert minikafka("perf", "consume", "t", *at).out.startswith("1013 records read")
