@@ -228,8 +228,6 @@ def reset_offsets(
       minikafka groups reset-offsets readers --all-topics --to-current --export > offsets.csv
       minikafka groups reset-offsets readers --from-file offsets.csv --execute
     """
-    if execute and dry_run:
-        raise click.UsageError("--execute and --dry-run are mutually exclusive")
     planned = None if from_file is None else read_csv(from_file, group_id)
     scenario = Scenario.chosen(
         to_earliest=to_earliest,
@@ -242,14 +240,11 @@ def reset_offsets(
     )
     if planned is None and bool(topics) == all_topics:
         raise click.UsageError("one of the reset scopes must be given: --topic or --all-topics")
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run are mutually exclusive")
 
     async def work(admin: Admin) -> None:
-        state = await state_of(admin, group_id)
-        if state not in RESETTABLE:
-            raise click.ClickException(
-                f"Assignments can only be reset if the group '{group_id}' is inactive, "
-                f"but the current state is {state}."
-            )
+        await check_inactive(admin, group_id)
         changes = await plan_changes(admin, group_id, scenario, None if all_topics else topics, bootstrap_server)
         if execute and changes:
             await admin.alter_group_offsets(group_id, {one.partition: one.new for one in changes})
@@ -328,14 +323,18 @@ async def consumer_groups(admin: Admin) -> list[Any]:
     return [one for one in await admin.list_groups() if one.protocol_type in ("consumer", "")]
 
 
-async def state_of(admin: Admin, group_id: str) -> str:
-    """The state of a group; "Dead" if it does not exist: offsets that are committed create it."""
+async def check_inactive(admin: Admin, group_id: str) -> None:
+    """Raise click.ClickException if the group has members. It need not exist: offsets that are committed create it."""
     from minikafka.protocol.errors import GroupIdNotFoundError
 
     try:
-        return (await admin.describe_group(group_id)).state
+        state = (await admin.describe_group(group_id)).state
     except GroupIdNotFoundError:
-        return "Dead"
+        return
+    if state not in RESETTABLE:
+        raise click.ClickException(
+            f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}."
+        )
 
 
 def notes_of(found: Sequence[GroupDescription]) -> list[str]:

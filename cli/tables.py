@@ -10,8 +10,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: st
     texts = [[str(cell) for cell in row] for row in rows]
     columns = list(zip(*[[title.upper() for title in titles], *texts], strict=True))
     widths = [max(map(len, column)) for column in columns]
-    numeric = [any(isinstance(row[place], int) for row in rows) for place in range(len(titles))]
-    numeric = [right and all(_is_number(row[place]) for row in rows) for place, right in enumerate(numeric)]
+    numeric = [bool(rows) and all(isinstance(row[place], int) for row in rows) for place in range(len(titles))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
@@ -21,11 +20,6 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[object]], *, indent: st
         return (indent + "  ".join(padded)).rstrip()
 
     return [line(cells) for cells in zip(*columns, strict=True)]
-
-
-def _is_number(cell: object) -> bool:
-    """Whether a cell is a number, or `-` for one that is not known."""
-    return isinstance(cell, int) or cell == "-"
 
 
 def numbers(values: Sequence[int]) -> str:
