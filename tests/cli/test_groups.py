@@ -263,8 +263,9 @@ def test_a_terminal_is_redrawn_in_place_and_never_overflows() -> None:
         drawing.show(["one", "a long line"])
         drawing.show(["two"])
         drawing.show(["1", "2", "3", "4"])
+        expected = "\x1b[Jone\r\na long\r\n\x1b[2A\x1b[Jtwo\r\n\x1b[1A\x1b[J1\r\n2\r\n… and "
         drawn = b""
         while "… and ".encode() not in drawn:
             drawn += screen.read(200)
-        assert drawn.decode().removesuffix("\r\n") == "\x1b[Jone\r\na long\r\n\x1b[2A\x1b[Jtwo\r\n\x1b[1A\x1b[J1\r\n2\r\n… and "
+        assert drawn.decode().removesuffix("\r\n") == expected
     assert fitting(["1", "2", "3", "4"], os.terminal_size((80, 4))) == ["1", "2", "… and 2 lines more"]
