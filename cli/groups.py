@@ -205,16 +205,11 @@ def reset_offsets(
     group_id: str,
     topics: tuple[str, ...],
     all_topics: bool,
-    to_earliest: bool,
-    to_latest: bool,
-    to_current: bool,
-    to_offset: int | None,
-    shift_by: int | None,
-    to_time: int | None,
     from_file: Path | None,
     execute: bool,
     dry_run: bool,
     export: bool,
+    **scenarios: Any,
 ) -> None:
     """Change the committed offsets of a GROUP without members. Shows old and new ones; --execute commits them.
 
@@ -229,15 +224,7 @@ def reset_offsets(
       minikafka groups reset-offsets readers --from-file offsets.csv --execute
     """
     planned = None if from_file is None else read_csv(from_file, group_id)
-    scenario = Scenario.chosen(
-        to_earliest=to_earliest,
-        to_latest=to_latest,
-        to_current=to_current,
-        to_offset=to_offset,
-        shift_by=shift_by,
-        to_time=to_time,
-        planned=planned,
-    )
+    scenario = Scenario.chosen(planned, **scenarios)
     if planned is None and bool(topics) == all_topics:
         raise click.UsageError("one of the reset scopes must be given: --topic or --all-topics")
     if execute and dry_run:

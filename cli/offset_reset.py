@@ -43,6 +43,7 @@ class Scenario:
     @classmethod
     def chosen(
         cls,
+        planned: Offsets | None,
         *,
         to_earliest: bool,
         to_latest: bool,
@@ -50,7 +51,6 @@ class Scenario:
         to_offset: int | None,
         shift_by: int | None,
         to_time: int | None,
-        planned: Offsets | None,
     ) -> Scenario:
         """The only one given. Raises click.UsageError."""
         flags = {"--to-earliest": to_earliest, "--to-latest": to_latest, "--to-current": to_current}
