@@ -18,6 +18,7 @@ from minikafka.broker.coordinator.groups.consumer.subscribed_topics import (
     has_changed,
     metadata_hash,
     see_topics,
+    topic_ids,
     topics_with,
 )
 from minikafka.broker.coordinator.groups.consumer.subscription_pattern import check_pattern
@@ -135,6 +136,7 @@ def patterns_resolved(
             continue
         known = group.patterns.get(pattern)
         changed = changed or names != (frozenset() if known is None else known.topics)
+        changed = changed or (known is None and _has_others_topics(builder.state.image, group, pattern, names))
         topics |= names
         value = ConsumerGroupRegularExpressionValue(
             topics=sorted(names), version=len(builder.state.image.topics), timestamp=builder.now.clock_ms
@@ -145,6 +147,19 @@ def patterns_resolved(
     if changed or new_hash != group.metadata_hash:
         write_epoch(builder, group.group_id, group.epoch + 1, new_hash)
         see_topics(group, builder.state.image, group.epoch + 1, topics)
+
+
+def _has_others_topics(image: Image, group: ConsumerGroup, pattern: str, names: frozenset[str]) -> bool:
+    """Whether the target of a member that has changed to this expression has topics that it does not match.
+
+    The member has given them up. Kafka raises no epoch if a new expression matches nothing, and their partitions stay
+    without an owner.
+    """
+    return any(
+        not group.targets.get(member.member_id, {}).keys() <= topic_ids(image, member.topics | names)
+        for member in group.members.values()
+        if member.pattern == pattern
+    )
 
 
 def _by_name(group: ConsumerGroup) -> frozenset[str]:

@@ -6,10 +6,11 @@ offsets do not change, and after a quiet period all live members are in one Stab
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.coordinator_bench import GROUP, Bench
@@ -62,7 +63,12 @@ class Client:
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Rules are what clients, time and machines can do."""
+    """Rules are what clients, time and machines can do.
+
+    Attributes:
+        owners: By generation, the client of each partition.
+        replaced: Static members that are gone, each with the one that came in its place, while the coordinator stays.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,6 +77,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.came = 0
         self.owners: dict[int, dict[int, str]] = {}
         self.committed: dict[int, int] = {}
+        self.replaced: list[tuple[Client, Client]] = []
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -112,6 +119,29 @@ class GroupMachine(RuleBasedStateMachine):
             again = Client(client.name, client.instance, 9, client.protocols)
             self.clients.append(again)
             self.join(again)
+            self.replaced.append((client, again))
+
+    @precondition(lambda self: self.replaced)
+    @rule(which=st.integers(0, 9))
+    def a_replaced_one_sends_a_heartbeat(self, which: int) -> None:
+        """It is still there, and must not be taken for the one in its place."""
+        old, new = self.replaced[which % len(self.replaced)]
+        if old.member_id and (new.member_id or new.joining is not None):
+            assert self.bench.heartbeat(old.member_id, old.generation, instance=old.instance) in GONE
+
+    @precondition(lambda self: any(client.generation > 0 for client in self.clients))
+    @rule(which=st.integers(0, 9))
+    def requests_of_the_past_arrive(self, which: int) -> None:
+        """They are of the generation before: no answer may be that of the present one, and nothing changes."""
+        known = [client for client in self.clients if client.generation > 0 and not client.waits]
+        if known:
+            client = known[which % len(known)]
+            past = client.generation - 1
+            assert self.bench.heartbeat(client.member_id, past, instance=client.instance) in (
+                *GONE, ErrorCode.ILLEGAL_GENERATION
+            )  # fmt: skip
+            ticket = self.bench.sync(client.member_id, past, {client.member_id: b"all"}, instance=client.instance)
+            assert self.bench.replies[ticket].error_code in (*GONE, ErrorCode.ILLEGAL_GENERATION)
 
     @precondition(lambda self: self.clients)
     @rule(which=st.integers(0, 9), protocols=st.sampled_from(PROTOCOLS))
@@ -151,6 +181,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def the_coordinator_crashes(self) -> None:
         self.bench.crash()
+        self.replaced.clear()
         for client in self.clients:
             if client.waits:
                 client.start_over(keep_id=True)
@@ -292,6 +323,8 @@ RETRIED = (
     ErrorCode.NOT_COORDINATOR,
 )
 """After these a client goes on under the id it has."""
+GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+"""What somebody hears who is no member any more."""
 
 TestGroupMachine = GroupMachine.TestCase
 TestGroupMachine.settings = settings(
@@ -300,4 +333,5 @@ TestGroupMachine.settings = settings(
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
+    phases=[phase for phase in Phase if phase is not Phase.shrink or "MUTATION_RUN" not in os.environ],
 )

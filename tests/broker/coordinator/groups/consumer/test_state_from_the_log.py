@@ -15,6 +15,11 @@ from minikafka.broker.coordinator.groups.group_settings import GroupSettings
 from minikafka.broker.coordinator.groups.group_shard import GroupShard
 from minikafka.broker.coordinator.groups.state.classic_group import ClassicGroup
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
+from minikafka.broker.coordinator.groups.state.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+)
+from minikafka.broker.coordinator.groups.state.consumer_member import ConsumerMember
 from minikafka.broker.coordinator.groups.state.group_records import decode_record
 
 FOLDER = Path(__file__).parents[4] / "conversations"
@@ -65,3 +70,13 @@ def test_the_log_has_all_of_the_state(path: Path) -> None:
 
 def test_there_are_conversations() -> None:
     assert len(PLAYABLE) > 10
+
+
+def test_a_member_of_which_only_one_tombstone_is_left_has_no_partitions() -> None:
+    group = ConsumerGroup("g")
+    member = ConsumerMember("m", epoch=2, assigned={bytes(16): {0: 2}})
+    group.apply(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), member.metadata_value())
+    group.apply(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"), member.assignment_value())
+    assert group.owner_of(bytes(16), 0) == "m"
+    group.apply(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), None)
+    assert (group.members, group.owners) == ({}, {})
