@@ -42,7 +42,10 @@ def _rebuild_producers(log: LogState) -> None:
 
 
 def truncate_fully(log: LogState, offset: int) -> None:
-    """See `Log.truncate_fully_and_start_at`."""
+    """See `Log.truncate_fully_and_start_at`.
+
+    The recovery point stays below the offset until the next flush: after a power failure the old segments may be back.
+    """
     log.lower_recovery_point(min(offset, log.segments.bases[0]))
     with not_half():
         log.drop(log.segments.take(0, len(log.segments)))
@@ -51,7 +54,6 @@ def truncate_fully(log: LogState, offset: int) -> None:
         )
         log.active = log.segments[-1]
         log.start_offset = log.end_offset = offset
-        log.recovery_point = offset
         log.epochs.clear()
         log.producers.clear(offset)
         log.snapshots.restart(offset)

@@ -65,7 +65,7 @@ class Life:
         log = self.log
         assert log is not None
         what = self.random.choices(
-            ["append", "flush", "roll", "truncate", "retention", "checkpoint"], [60, 12, 6, 5, 4, 6]
+            ["append", "flush", "roll", "truncate", "start_anew", "retention", "checkpoint"], [60, 12, 6, 5, 2, 4, 6]
         )[0]
         getattr(self, what)(log)
 
@@ -97,6 +97,11 @@ class Life:
         self.synced = {one: value for one, value in self.synced.items() if one < offset}
         self.current = {one: value for one, value in self.current.items() if one < offset}
         log.truncate_to(offset)
+
+    def start_anew(self, log: Log) -> None:
+        """As a follower whose leader has deleted the records that it lacks."""
+        self.synced, self.current = {}, {}
+        log.truncate_fully_and_start_at(log.end_offset + self.random.randint(0, 30))
 
     def retention(self, log: Log) -> None:
         offset = self.random.randint(log.start_offset, log.end_offset)

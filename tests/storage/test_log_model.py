@@ -105,7 +105,9 @@ class LogMachine(RuleBasedStateMachine):
         offset = max(0, self.end + jump)
         self.log.truncate_fully_and_start_at(offset)
         self.rows, self.firsts = [], [offset]
-        self.start = self.end = self.point = offset
+        self.start = self.end = offset
+        self.point = self.log.recovery_point
+        assert self.point <= offset
 
     @rule(data=st.data())
     def delete_records(self, data: st.DataObject) -> None:
