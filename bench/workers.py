@@ -122,16 +122,43 @@ def transactional_producer(bootstrap: str, topic: str, *, transactional: bool = 
 
 def transact_minikafka(bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int) -> Run:
     """Transactions of protocol version 2 by minikafka's client, one after the other."""
-    client = import_module("minikafka.client.blocking")
-    values = [bytes(size)] * records
-    with client.Producer(bootstrap, transactional_id=f"bench-{topic}", linger_ms=0) as producer:
+    return produce_in_steps(bootstrap, topic, transactions, records, size, warm_up, transactional=True)
 
-        def transact() -> None:
-            with producer.transaction():
-                for value in values:
-                    producer.send(topic, value, partition=0)
 
-        return timed_transactions(transact, transactions, records, warm_up)
+def produce_idempotent_minikafka(
+    bootstrap: str, topic: str, transactions: int, records: int, size: int, warm_up: int
+) -> Run:
+    """What `transact_minikafka` does, without transactions: as many records, then a flush."""
+    return produce_in_steps(bootstrap, topic, transactions, records, size, warm_up, transactional=False)
+
+
+def produce_in_steps(
+    bootstrap: str, topic: str, steps: int, records: int, size: int, warm_up: int, *, transactional: bool
+) -> Run:
+    client = import_module("minikafka.client")
+    value = bytes(size)
+
+    async def produce(producer: Any) -> None:
+        for _ in range(records):
+            await producer.send(topic, value, partition=0)
+
+    async def step(producer: Any) -> float:
+        began = time.perf_counter()
+        if transactional:
+            async with producer.transaction():
+                await produce(producer)
+        else:
+            await produce(producer)
+            await producer.flush()
+        return time.perf_counter() - began
+
+    async def run() -> list[float]:
+        options = {"transactional_id": f"bench-{topic}"} if transactional else {}
+        async with client.Producer(bootstrap, linger_ms=0, **options) as producer:
+            times = [await step(producer) for _ in range(warm_up + steps)]
+        return times[warm_up:]
+
+    return of_steps(asyncio.run(run()), records)
 
 
 def timed_transactions(transact: Callable[[], None], transactions: int, records: int, warm_up: int) -> Run:
@@ -142,8 +169,13 @@ def timed_transactions(transact: Callable[[], None], transactions: int, records:
         began = time.perf_counter()
         transact()
         times.append(time.perf_counter() - began)
+    return of_steps(times, records)
+
+
+def of_steps(times: list[float], records: int) -> Run:
+    """The result of steps of so many records, from the time in seconds of each."""
     cuts = quantiles(times, n=100)
-    return Run(transactions * records, sum(times), cuts[49] * 1000, cuts[98] * 1000)
+    return Run(len(times) * records, sum(times), cuts[49] * 1000, cuts[98] * 1000)
 
 
 def confluent_producer(bootstrap: str, topic: str, batch_bytes: int = 1_000_000, acks: str = "1") -> Any:
@@ -301,6 +333,7 @@ WORKERS: dict[str, Callable[..., Run]] = {
         produce_timed,
         produce_keyed,
         produce_idempotent_confluent,
+        produce_idempotent_minikafka,
         transact_confluent,
         transact_minikafka,
         consume_confluent,

@@ -32,6 +32,7 @@ from minikafka.client.producer.partitioner import StickyChoice, partition_for_ke
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender
+from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
@@ -304,8 +305,9 @@ class Producer(ClusterClient):
         on_delivery: OnDelivery | None,
     ) -> Delivery:
         options = self._options
-        if self._accumulator.transaction is not None:
-            self._accumulator.transaction.check_open()
+        transaction = self._accumulator.transaction
+        if transaction is not None and transaction.phase is not Phase.IN_TRANSACTION:
+            transaction.check_open()
         if type(value) is not bytes:
             value = self.value_bytes(value)
         if type(key) is not bytes:

@@ -10,6 +10,10 @@ has lost the producer's state, the lane waits until nothing is in flight, bumps 
 waiting batches from 0 (KIP-360). It must wait because a batch whose result is unknown may have been appended, and the
 broker could not detect the duplicate under new numbers. The first batch of an epoch is sent alone: a broker without
 state for the producer accepts any first sequence number, and would accept the second batch if the first one failed.
+
+In a transaction neither order nor gaps are at risk, since a failure aborts it: the first batch is not sent alone. There
+an open batch is filled further while another one of its lane is in flight, whatever `linger_ms`: no reader waits for it
+before the commit, which sends it at once.
 """
 
 from __future__ import annotations
@@ -168,7 +172,7 @@ class Accumulator:
 
     def _next(self, lane: Lane, now: float) -> PendingBatch | None:
         """The batch that a lane can send now, or None."""
-        if not lane.queue and lane.open is not None and lane.open.values and self._is_due(lane.open, now):
+        if not lane.queue and lane.open is not None and lane.open.values and self._is_due(lane, lane.open, now):
             lane.close_open()
         if lane.reset_wanted and not lane.in_flight:
             self._restart(lane)
@@ -176,13 +180,17 @@ class Accumulator:
             return None
         batch = lane.queue[0]
         alone = batch.attempts > 0 or any(one.attempts > 1 for one in lane.in_flight)
-        alone = alone or (self._options.enable_idempotence and not lane.established)
+        alone = alone or (self._options.enable_idempotence and not lane.established and self.transaction is None)
         if batch.not_before > now or (alone and lane.in_flight):
             return None
         return batch
 
-    def _is_due(self, batch: PendingBatch, now: float) -> bool:
-        return self.flushing or now >= batch.opened_at + self._linger_s  # as in `next_time`, to the last bit
+    def _is_due(self, lane: Lane, batch: PendingBatch, now: float) -> bool:
+        if self.flushing:
+            return True
+        if self.transaction is not None and lane.in_flight:
+            return False  # Nobody reads it before the commit, which sends it; fewer and larger batches cost less.
+        return now >= batch.opened_at + self._linger_s  # as in `next_time`, to the last bit
 
     def _send(self, lane: Lane, batch: PendingBatch) -> None:
         lane.queue.popleft()

@@ -240,14 +240,14 @@ class TransactionCoordinator:
     # -- completion ----------------------------------------------------------------------------------------------
 
     def _prepared(self, shard: TransactionShard, transactional_id: str) -> None:
-        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id)
+        completed = self._completing[transactional_id] = trio.Event()
+        self.runtime.start_soon(shard.partition, self._complete, shard, transactional_id, completed)
 
-    async def _complete(self, shard: TransactionShard, transactional_id: str) -> None:
+    async def _complete(self, shard: TransactionShard, transactional_id: str, completed: trio.Event) -> None:
         """Write the markers of a transaction whose outcome is decided, then its final state.
 
         Nothing is written before the outcome is committed: a later leader may not know it, and decide otherwise.
         """
-        completed = self._completing[transactional_id] = trio.Event()
         try:
             await self._write_markers(shard, transactional_id)
         finally:

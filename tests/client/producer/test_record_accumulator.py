@@ -11,6 +11,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.options import ProducerOptions, make
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, ProducerIdentity
+from minikafka.client.producer.transaction_state import TransactionState
 from minikafka.protocol.errors import (
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
@@ -138,6 +139,50 @@ def test_the_first_batch_of_an_epoch_is_sent_alone() -> None:
     assert collect(made, 1.0) == []
     made.succeeded(first, 0)
     assert len(collect(made, 1.0) + collect(made, 1.0)) == 2
+
+
+def transactional(**options: Any) -> Accumulator:
+    """An accumulator within a transaction of version 2."""
+    made = accumulator(linger_ms=0, **options)
+    made.transaction = TransactionState("x")
+    made.transaction.begin(version2=True)
+    made.transaction.use("t", 0)
+    return made
+
+
+def test_in_a_transaction_a_batch_is_filled_while_another_one_is_in_flight() -> None:
+    made = transactional()
+    first = add(made, b"a")
+    assert collect(made, 1.0) == [first]
+    second = add(made, b"b", 1.0)
+    assert collect(made, 2.0) == []
+    made.succeeded(first, 0)
+    assert add(made, b"c", 2.0) is second
+    assert collect(made, 2.0) == [second]
+
+
+def test_in_a_transaction_the_commit_sends_what_is_held_without_waiting_for_the_first_batch() -> None:
+    made = transactional()
+    first = add(made, b"a")
+    assert collect(made, 1.0) == [first]
+    second = add(made, b"b", 1.0)
+    made.flushing = True
+    assert collect(made, 1.0) == [second]
+    made.failed(first, NotLeaderOrFollowerError(), 1.0)
+    assert collect(made, 5.0) == []  # the order: the second one is in flight
+    made.failed(second, OutOfOrderSequenceNumberError(), 1.0)
+    assert collect(made, 5.0) == [first]
+    made.succeeded(first, 0)
+    assert collect(made, 5.0) == [second]
+    assert (first.base_sequence, second.base_sequence) == (0, 1)
+
+
+def test_in_a_transaction_full_batches_are_sent_while_others_are_in_flight() -> None:
+    made = transactional(batch_size=200)
+    for number in range(3):
+        add(made, b"x" * 100, float(number))
+    assert [batch.base_sequence for batch in collect(made, 3.0) + collect(made, 3.0)] == [0, 1]
+    assert collect(made, 3.0) == []
 
 
 def test_a_retry_keeps_its_position_and_its_sequence() -> None:

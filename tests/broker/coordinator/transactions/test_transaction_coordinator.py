@@ -33,11 +33,13 @@ class Markers:
     """Records the markers; `held` keeps them from being written."""
 
     def __init__(self) -> None:
+        self.asked = 0
         self.written: list[tuple[Marker, frozenset[TopicPartition]]] = []
         self.held: trio.Event | None = None
         self.refusal: TransactionCoordinatorFencedError | None = None
 
     async def write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> None:
+        self.asked += 1
         await trio.lowlevel.checkpoint()
         if self.held is not None:
             await self.held.wait()
@@ -419,6 +421,20 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last_one(version: int
             bench.markers.held.set()
             await trio.testing.wait_all_tasks_blocked()
             assert answers == [ErrorCode.NONE]
+
+    in_trio(body)
+
+
+def test_the_answer_to_an_end_comes_before_the_work_on_its_markers() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            following = await bench.init()
+            for number in range(10):
+                await bench.add(following)
+                following = await bench.end(following)
+                assert bench.markers.asked == number
+                await trio.testing.wait_all_tasks_blocked()
 
     in_trio(body)
 
