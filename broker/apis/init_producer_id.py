@@ -1,5 +1,5 @@
-"""InitProducerId: a producer id and epoch (KIP-98, KIP-360). Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588); 6 is
-not stable in 4.3.
+"""InitProducerId: a producer id and epoch (KIP-98, KIP-360). Versions 0 to 5: PRODUCER_FENCED from 4 (KIP-588); 6, with
+two-phase commit (KIP-939), is not stable in 4.3, and only served with `unstable.api.versions.enable`.
 """
 
 from typing import Protocol
@@ -12,6 +12,7 @@ from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, 
 
 REQUEST = InitProducerIdRequest
 VERSIONS = "0-5"
+UNSTABLE_VERSION = 6
 
 NONE = -1
 VERSION_WITH_FENCED = 4
@@ -38,7 +39,11 @@ async def handle(request: InitProducerIdRequest, context: Context) -> InitProduc
     if request.producer_id != NONE:
         expected = ProducerIdentity(request.producer_id, request.producer_epoch)
     found = await context.services.transactions.init_producer_id(
-        request.transactional_id, request.transaction_timeout_ms, expected
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        expected,
+        two_phase_commit=request.enable2_pc,
+        keep_prepared=request.keep_prepared_txn,
     )
     error = found.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:

@@ -74,13 +74,19 @@ class Route(Generic[S]):
     elements_max: int = ELEMENTS_MAX
 
 
-def routes_of(modules: Iterable[ApiModule[S]]) -> dict[int, Route[S]]:
-    """The routing table, by API key."""
+def routes_of(modules: Iterable[ApiModule[S]], *, unstable_versions: bool = False) -> dict[int, Route[S]]:
+    """The routing table, by API key.
+
+    Args:
+        unstable_versions: Serve the versions that are not stable in Kafka 4.3 as well (`UNSTABLE_VERSION`).
+    """
     routes: dict[int, Route[S]] = {}
     for module in modules:
         api = api_of(module.REQUEST)
         low, _, high = module.VERSIONS.partition("-")
         minimum, maximum = int(low), int(high or low)
+        if unstable_versions:
+            maximum = int(getattr(module, "UNSTABLE_VERSION", maximum))
         assert api.key not in routes, f"two handlers for {api.name}"
         routes[api.key] = Route(
             api.key,

@@ -53,6 +53,7 @@ from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, R
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.settings.registry import UNSTABLE_VERSIONS
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_manager import LogManager
@@ -118,7 +119,7 @@ class BrokerParts:
         )
         self.replica_moves = self._replica_moves()
         self._follower: MetadataFollower | None = None
-        self.routes = routes_of(HANDLERS)
+        self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
         self.long_polls = LongPolls()
 
     # -- other services for handlers -----------------------------------------------------------------------------

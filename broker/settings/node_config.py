@@ -21,7 +21,13 @@ from minikafka.broker.settings.rules import (
     read_listeners,
 )
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.protocol.settings.registry import NODE_SETTINGS, InvalidSetting, SettingValue, listener_base_name
+from minikafka.protocol.settings.registry import (
+    NODE_SETTINGS,
+    STATIC_SETTINGS,
+    InvalidSetting,
+    SettingValue,
+    listener_base_name,
+)
 
 __all__ = ["OWN_DEFAULTS", "ConfigError", "NodeConfig", "load_config"]
 
@@ -65,7 +71,7 @@ class NodeConfig:
     Attributes:
         static: Given texts and defaults, for decisions and DescribeConfigs.
         listeners: The listeners of the node, and those that it advertises.
-        values: The parsed value of every Kafka setting.
+        values: The parsed value of every Kafka setting, internal ones included.
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
         ignored: Given settings that minikafka does not support: they have no effect.
         origins: The environment variable of each setting that is from one.
@@ -223,7 +229,7 @@ def _with_defaults(given: dict[str, str]) -> StaticSettings:
 def _parse_all(static: StaticSettings) -> tuple[dict[str, SettingValue], list[Problem]]:
     parsed: dict[str, SettingValue] = {}
     problems: list[Problem] = []
-    for name, setting in NODE_SETTINGS.items():
+    for name, setting in STATIC_SETTINGS.items():
         try:
             parsed[name] = static.value(name)
         except InvalidSetting as error:
@@ -244,7 +250,7 @@ def _listener_setting_problems(name: str, base: str, text: str) -> Iterator[Prob
 
 
 def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    names = [name for name in given if name not in NODE_SETTINGS and not _is_listener_setting(name)]
+    names = [name for name in given if name not in STATIC_SETTINGS and not _is_listener_setting(name)]
     return tuple((name, "".join(difflib.get_close_matches(name, NODE_SETTINGS, 1, 0.85))) for name in names)
 
 

@@ -26,7 +26,7 @@ from minikafka.protocol.settings.registry import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     NODE_SETTINGS,
-    THROTTLE_SETTINGS,
+    STATIC_SETTINGS,
     TOPIC_SETTINGS,
     Setting,
     listener_base_name,
@@ -179,10 +179,11 @@ def _broker(name: str, settings: EffectiveSettings) -> list[Entry]:
     texts = settings.node_texts()
     others = sorted(texts.keys() - NODE_SETTINGS.keys())
     for key in others:
-        setting = THROTTLE_SETTINGS.get(key)
-        known.append(
-            _other(key, texts[key], synonyms(key)) if setting is None else _entry(setting, texts[key], synonyms(key))
-        )
+        setting = BROKER_SETTINGS.get(key)
+        if setting is None:
+            known.append(_other(key, texts[key], synonyms(key)))
+        else:
+            known.append(_entry(setting, texts[key], synonyms(key), read_only=setting.read_only))
     return known
 
 
@@ -249,7 +250,7 @@ def _broker_synonyms(settings: EffectiveSettings) -> Callable[[str], Synonyms]:
             if one in layer
         ]
         for one in names:
-            default = settings.static.default_text(one) if one in NODE_SETTINGS else None
+            default = settings.static.default_text(one) if one in STATIC_SETTINGS else None
             if default is not None:
                 found.append(_synonym(one, default, ConfigSource.DEFAULT))
         own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from minikafka.protocol.settings.registry import NODE_SETTINGS, SettingValue
+from minikafka.protocol.settings.registry import STATIC_SETTINGS, SettingValue
 
 __all__ = ["StaticSettings"]
 
@@ -24,11 +24,11 @@ class StaticSettings:
 
     def default_text(self, name: str) -> str | None:
         """The default of a known setting as text; None if it is null."""
-        return self.own_defaults[name] if name in self.own_defaults else NODE_SETTINGS[name].default_text
+        return self.own_defaults[name] if name in self.own_defaults else STATIC_SETTINGS[name].default_text
 
     def default(self, name: str) -> SettingValue:
         """The default of a known setting; None if Kafka has none."""
-        setting = NODE_SETTINGS[name]
+        setting = STATIC_SETTINGS[name]
         if name in self.own_defaults:
             return setting.parse(self.own_defaults[name])
         return setting.kafkas_default
@@ -36,7 +36,7 @@ class StaticSettings:
     def value(self, name: str) -> SettingValue:
         """The static value of a known setting, or its default."""
         text = self.given.get(name)
-        return self.default(name) if text is None else NODE_SETTINGS[name].parse(text)
+        return self.default(name) if text is None else STATIC_SETTINGS[name].parse(text)
 
     def number(self, name: str) -> int:
         """The value of a setting that is a whole number and not null."""

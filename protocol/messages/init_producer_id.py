@@ -5,7 +5,7 @@ Versions 0-6, flexible from 2 on (KIP-482).
 - v3: producer_id and producer_epoch, to request a new epoch (KIP-360).
 - v4: PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH (KIP-588).
 - v5: TRANSACTION_ABORTABLE may be returned (KIP-890).
-- v6: two-phase commit (KIP-939); unstable in 4.3, not advertised.
+- v6: two-phase commit (KIP-939); unstable in 4.3, advertised only with `unstable.api.versions.enable`.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("transaction.state.log.segment.bytes", INT, 104_857_600, at_least(1), HIGH, READ_ONLY,
             "Segment size of `__transaction_state`.", supported=True),
     Setting("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-            "Whether producers may use two-phase commit."),
+            "Whether producers may use two-phase commit, with `unstable.api.versions.enable`.", supported=True),
     Setting("transactional.id.expiration.ms", INT, 604_800_000, at_least(1), HIGH, READ_ONLY,
             "Time without a status update after which a transactional id expires.", supported=True),
 )

@@ -12,8 +12,9 @@ from minikafka.protocol.settings import (
     tiered_storage,
 )
 from minikafka.protocol.settings.bounds import Valid
-from minikafka.protocol.settings.declaration import MEDIUM, Setting
+from minikafka.protocol.settings.declaration import LOW, MEDIUM, READ_ONLY, Setting
 from minikafka.protocol.settings.synonyms import value_with_synonyms
+from minikafka.protocol.settings.value_types import SettingType
 
 
 def by_name(settings: Iterable[Setting]) -> dict[str, Setting]:
@@ -30,6 +31,14 @@ NODE_SETTINGS = by_name(
     + coordinators.SETTINGS
     + security.SETTINGS
 )
+
+UNSTABLE_VERSIONS = "unstable.api.versions.enable"
+INTERNAL_SETTINGS = by_name([
+    Setting(UNSTABLE_VERSIONS, SettingType.BOOLEAN, False, None, LOW, READ_ONLY,
+            "Whether versions of APIs are offered that are not stable in Kafka 4.3: version 6 of InitProducerId.",
+            supported=True),
+])  # fmt: skip
+"""Settings of a node that Kafka's documentation leaves out, and that DescribeConfigs has only where they are given."""
 
 
 def inherited(name: str, node_name: str, *, valid: Valid | None = None, doc: str = "") -> Setting:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from minikafka.protocol.settings.registry import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
+    INTERNAL_SETTINGS,
     NODE_SETTINGS,
     QUOTA_SETTINGS,
     REQUIRED,
@@ -54,6 +55,7 @@ def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
         _INTRODUCTION,
         _OWN + own,
         _section("Node settings", "of a node, set in its configuration", NODE_SETTINGS.values()),
+        _section("Internal settings", "of a node that Kafka's documentation leaves out", INTERNAL_SETTINGS.values()),
         _section("Topic settings", "of a topic; the default is the value of the node setting", TOPIC_SETTINGS.values()),
         _section("Group settings", "of a group; the default is the value of the node setting", GROUP_SETTINGS.values()),
         _section("Replication throttles", "of a node, set dynamically", THROTTLE_SETTINGS.values()),

@@ -4,7 +4,7 @@ import re
 
 from minikafka.protocol.settings import client_metrics, groups, quotas, topics
 from minikafka.protocol.settings.declaration import REQUIRED, InvalidSetting, Setting
-from minikafka.protocol.settings.node_settings import NODE_SETTINGS, by_name
+from minikafka.protocol.settings.node_settings import INTERNAL_SETTINGS, NODE_SETTINGS, UNSTABLE_VERSIONS, by_name
 from minikafka.protocol.settings.synonyms import node_synonyms, value_with_synonyms
 from minikafka.protocol.settings.value_types import SettingType, SettingValue
 
@@ -12,11 +12,14 @@ __all__ = [
     "BROKER_SETTINGS",
     "CLIENT_METRICS_SETTINGS",
     "GROUP_SETTINGS",
+    "INTERNAL_SETTINGS",
     "NODE_SETTINGS",
     "QUOTA_SETTINGS",
     "REQUIRED",
+    "STATIC_SETTINGS",
     "THROTTLE_SETTINGS",
     "TOPIC_SETTINGS",
+    "UNSTABLE_VERSIONS",
     "InvalidSetting",
     "Setting",
     "SettingType",
@@ -38,7 +41,10 @@ QUOTA_SETTINGS = by_name(quotas.QUOTA_SETTINGS)
 THROTTLE_SETTINGS = by_name(quotas.THROTTLE_SETTINGS)
 """Node settings that cannot be configured in the file, only dynamically (KIP-73)."""
 
-BROKER_SETTINGS = NODE_SETTINGS | THROTTLE_SETTINGS
+STATIC_SETTINGS = NODE_SETTINGS | INTERNAL_SETTINGS
+"""Everything that a node's configuration may set."""
+
+BROKER_SETTINGS = STATIC_SETTINGS | THROTTLE_SETTINGS
 """All settings of a node, static or dynamic."""
 
 CLIENT_METRICS_SETTINGS = by_name(client_metrics.SETTINGS)

@@ -25,7 +25,7 @@ from minikafka.broker.coordinator.transactions.init_producer import (
     init_producer_id,
 )
 from minikafka.broker.coordinator.transactions.marker_log import Marker
-from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, Transaction
+from minikafka.broker.coordinator.transactions.transaction import PREPARE_COMMIT, WITHOUT_TIMEOUT_MS, Transaction
 from minikafka.broker.coordinator.transactions.transaction_admin import (
     Filters,
     describe_transaction,
@@ -102,12 +102,29 @@ class TransactionCoordinator:
     # -- producers -----------------------------------------------------------------------------------------------
 
     async def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity | None
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerIdentity | None,
+        *,
+        two_phase_commit: bool = False,
+        keep_prepared: bool = False,
     ) -> ProducerIdentity:
-        """InitProducerId: CONCURRENT_TRANSACTIONS while the transaction of an earlier producer is being ended."""
+        """InitProducerId: CONCURRENT_TRANSACTIONS while the transaction of an earlier producer is being ended.
+
+        Args:
+            two_phase_commit: The producer's transactions have no timeout (KIP-939).
+            keep_prepared: UNSUPPORTED_VERSION, as in Kafka 4.3.
+        """
         if not transactional_id:
             return ProducerIdentity(error=ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= self._settings.timeout_max_ms:
+        if two_phase_commit and not self._settings.two_phase_commit_enabled:
+            return ProducerIdentity(error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if keep_prepared:
+            return ProducerIdentity(error=ErrorCode.UNSUPPORTED_VERSION)
+        if two_phase_commit:
+            timeout_ms = WITHOUT_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self._settings.timeout_max_ms:
             return ProducerIdentity(error=ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         return await self._with_producer_id(
             transactional_id,

@@ -18,6 +18,7 @@ class TransactionSettings:
     abort_interval_ms: int = setting_field(
         NODE_SETTINGS["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
     )
+    two_phase_commit_enabled: bool = setting_field(NODE_SETTINGS["transaction.two.phase.commit.enable"])
     expiration_ms: int = setting_field(NODE_SETTINGS["transactional.id.expiration.ms"])
     expiry_interval_ms: int = setting_field(
         NODE_SETTINGS["transaction.remove.expired.transaction.cleanup.interval.ms"]
