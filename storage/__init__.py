@@ -89,6 +89,7 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
     producer_state.py      sequence numbers, open transactions, last stable offset
     producer_snapshots.py  snapshot files of the producer state
     checkpoint_files.py    formats of checkpoints, meta.properties, partition.metadata, .kafka_cleanshutdown
+    off_loop.py            generators whose blocking calls run in threads, or at once
     disk.py                the file system: `Disk`, `File`, `RealDisk`
     disk_errors.py         which errors are failures of a disk, and which only fail what was asked
     directory_room.py      whether a data directory's disk is full
@@ -114,6 +115,9 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
   their producers, and a new replica never learns of them, so that a retried batch may be appended twice. (Kafka forgets
   them with every restart, as it removes the snapshot at the log start offset.)
 - A log whose recovery needs room that a full disk does not have is not opened before there is room.
+- What blocks for an fsync runs in threads (`off_loop.py`), except where a log must not go on before: a truncation below
+  the recovery point, a log that is made anew within a second of its deletion, and a copy that takes the place of a
+  missing log wait for the disk on the event loop.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage.
 - A power failure while a copy takes the place of its log, on a node one of whose disks then fails too, may leave both:
   the node refuses to start, and names them.

@@ -158,10 +158,10 @@ class Compaction:
         """
         log, lane = due.log, due.log.disk.lane(due.range.clean_bytes + due.range.cleanable_bytes)
         try:
-            self._flushed(log)
-            end_offset = await self._clean(due, lane)
+            await self._flushed(log)
+            end_offset = await self._clean(due, lane) if self._is_current(due) else None
             if end_offset is not None:
-                self._record(log, end_offset)
+                await self._record(log, end_offset)
             return end_offset is not None
         except KafkaError:
             return False  # The log and its directory are offline now, which the log manager has logged.
@@ -250,17 +250,17 @@ class Compaction:
         if self._idle_at_s - now_s > 0.001:
             await self._sleep(self._idle_at_s - now_s)
 
-    def _flushed(self, log: Log) -> None:
+    async def _flushed(self, log: Log) -> None:
         """Writes the recovery points: recovery must not take gaps between cleaned segments for lost ones."""
         for directory in self._logs.directories:
             if log.topic_partition in directory.logs:
-                directory.write_recovery_points()
+                await log.disk.run(directory.prepare_recovery_points())
 
-    def _record(self, log: Log, end_offset: int) -> None:
+    async def _record(self, log: Log, end_offset: int) -> None:
         for directory in self._logs.directories:
-            if log.topic_partition in directory.logs:
+            if directory.logs.get(log.topic_partition) is log:
                 try:
-                    directory.set_cleaner_offset(log.topic_partition, end_offset)
+                    await log.disk.run(directory.prepare_cleaner_offset(log.topic_partition, end_offset))
                 except OSError as error:
                     log.fail(error)
 

@@ -14,6 +14,7 @@
 
 import posixpath
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 
 from minikafka.protocol.names import TopicPartition, uuid_from_text, uuid_text
@@ -81,6 +82,10 @@ class DataDirectory:
         self.cleaner_offsets: Offsets = {}
         self._disk = disk
         self._written: dict[str, Offsets] = {}
+        self._prepared: dict[str, Offsets] = {}
+        self._number = 0
+        self._newest: dict[str, int] = {}
+        self._one_writer = disk.mutex()
 
     def open(self, node_id: int | None, cluster_id: str | None, *, random: Random) -> None:
         """Locks the directory and checks or writes `meta.properties`.
@@ -157,12 +162,13 @@ class DataDirectory:
         """Removes the checkpointed offsets of an earlier log with the same name."""
         for offsets in (self.recovery_points, self.start_offsets, self.high_watermarks, self.cleaner_offsets):
             offsets.pop(key, None)
-        if key in self._written.get(checkpoint_files.CLEANER_OFFSETS, {}):
-            self.write_cleaner_offsets()
-        if key in self._written.get(checkpoint_files.RECOVERY_POINTS, {}):
-            self.write_recovery_points()
-        if key in self._written.get(checkpoint_files.LOG_START_OFFSETS, {}):
-            self.write_start_offsets()
+        for name, write in (
+            (checkpoint_files.CLEANER_OFFSETS, self.write_cleaner_offsets),
+            (checkpoint_files.RECOVERY_POINTS, self.write_recovery_points),
+            (checkpoint_files.LOG_START_OFFSETS, self.write_start_offsets),
+        ):
+            if key in self._written.get(name, ()) or key in self._prepared.get(name, ()):
+                write()
 
     def truncated(self, log: Log) -> None:
         """Called before a log is truncated to its recovery point: what is appended behind it has not been cleaned."""
@@ -176,39 +182,49 @@ class DataDirectory:
 
     def set_cleaner_offset(self, key: TopicPartition, offset: int) -> None:
         """Writes the offset up to which a log is clean."""
+        self.prepare_cleaner_offset(key, offset)()
+
+    def prepare_cleaner_offset(self, key: TopicPartition, offset: int) -> Callable[[], None]:
+        """As `set_cleaner_offset`; the function that is returned writes it, in a worker thread."""
         self.cleaner_offsets[key] = offset
-        self.write_cleaner_offsets()
+        return self._prepare_cleaner_offsets()
 
     def write_cleaner_offsets(self) -> None:
+        self._prepare_cleaner_offsets()()
+
+    def _prepare_cleaner_offsets(self) -> Callable[[], None]:
         known = {key: self.cleaner_offsets[key] for key in self._open() if key in self.cleaner_offsets}
-        self._write(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
+        return self._prepare(checkpoint_files.CLEANER_OFFSETS, {**self._closed(self.cleaner_offsets), **known})
 
     def write_recovery_points(self) -> None:
         """Writes what is flushed of each log; what is flushed of a log that has lost its topic id does not count."""
+        self.prepare_recovery_points()()
+
+    def prepare_recovery_points(self) -> Callable[[], None]:
+        """As `write_recovery_points`; the function that is returned writes them, in a worker thread."""
         logs = self._open().items()
         found = {key: log.recovery_point for key, log in logs if not log.has_lost_id}
-        self._write(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
+        return self._prepare(checkpoint_files.RECOVERY_POINTS, {**self._closed(self.recovery_points), **found})
 
     def write_start_offsets(self) -> None:
         """Writes the start offsets that differ from the base offset of the first segment."""
+        self.prepare_start_offsets()()
+
+    def prepare_start_offsets(self) -> Callable[[], None]:
+        """As `write_start_offsets`; the function that is returned writes them, in a worker thread."""
         moved = {
             key: log.start_offset
             for key, log in self._open().items()
             if log.start_offset > log.segments.bases[0]
         }
-        self._write(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
+        return self._prepare(checkpoint_files.LOG_START_OFFSETS, {**self._closed(self.start_offsets), **moved})
 
     def prepare_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> Callable[[], None]:
         """Returns a function that writes the high watermarks, for a worker thread. Logs without one, whose partitions
         are not served yet, keep the one that they had."""
         self.high_watermarks.update({key: high_watermarks[key] for key in self.logs if key in high_watermarks})
         known = {key: self.high_watermarks[key] for key in self.logs if key in self.high_watermarks}
-        found = {**self._closed(self.high_watermarks), **known}
-        return lambda: self._write(checkpoint_files.HIGH_WATERMARKS, found)
-
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the high watermarks."""
-        self.prepare_high_watermarks(high_watermarks)()
+        return self._prepare(checkpoint_files.HIGH_WATERMARKS, {**self._closed(self.high_watermarks), **known})
 
     def _closed(self, offsets: Offsets) -> Offsets:
         """Returns the entries of existing logs that are not open (corrupt ones), which are kept."""
@@ -221,10 +237,21 @@ class DataDirectory:
     def _open(self) -> dict[TopicPartition, Log]:
         return {**self.futures, **self.logs} if self.futures else self.logs
 
-    def _write(self, name: str, offsets: Offsets) -> None:
-        if self._written.get(name) != offsets:
-            checkpoint_files.write_offsets(self._disk, self._at(name), offsets)
-            self._written[name] = offsets
+    def _prepare(self, name: str, offsets: Offsets) -> Callable[[], None]:
+        self._prepared[name] = offsets
+        self._number += 1
+        return partial(self._write, name, self._number, offsets)
+
+    def _write(self, name: str, number: int, offsets: Offsets) -> None:
+        """Writes a checkpoint, unless one that was prepared later has been written: the last content is the newest,
+        whichever thread is the last."""
+        with self._one_writer:
+            if number < self._newest.get(name, 0):
+                return
+            if self._written.get(name) != offsets:
+                checkpoint_files.write_offsets(self._disk, self._at(name), offsets)
+                self._written[name] = offsets
+            self._newest[name] = number
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"

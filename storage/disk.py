@@ -14,9 +14,11 @@ import fcntl
 import os
 import resource
 import stat
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 import trio
@@ -139,6 +141,10 @@ class Disk(Protocol):
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         """Calls all functions concurrently and waits; returns the OSError of each, or None. For shutdown."""
+        ...
+
+    def mutex(self) -> AbstractContextManager[object]:
+        """Returns a lock that one thread holds at a time: of the loop and of `run`."""
         ...
 
     def lane(self, size_bytes: int) -> Lane:
@@ -469,6 +475,9 @@ class RealDisk:
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         with ThreadPoolExecutor(_THREADS) as pool:
             return [*pool.map(outcome, functions)]
+
+    def mutex(self) -> AbstractContextManager[object]:
+        return threading.Lock()
 
     def lane(self, size_bytes: int) -> Lane:
         """A process for much work: in a thread it would keep the interpreter from all others."""

@@ -124,12 +124,12 @@ class FutureLogs:
         log.directory_unsynced = True
         self._add(directory, key, log)
 
-    def checkpoint(self, key: TopicPartition) -> None:
+    async def checkpoint(self, key: TopicPartition) -> None:
         """Writes what the directory of a future log must know of it before it becomes current."""
         directory = self._place[key]
         try:
-            directory.write_recovery_points()
-            directory.write_start_offsets()
+            await self._disk.run(directory.prepare_recovery_points())
+            await self._disk.run(directory.prepare_start_offsets())
         except OSError as error:
             self._failed(directory, error)
 

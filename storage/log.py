@@ -31,6 +31,7 @@ from minikafka.storage.log_lookup import (
     find_upper_bound,
 )
 from minikafka.storage.log_results import Appended, OffsetOutOfRange, UnexpectedOffset
+from minikafka.storage.off_loop import Blocking, in_line
 from minikafka.storage.producer_state import BatchMetadata, Producer, ProducerStates
 from minikafka.storage.recovery import Loader, update_producer
 from minikafka.storage.retention import ALL, advance_start, delete_old_segments, remove_due
@@ -91,7 +92,7 @@ class Log(GuardedLog):
         self.now_ms = clock
         self._random = random
         self._on_truncation = on_truncation
-        self._deleted_files: list[tuple[int, str]] = []
+        self.deleted_files: list[tuple[int, str]] = []
         self._dirty = not loaded.report.clean
         self._created = loaded.created
         self._sizes_known: int | None = None
@@ -337,13 +338,13 @@ class Log(GuardedLog):
         """Flushes the log, blocking. Raises KafkaError."""
         end = self.end_offset
         while (flush := self._begin_flush(end)) is not None:
-            self._finish_flush(flush)
+            in_line(self._finish_flush(flush))
             if flush.offset >= end:
                 break
 
-    def _finish_flush(self, flush: Flush) -> None:
+    def _finish_flush(self, flush: Flush) -> Blocking[None]:
         try:
-            flush.sync()
+            yield flush.sync
         except OSError as error:
             raise self._flush_failed(flush, error) from error
         finally:
@@ -422,12 +423,11 @@ class Log(GuardedLog):
     def delete_later(self, paths: list[str]) -> None:
         """Removes files after `file.delete.delay.ms`."""
         due_ms = self.now_ms() + self.config.file_delete_delay_ms
-        self._deleted_files += [(due_ms, path) for path in paths]
+        self.deleted_files += [(due_ms, path) for path in paths]
 
-    def remove_deleted(self) -> None:
+    def removing_deleted(self) -> Blocking[None]:
         """Removes the deleted files whose delay has passed. Raises KafkaError."""
-        if self._deleted_files:
-            self._deleted_files = self._guarded(remove_due, self.disk, self._deleted_files, self.now_ms())
+        return remove_due(self)
 
     def expire_producers(self) -> None:
         """Removes producers without appends for `producer.id.expiration.ms`."""
@@ -444,7 +444,7 @@ class Log(GuardedLog):
         self.directory = self.snapshots.directory = directory
         self.segments.move(directory)
         self.epochs.path = f"{directory}/{EPOCHS}"
-        self._deleted_files.clear()  # They are removed with the directory.
+        self.deleted_files.clear()  # They are removed with the directory.
 
     def take_over(self, source: "Log") -> None:
         """Takes the place of a log with the same records, also in what the records do not tell: producers whose records
@@ -464,13 +464,13 @@ class Log(GuardedLog):
 
         Raises KafkaError.
         """
-        flush = self.begin_close() if clean else None
+        flush = in_line(self.begin_close()) if clean else None
         if flush is not None:
-            self._finish_flush(flush)
+            in_line(self._finish_flush(flush))
         for segment in self.segments.opened():
             segment.close()
 
-    def begin_close(self) -> Flush | None:
+    def begin_close(self) -> Blocking[Flush | None]:
         """Seals the log for a clean shutdown; returns the flush to perform, if any. Raises KafkaError."""
         if self.failure is not None or not (self._dirty or self._created):
             return None
@@ -479,7 +479,7 @@ class Log(GuardedLog):
             return None
         self._guarded(self.snapshots.take, self.producers)
         while (flush := self._begin_flush(self.end_offset)) is not None and flush.offset < self.end_offset:
-            self._finish_flush(flush)
+            yield from self._finish_flush(flush)
         return flush
 
     def end_close(self, flush: Flush | None, error: OSError | None) -> None:

@@ -1,22 +1,25 @@
 """Closes many logs at a clean shutdown, with concurrent fsyncs."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.storage.disk import Disk
 from minikafka.storage.flush import Flush
 from minikafka.storage.log import Log
+from minikafka.storage.off_loop import Blocking
 
 __all__ = ["close_logs"]
 
-_CLOSED_AT_ONCE = 100
+_CLOSED_AT_ONCE = 32
+"""Between two waits for the disk; they take about 10 ms."""
 
 
-def close_logs(disk: Disk, logs: Sequence[Log]) -> bool:
+def close_logs(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
     """Closes the logs; returns whether all succeeded."""
     succeeded = True
     for part in _batched(logs):
-        succeeded &= _close(disk, part)
+        succeeded &= yield from _close(disk, part)
     return succeeded
 
 
@@ -25,15 +28,15 @@ def _batched(logs: Sequence[Log]) -> Iterator[Sequence[Log]]:
         yield logs[start : start + _CLOSED_AT_ONCE]
 
 
-def _close(disk: Disk, logs: Sequence[Log]) -> bool:
+def _close(disk: Disk, logs: Sequence[Log]) -> Blocking[bool]:
     succeeded = True
     begun: list[tuple[Log, Flush | None]] = []
     for log in logs:
         try:
-            begun.append((log, log.begin_close()))
+            begun.append((log, (yield from log.begin_close())))
         except KafkaError:
             succeeded = False
-    outcomes = disk.run_all([flush.sync for _, flush in begun if flush is not None])
+    outcomes = yield partial(disk.run_all, [flush.sync for _, flush in begun if flush is not None])
     errors = iter(outcomes)
     for log, flush in begun:
         try:

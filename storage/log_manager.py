@@ -4,11 +4,11 @@
     manager.load()
     log = manager.create(TopicPartition("flights", 0), topic_id=…)
     …
-    await manager.flush_due(); for _ in manager.run_retention(high_watermark_of): …; manager.write_checkpoints(…)
-    manager.close(high_watermarks, broker_epoch=…)
+    await manager.flush_due(); await manager.write_checkpoints_async(); for _ in manager.run_retention(…): …
+    await manager.close_async(high_watermarks, broker_epoch=…)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
@@ -24,7 +24,6 @@ from minikafka.storage.disk import Disk
 from minikafka.storage.disk_errors import as_failure, is_passing
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
-from minikafka.storage.log_closing import close_logs
 from minikafka.storage.log_config import PRODUCER_EXPIRATION_MS, LogConfig
 from minikafka.storage.log_upkeep import LogUpkeep
 from minikafka.storage.recovery import CorruptLog
@@ -420,24 +419,6 @@ class LogManager(LogUpkeep):
                 return min(max(found, log.start_offset), log.end_offset)
         return log.start_offset
 
-    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
-        """Writes recovery points, log start offsets and, if given, high watermarks, as far as they changed."""
-        for directory in self.directories:
-            self._on(directory, directory.write_recovery_points)
-            self._on(directory, directory.write_start_offsets)
-            self._on(directory, partial(self._gone.sync, directory))
-            if high_watermarks is not None:
-                self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
-
-    async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Writes the high watermarks in a worker thread. Calls must not overlap."""
-        for directory in self.directories:
-            if directory.failure is None:
-                try:
-                    await self._disk.run(directory.prepare_high_watermarks(high_watermarks))
-                except OSError as error:
-                    self._offline(directory, error)
-
     def _on(self, directory: DataDirectory, action: Callable[[], None]) -> bool:
         """Returns whether it succeeded."""
         if directory.failure is None:
@@ -456,24 +437,6 @@ class LogManager(LogUpkeep):
             if directory.room.is_full and self._on(directory, partial(directory.room.check, self._disk)):
                 found |= not directory.room.is_full
         return found
-
-    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """Flushes and closes all logs and writes the checkpoints; last, in directories without errors, the
-        clean-shutdown file."""
-        for directory in self.directories:
-            # A clean-shutdown file would make the next start trust a corrupt log.
-            succeeded = directory.failure is None and not directory.corrupt
-            succeeded &= close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
-            succeeded &= self._on(directory, directory.write_recovery_points)
-            succeeded &= self._on(directory, directory.write_start_offsets)
-            succeeded &= self._on(directory, partial(directory.write_high_watermarks, high_watermarks))
-            if succeeded:
-                self._on(directory, partial(directory.write_marker, broker_epoch))
-            directory.logs.clear()
-            directory.futures.clear()
-        self.logs.clear()
-        self.futures.logs.clear()
-        self._disk.unlock_all()
 
     def _log_damage(self, log: Log, error: Exception) -> None:
         """Logs the first error of a log; readers get each error."""

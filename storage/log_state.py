@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
+from minikafka.protocol.errors import KafkaError
 from minikafka.storage.disk import Disk
 from minikafka.storage.leader_epochs import LeaderEpochs
 from minikafka.storage.log_config import LogConfig
@@ -24,6 +25,7 @@ class LogState(Protocol):
         directory_unsynced: the directory has entries that have not been flushed.
         unsettled: makes durable that this log has taken the place of another one; called by each flush. None if it is.
         truncations: the number of truncations since the log was opened.
+        deleted_files: when they are to be removed (ms), and their paths.
     """
 
     disk: Disk
@@ -43,6 +45,8 @@ class LogState(Protocol):
     directory_unsynced: bool
     unsettled: Callable[[], None] | None
     truncations: int
+    failure: Exception | None
+    deleted_files: list[tuple[int, str]]
 
     @property
     def size_bytes(self) -> int: ...
@@ -57,6 +61,10 @@ class LogState(Protocol):
 
     def delete_later(self, paths: list[str]) -> None:
         """Deletes files after `file.delete.delay.ms`."""
+        ...
+
+    def fail(self, error: Exception) -> KafkaError:
+        """Takes the log offline, unless the error is passing; returns the error to raise."""
         ...
 
     def lower_recovery_point(self, offset: int) -> None:

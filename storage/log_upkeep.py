@@ -1,13 +1,17 @@
 """The base class of `LogManager`: what is done to all logs from time to time."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
+from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.disk import Disk
 from minikafka.storage.future_logs import FutureLogs
 from minikafka.storage.log import Log
+from minikafka.storage.log_closing import close_logs
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.off_loop import Blocking, in_line, off_loop
 from minikafka.storage.renamed_logs import RenamedLogs
 
 __all__ = ["LogUpkeep"]
@@ -20,10 +24,12 @@ class LogUpkeep:
     """See above.
 
     Attributes:
+        directories: those of the node.
         logs: the open logs, except those in failed directories.
         futures: copies of logs in other directories, which are to take their places.
     """
 
+    directories: list[DataDirectory]
     logs: dict[TopicPartition, Log]
     futures: FutureLogs
     config_of: Callable[[str], LogConfig]
@@ -75,15 +81,18 @@ class LogUpkeep:
             return 0  # Logged by `_offline` or `_log_damage`.
 
     async def remove_deleted(self) -> None:
-        """Removes the deleted logs, in a worker thread, and segments whose `file.delete.delay.ms` has passed.
+        """Removes the deleted logs and segments whose `file.delete.delay.ms` has passed, in a worker thread.
 
+        The new names of the deleted logs are made durable, and their checkpointed offsets forgotten, at once.
         Cancellation waits for the log in progress; the next start removes the others.
         """
         for path in self._gone.take_due():
             await self._disk.run(self._gone.remove, path)
+        if self._gone.unsynced:
+            await self.write_checkpoints_async()  # Whoever makes such a log anew need not wait for the disk.
         for log in list(self.logs.values()):
             try:
-                log.remove_deleted()
+                await off_loop(self._disk, log.removing_deleted())
             except KafkaError:
                 continue
 
@@ -98,3 +107,77 @@ class LogUpkeep:
         for key, log in self.logs.items():
             if key.topic == topic:
                 log.update_config(config)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """Writes recovery points, log start offsets and, if given, high watermarks, as far as they changed.
+        Blocking."""
+        in_line(self._checkpoints(high_watermarks))
+
+    async def write_checkpoints_async(self) -> None:
+        """As `write_checkpoints`, in worker threads. A later `write_high_watermarks` may overlap."""
+        await off_loop(self._disk, self._checkpoints(None))
+
+    async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Writes the high watermarks in worker threads."""
+        for directory in self.directories:
+            await off_loop(self._disk, self._watermarks(directory, high_watermarks))
+
+    def _checkpoints(self, high_watermarks: Mapping[TopicPartition, int] | None) -> Blocking[None]:
+        for directory in self.directories:
+            yield from self._written(directory, directory.prepare_recovery_points)
+            yield from self._written(directory, directory.prepare_start_offsets)
+            try:
+                yield from self._gone.syncing(directory)
+            except OSError as error:
+                self._offline(directory, error)
+            if high_watermarks is not None:
+                yield from self._watermarks(directory, high_watermarks)
+
+    def _watermarks(self, directory: DataDirectory, found: Mapping[TopicPartition, int]) -> Blocking[bool]:
+        return self._written(directory, partial(directory.prepare_high_watermarks, found))
+
+    def _written(self, directory: DataDirectory, prepare: Callable[[], Callable[[], None]]) -> Blocking[bool]:
+        """Returns whether it succeeded."""
+        if directory.failure is None:
+            try:
+                yield prepare()
+            except OSError as error:
+                self._offline(directory, error)
+            else:
+                return True
+        return False
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def close(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
+        """Flushes and closes all logs and writes the checkpoints; last, in directories without errors, the
+        clean-shutdown file; unlocks the directories. Blocking."""
+        in_line(self._closing(high_watermarks, broker_epoch))
+        self._disk.unlock_all()
+
+    async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
+        """As `close`, with the fsyncs in worker threads; the directories stay locked. Nobody may use the logs meanwhile.
+
+        If it is cancelled, the shutdown is not clean.
+        """
+        await off_loop(self._disk, self._closing(high_watermarks, broker_epoch))
+
+    def _closing(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> Blocking[None]:
+        for directory in self.directories:
+            # A clean-shutdown file would make the next start trust a corrupt log.
+            succeeded = directory.failure is None and not directory.corrupt
+            succeeded &= yield from close_logs(self._disk, [*directory.logs.values(), *directory.futures.values()])
+            succeeded &= yield from self._written(directory, directory.prepare_recovery_points)
+            succeeded &= yield from self._written(directory, directory.prepare_start_offsets)
+            succeeded &= yield from self._watermarks(directory, high_watermarks)
+            if succeeded:
+                yield from self._written(directory, lambda one=directory: partial(one.write_marker, broker_epoch))
+            directory.logs.clear()
+            directory.futures.clear()
+        self.logs.clear()
+        self.futures.logs.clear()
+
+    def _offline(self, directory: DataDirectory, error: Exception) -> None:
+        raise NotImplementedError

@@ -10,6 +10,7 @@ ATC 2020).
 import errno
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import TypeVar
 
@@ -320,6 +321,9 @@ class MemoryDisk:
 
     def run_all(self, functions: Sequence[Callable[[], None]]) -> Outcomes:
         return [outcome(one) for one in functions]
+
+    def mutex(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def lane(self, size_bytes: int) -> Lane:
         return ThreadLane(self)

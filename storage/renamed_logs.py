@@ -1,6 +1,7 @@
 """`RenamedLogs`: log directories that were renamed: deleted ones until they are removed, and strays, which stay."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import structlog
@@ -10,6 +11,7 @@ from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.directory_scan import FUTURE
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
+from minikafka.storage.off_loop import Blocking, in_line
 
 __all__ = ["RenamedLogs", "future_name"]
 
@@ -32,7 +34,7 @@ class RenamedLogs:
         self._disk = disk
         self._now_ms = now_ms
         self._random = random
-        self._unsynced: dict[TopicPartition, DataDirectory] = {}
+        self._unsynced: dict[TopicPartition, tuple[DataDirectory, str]] = {}
         self._deleted: list[tuple[int, str]] = []
         self._logger = structlog.get_logger("minikafka.storage")
 
@@ -52,7 +54,7 @@ class RenamedLogs:
         suffix = f"-{key.partition}.{self.new_id()}{suffix}"
         renamed = f"{directory.path}/{key.topic[: NAME_LENGTH_MAX - len(suffix)]}{suffix}"
         self._disk.rename(path or (f"{directory.path}/{key}" if log is None else log.directory), renamed)
-        self._unsynced[key] = directory
+        self._unsynced[key] = (directory, renamed)
         if log is not None:
             log.move(renamed)
         return renamed
@@ -60,15 +62,26 @@ class RenamedLogs:
     def unsynced_directory(self, key: TopicPartition) -> DataDirectory | None:
         """The directory in which a power failure could bring back a renamed log of this partition: a duplicate, once
         another directory has a new one."""
-        return self._unsynced.get(key)
+        found = self._unsynced.get(key)
+        return None if found is None else found[0]
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether there are new names that are not durable yet."""
+        return bool(self._unsynced)
 
     def sync(self, directory: DataDirectory) -> None:
-        """Makes the new names in a directory durable."""
-        keys = [key for key, one in self._unsynced.items() if one is directory]
-        if keys:
-            self._disk.sync_directory(directory.path)
-        for key in keys:
-            del self._unsynced[key]
+        """Makes the new names in a directory durable. Blocking."""
+        in_line(self.syncing(directory))
+
+    def syncing(self, directory: DataDirectory) -> Blocking[None]:
+        """As `sync`."""
+        known = {key: one for key, one in self._unsynced.items() if one[0] is directory}
+        if known:
+            yield partial(self._disk.sync_directory, directory.path)
+        for key, one in known.items():
+            if self._unsynced.get(key) == one:  # It was not renamed again meanwhile.
+                del self._unsynced[key]
 
     def remove_later(self, path: str, delay_ms: int = 0) -> None:
         """`take_due` returns it after the delay."""

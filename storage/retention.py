@@ -6,9 +6,12 @@ record is older than `retention.ms`. Segments are deleted from the first on, nev
 """
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from minikafka.storage.disk import Disk
 from minikafka.storage.log_state import LogState
+from minikafka.storage.off_loop import Blocking
 from minikafka.storage.segment import Segment
 
 ALL = 1 << 62
@@ -88,9 +91,22 @@ def advance_start(log: LogState, offset: int) -> bool:
     return True
 
 
-def remove_due(disk: Disk, deleted: list[tuple[int, str]], now_ms: int) -> list[tuple[int, str]]:
-    """Removes the (due time in ms, path) files that are due; returns the others."""
-    for due_ms, path in deleted:
-        if due_ms <= now_ms and disk.exists(path):
+def remove_due(log: LogState) -> Blocking[None]:
+    """Removes the deleted files whose delay has passed. Raises KafkaError."""
+    now_ms = log.now_ms()
+    due = [one for one in log.deleted_files if one[0] <= now_ms]
+    if not due or log.failure is not None:
+        return
+    log.deleted_files = [one for one in log.deleted_files if one[0] > now_ms]
+    try:
+        yield partial(_remove, log.disk, [path for _, path in due])
+    except OSError as error:
+        log.deleted_files += due
+        raise log.fail(error) from error
+
+
+def _remove(disk: Disk, paths: list[str]) -> None:
+    """For a worker thread: what was moved meanwhile is removed with its directory."""
+    for path in paths:
+        with suppress(FileNotFoundError):
             disk.remove(path)
-    return [one for one in deleted if one[0] > now_ms]

@@ -46,7 +46,7 @@ class ControllerNode:
                 listener = self._config.listeners.for_controllers[0]
                 task_status.started(f"{listener.host or '127.0.0.1'}:{listener.port}")
         finally:
-            self.controller.close()
+            await self._disk.run(self.controller.close)
             self._disk.unlock_all()
 
     def _claim_directories(self, cluster_id: str) -> None:

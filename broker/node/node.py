@@ -86,12 +86,19 @@ class Node:
                 await self._serve_clients(nursery, task_status)
         finally:
             if self._logs_loaded:
-                parts.logs.close(parts.housekeeping().high_watermarks(), broker_epoch=self._epoch_of_logs())
-            parts.controller.close()
+                await self._close_logs()
+            await self._system.disk.run(parts.controller.close)  # Nobody uses it any more: in a thread as a whole.
+            self._system.disk.unlock_all()
 
     def stop(self) -> None:
         """Let `run` end cleanly; returns at once. A controlled shutdown may take a few seconds."""
         self._stopping.set()
+
+    async def _close_logs(self) -> None:
+        """To the end, also if the node was cancelled; whoever shares the loop goes on."""
+        watermarks = self.parts.housekeeping().high_watermarks()
+        with trio.CancelScope(shield=True):
+            await self.parts.logs.close_async(watermarks, broker_epoch=self._epoch_of_logs())
 
     # -- start ---------------------------------------------------------------------------------------------------
 

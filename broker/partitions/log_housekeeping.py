@@ -85,7 +85,7 @@ class Housekeeping:
 
     async def checkpoint(self) -> None:
         """Write recovery points and log start offsets."""
-        self._logs.write_checkpoints()
+        await self._logs.write_checkpoints_async()
 
     async def checkpoint_watermarks(self) -> None:
         """Write the high watermarks."""

@@ -292,7 +292,9 @@ class ReplicaMoves:
         await future.flush_async()
         if not self._is_current(key, move):
             return True
-        logs.futures.checkpoint(key)
+        await logs.futures.checkpoint(key)
+        if not self._is_current(key, move):
+            return True
         self._compare(move)
         if future.end_offset < source.end_offset:
             found = source.read(future.end_offset, max_bytes=CHUNK_BYTES)

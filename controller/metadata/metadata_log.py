@@ -17,6 +17,7 @@ from minikafka.storage.data_directory import make_durable_directory
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.off_loop import in_line
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -78,7 +79,7 @@ def delete_before(log: Log, offset: int) -> None:
     """Delete the segments that a snapshot at `offset` replaces."""
     log.advance_start_offset(offset)
     log.delete_old_segments(offset)
-    log.remove_deleted()
+    in_line(log.removing_deleted())
 
 
 def encode_decision(records: Sequence[Record], now_ms: int) -> bytes:

@@ -26,7 +26,7 @@ from minikafka.controller.metadata.records import (
 from minikafka.controller.metadata.steps import RECORDS_IN_A_STEP
 from minikafka.controller.steps import at_once
 
-__all__ = ["decode_snapshot", "encode_snapshot", "records_of", "snapshot_content", "snapshot_records"]
+__all__ = ["check_snapshot", "decode_snapshot", "encode_snapshot", "records_of", "snapshot_content", "snapshot_records"]
 
 
 def records_of(image: Image) -> Iterator[Record]:
@@ -100,13 +100,20 @@ def decode_snapshot(data: bytes) -> list[Record]:
     return at_once(snapshot_records(data))
 
 
-def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
-    """As `decode_snapshot`, in steps."""
+def check_snapshot(data: bytes) -> None:
+    """Check the format and the checksum of a snapshot file, not its records. Raises UnreadableRecord."""
     end = len(data) - _LENGTH.size
     if not data.startswith(_MAGIC):
         raise UnreadableRecord("metadata snapshot of an unknown format: written by a newer minikafka?")
-    if end < len(_MAGIC) or _LENGTH.unpack_from(data, end)[0] != crc32c.crc32c(data[:end]):
+    if end < len(_MAGIC) or _LENGTH.unpack_from(data, end)[0] != crc32c.crc32c(memoryview(data)[:end]):
         raise UnreadableRecord("metadata snapshot is damaged: its checksum is wrong")
+
+
+def snapshot_records(data: bytes) -> Generator[None, None, list[Record]]:
+    """As `decode_snapshot`, in steps."""
+    check_snapshot(data)
+    yield
+    end = len(data) - _LENGTH.size
     records: list[Record] = []
     position = len(_MAGIC)
     while position < end:

@@ -44,8 +44,12 @@ class SnapshotFiles:
             file.close()
 
     def install(self, snapshot: SnapshotId, data: bytes) -> None:
-        """Write a snapshot fetched from another node, which becomes the newest."""
+        """Write a snapshot fetched from another node. It becomes the newest with `installed`, or at the next start. May
+        run in a worker thread."""
         self._disk.write_atomically(self._path(snapshot), data)
+
+    def installed(self, snapshot: SnapshotId) -> None:
+        """A snapshot that was written is the newest from now on."""
         self._kept.append(snapshot)
 
     async def write(self, snapshot: SnapshotId, data: bytes) -> bool:

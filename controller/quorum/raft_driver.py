@@ -241,6 +241,9 @@ class RaftDriver:
     async def _exchange(self, peer: int, request: Request) -> None:
         """Send a request, and pass its response or its failure to Raft."""
         message = await self._response_to(peer, request)
+        complete = None if message is None else self._raft.completed_by(request, message)
+        if complete is not None:
+            await self._stored.prepare(*complete)
         now = trio.current_time()
         if message is None:
             self._queue(self._raft.failed(now, peer, request))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from minikafka.controller.metadata.metadata_log import NO_SNAPSHOT, claim_directory, delete_before, open_log
 from minikafka.controller.metadata.records import UnreadableRecord
-from minikafka.controller.metadata.snapshot_encoding import decode_snapshot
+from minikafka.controller.metadata.snapshot_encoding import check_snapshot
 from minikafka.controller.metadata.snapshot_files import SnapshotFiles
 from minikafka.controller.raft.election_state import (
     FILE_NAME,
@@ -24,6 +24,7 @@ from minikafka.storage.checkpoint_files import EPOCHS
 from minikafka.storage.disk import Disk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
+from minikafka.storage.off_loop import in_line
 
 __all__ = ["StoredRaftLog"]
 
@@ -36,6 +37,8 @@ class StoredRaftLog:
         self._log = log
         self._snapshots = snapshots
         self._size_at_snapshot = 0
+        self._prepared: SnapshotId | None = None
+        self._one_writer = disk.mutex()
 
     @classmethod
     def open(cls, disk: Disk, directory: str, config: LogConfig, *, now_ms: Callable[[], int]) -> "StoredRaftLog":
@@ -147,15 +150,35 @@ class StoredRaftLog:
         return self._snapshots.read(snapshot, position, size_max)
 
     def start_at(self, snapshot: SnapshotId, data: bytes) -> None:
-        """See `RaftLog`. Raises UnreadableRecord for an invalid snapshot, before anything has changed."""
-        decode_snapshot(data)
-        self._snapshots.install(snapshot, data)
+        """See `RaftLog`. Raises UnreadableRecord for an invalid snapshot, before anything has changed.
+
+        Blocking, unless the snapshot was prepared.
+        """
+        self._write(snapshot, data)
+        self._snapshots.installed(snapshot)
         self._log.truncate_fully_and_start_at(snapshot.offset)
-        self._log.remove_deleted()
+        in_line(self._log.removing_deleted())
         self._size_at_snapshot = self._log.size_bytes
         self._snapshots.remove_old()
 
+    def _write(self, snapshot: SnapshotId, data: bytes) -> None:
+        """A worker thread may call it, also twice: a response that waits for the disk is requested again."""
+        with self._one_writer:
+            if self._prepared != snapshot:
+                check_snapshot(data)
+                self._snapshots.install(snapshot, data)
+                self._prepared = snapshot
+
     # -- for the driver and the applier --------------------------------------------------------------------------
+
+    async def prepare(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Write a snapshot that `start_at` is to install, in a worker thread. If it is not installed, the next start
+        may do so: what a snapshot contains is committed.
+
+        Raises:
+            UnreadableRecord: it is damaged; nothing has changed.
+        """
+        await self._disk.run(self._write, snapshot, data)
 
     async def sync(self) -> None:
         """Flush the current content to the device."""

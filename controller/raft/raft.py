@@ -11,7 +11,7 @@ from random import Random
 from minikafka.controller.raft import elections, raft_follower, raft_leader
 from minikafka.controller.raft.effects import Effects, Sync, Token
 from minikafka.controller.raft.election_state import NO_NODE, ElectionState
-from minikafka.controller.raft.log_interface import RaftLog
+from minikafka.controller.raft.log_interface import RaftLog, SnapshotId
 from minikafka.controller.raft.member import Inconsistent, Member
 from minikafka.controller.raft.messages import (
     RESPONSE_OF,
@@ -185,6 +185,16 @@ class Raft:
         elif isinstance(message, FetchResponse | FetchSnapshotResponse):
             self._handle_fetch_response(request, message)
         return self._finish()
+
+    def completed_by(self, request: Request, message: Response) -> tuple[SnapshotId, bytes] | None:
+        """The snapshot that `response` is going to install, None if it installs none: its driver may write it before,
+        while the disk keeps nobody waiting. Nothing changes."""
+        state = self._member.state
+        if not isinstance(state, Follower) or state.in_flight is not request or message.epoch != self.epoch:
+            return None
+        if not isinstance(message, FetchSnapshotResponse):
+            return None
+        return raft_follower.completed_by(self._member, state, message)
 
     def failed(self, now: float, peer: int, request: Request) -> Effects:
         """`request` will get no response: there was no connection, or it broke, or it timed out."""

@@ -5,7 +5,7 @@ An observer without a known leader asks voters at random, whose responses name t
 
 from minikafka.controller.raft.effects import Installed
 from minikafka.controller.raft.election_state import NO_NODE
-from minikafka.controller.raft.log_interface import EpochEnd
+from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.member import Inconsistent, Member
 from minikafka.controller.raft.messages import Fetch, FetchResponse, FetchSnapshot, FetchSnapshotResponse
 from minikafka.controller.raft.role_states import Download, Follower, Unattached
@@ -137,6 +137,16 @@ def _handle_snapshot_part(member: Member, follower: Follower, part: FetchSnapsho
         follower.download = None
         _install(member, download)
     return True
+
+
+def completed_by(member: Member, follower: Follower, part: FetchSnapshotResponse) -> tuple[SnapshotId, bytes] | None:
+    """The snapshot that this part completes and that is going to be installed; None if there is none."""
+    download = follower.download
+    if download is None or part.snapshot != download.snapshot or part.position != len(download.data):
+        return None
+    if part.position + len(part.data) != part.size or part.snapshot.offset < member.high_watermark:
+        return None
+    return part.snapshot, bytes(download.data) + part.data
 
 
 def _install(member: Member, download: Download) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+import trio
 from support.logs import SMALL, Clock, append, append_bytes, append_marker, make_batch, memory_disk, read_all
 
 from minikafka.protocol.errors import KafkaStorageError
@@ -56,7 +57,7 @@ def copy(source: Log, future: Log, end_offset: int | None = None) -> None:
 def swap(manager: LogManager, *, settle: bool = True) -> None:
     """Flush the copy, put it in the place of the log."""
     manager.futures.logs[KEY].flush()
-    manager.futures.checkpoint(KEY)
+    trio.run(manager.futures.checkpoint, KEY)
     swapped = manager.futures.swap(KEY)
     if settle:
         swapped.settle()

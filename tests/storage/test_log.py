@@ -28,6 +28,7 @@ from minikafka.storage.disk import RealDisk
 from minikafka.storage.log import Log
 from minikafka.storage.log_config import LogConfig
 from minikafka.storage.log_results import Appended, OffsetOutOfRange
+from minikafka.storage.off_loop import in_line
 
 START_MS = 1_700_000_000_000
 
@@ -375,10 +376,10 @@ def test_deleted_files_are_removed_after_their_delay() -> None:
     assert any(name.endswith(".log.deleted") for name in names)
     assert len(slice_of_old.read()) == len(slice_of_old), "an open slice can still be read"
     clock.ms += log.config.file_delete_delay_ms - 1
-    log.remove_deleted()
+    in_line(log.removing_deleted())
     assert log.disk.list(DIRECTORY) == names
     clock.ms += 1
-    log.remove_deleted()
+    in_line(log.removing_deleted())
     assert not any(name.endswith(".deleted") for name in log.disk.list(DIRECTORY))
     with pytest.raises(OSError, match="No such"):
         log.disk.open(slice_of_old.file.path)

@@ -133,6 +133,29 @@ def test_an_installed_snapshot_restarts_the_log() -> None:
     assert opened_again(disk, found).append_as_leader(batch(), 7) == 101
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_snapshot_that_was_written_ahead_is_installed_now_or_at_the_next_start(installed: bool) -> None:
+    disk = MemoryDisk(Random(0))
+    log = filled(disk)
+    waited(log.sync)
+    data, snapshot = encode_snapshot(records_of(Image())), SnapshotId(100, 6)
+
+    async def prepare() -> None:
+        await log.prepare(snapshot, data)
+        await log.prepare(snapshot, data)  # The response came twice, since the first one waited for the disk.
+
+    waited(prepare)
+    assert (log.end_offset, log.latest_snapshot()) == (10, None)
+    if installed:
+        syncs = disk.calls["sync"]
+        log.start_at(snapshot, data)
+        assert disk.calls["sync"] == syncs
+        assert (log.start_offset, log.end_offset) == (100, 100)
+    disk.crash()
+    found = opened(disk)
+    assert (found.start_offset, found.end_offset, found.last_epoch) == (100, 100, 6)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_crash_while_a_snapshot_is_installed_leaves_the_old_log_or_the_new_one(seed: int) -> None:
     disk = MemoryDisk(Random(seed))

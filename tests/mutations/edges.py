@@ -1,0 +1,46 @@
+"""Planted bugs at the edges of a node: disks that are slow, failed or full, descriptors, idle connections, what is done
+off the loop."""
+
+from mutations import Mutation
+
+_LOOP = "tests/simulation/test_loop_stories.py"
+_OFF_LOOP = "tests/storage/test_off_loop.py"
+_DIRECTORY = "storage/data_directory.py"
+
+MUTATIONS = (
+    Mutation(
+        "checkpoints are written on the loop",
+        "broker/partitions/log_housekeeping.py",
+        "        await self._logs.write_checkpoints_async()\n",
+        "        self._logs.write_checkpoints()\n",
+        (f"{_LOOP}::test_no_file_is_synced_on_the_loop_of_a_node_that_serves",),
+    ),
+    Mutation(
+        "a node that stops closes its logs on the loop",
+        "broker/node/node.py",
+        "            await self.parts.logs.close_async(",
+        "            self.parts.logs.close(",
+        (f"{_LOOP}::test_no_file_is_synced_on_the_loop_of_a_node_that_serves",),
+    ),
+    Mutation(
+        "a metadata snapshot is written by the step that installs it",
+        "controller/quorum/raft_driver.py",
+        "            await self._stored.prepare(*complete)\n",
+        "            assert complete\n",
+        (f"{_LOOP}::test_a_metadata_snapshot_is_not_synced_on_the_loop_that_installs_it",),
+    ),
+    Mutation(
+        "a checkpoint that was prepared earlier replaces a newer one",
+        _DIRECTORY,
+        "            if number < self._newest.get(name, 0):\n",
+        "            if number < 0:\n",
+        (f"{_OFF_LOOP}::test_a_checkpoint_that_a_thread_writes_late_does_not_replace_a_newer_one",),
+    ),
+    Mutation(
+        "a log that is made anew is not forgotten by a checkpoint that a thread is about to write",
+        _DIRECTORY,
+        " or key in self._prepared.get(name, ()):",
+        ":",
+        (f"{_OFF_LOOP}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
+    ),
+)
