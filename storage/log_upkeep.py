@@ -158,7 +158,8 @@ class LogUpkeep:
         self._disk.unlock_all()
 
     async def close_async(self, high_watermarks: Mapping[TopicPartition, int], *, broker_epoch: int = -1) -> None:
-        """As `close`, with the fsyncs in worker threads; the directories stay locked. Nobody may use the logs meanwhile.
+        """As `close`, with the fsyncs in worker threads; the directories stay locked. Nobody may use the logs
+        meanwhile.
 
         If it is cancelled, the shutdown is not clean.
         """
