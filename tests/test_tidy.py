@@ -75,7 +75,7 @@ SEAMS = {
     "broker/connections/tcp_listening.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours
-    "storage/disk.py": {"os", "open", "shutil"},
+    "storage/disk.py": {"os", "open", "shutil", "threading"},
     "storage/memory_disk.py": {"os"},
     "storage/worker_process.py": {"subprocess", "os"},
     "storage/worker_main.py": {"threading", "os"},
