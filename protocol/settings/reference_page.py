@@ -72,7 +72,7 @@ def _section(title: str, what: str, settings: Iterable[Setting]) -> str:
         [
             f"## {title}",
             "",
-            f"{len(declared)} settings {what}; {supported} are supported.",
+            f"{len(declared)} setting{'s' if len(declared) > 1 else ''} {what}; {supported} supported.",
             "",
             *map(_entry, declared),
             "",
