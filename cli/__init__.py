@@ -37,6 +37,7 @@ one line on standard error and an exit code.
     options.py          options and checks that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
+    json_lines.py       input lines in the JSON of `consume --json` (pure)
     template.py         records as lines: --format and --json (pure)
     times.py            points in time in options (pure)
     tables.py           aligned tables (pure)
@@ -50,7 +51,8 @@ with 0 when the reader of its output closes the pipe.
 
 Caveats:
     * No shell completion is installed; `click` can generate it.
-    * `produce` makes records of text lines; for values with newlines use the client.
+    * `produce` makes records of text lines; values with newlines need `--json`. That sends neither the partition nor
+      the offset of a line: records without a key may end up in other partitions than they were read from.
     * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
       leaves its nodes running; the next `cluster` in that directory reports them and does not start.
     * `groups reset-offsets` reads state, offsets and ends one after the other: a member that joins in between has

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,6 +77,9 @@ class Offset(OffsetType):
     "--partition", "partitions", multiple=True, type=click.IntRange(0), help="Read only this partition; repeatable."
 )
 @click.option("--since", type=Time(), metavar="TIME", help=f"Start at this time, {KNOWN}.")
+@click.option(
+    "--exit", "-e", "exits", is_flag=True, help="Exit at the end: after the records that are there when it starts."
+)
 @click.option("--max-messages", "-n", metavar="N", type=click.IntRange(1), help="Exit after N records.")
 @click.option("--group", help="Join this consumer group and commit offsets.")
 @click.option("--timeout-ms", type=click.IntRange(0), help="Exit when no record arrives for this long.")
@@ -110,6 +114,7 @@ def consume(
     offset: str | int | None,
     partitions: tuple[int, ...],
     since: int | None,
+    exits: bool,
     max_messages: int | None,
     group: str | None,
     timeout_ms: int | None,
@@ -122,14 +127,15 @@ def consume(
 ) -> None:
     """Print the records of one or more TOPICs, one per line, until Ctrl-C.
 
-    Starts with new records, unless --from-beginning, --offset or --since gives another position.
+    Starts with new records, unless --from-beginning, --offset or --since gives another position. With --group, starts
+    at the group's committed offsets, and commits.
 
     \b
     Examples:
       minikafka consume flights --from-beginning --timeout-ms 1000
       minikafka consume flights --since -10m --format '%p %o %I %k %v' --max-messages 5
       minikafka consume flights --partition 0 --offset -10 --json --max-messages 10
-      minikafka consume flights --group delays --from-beginning --timeout-ms 2000
+      minikafka consume flights --group delays --from-beginning --exit
     """
     from minikafka.client.options import ConsumerOptions
 
@@ -145,14 +151,11 @@ def consume(
         group_id=group,
         auto_offset_reset=start.reset,
         isolation_level=isolation_level,
+        stop_at="end" if exits else None,
         allow_auto_create_topics=False,
     )
     printing = Printing(render, delimiter, max_messages, timeout_ms)
-
-    async def work(stop: Stop) -> None:
-        await printing.run(arguments, start, bootstrap_server, stop)
-
-    run(work)
+    run(partial(printing.run, arguments, start, bootstrap_server))
 
 
 def renderer(template_text: str | None, *, as_json: bool, null: bytes) -> Render:
@@ -280,6 +283,8 @@ class Printing:
             if records:
                 await self._write(records, stop)
                 idle_since = time.monotonic()
+            elif consumer.at_end():
+                return
             elif output_closed(self._descriptor):
                 raise OutputClosed
             elif self._timeout_ms is not None and self._wait_ms(idle_since) == 0:

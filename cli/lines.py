@@ -32,7 +32,10 @@ class LineSplitter:
             self._pieces.append(rest)
             self._size_bytes += len(rest)
             if self._size_bytes > self._line_size_max:
-                raise BadLine(f"a line of more than {self._line_size_max} bytes")
+                raise BadLine(
+                    f"a line of more than {self._line_size_max} bytes; "
+                    "raise the limit with --option max_request_size=…"
+                )
         return ended
 
     def end(self) -> list[bytes]:

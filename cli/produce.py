@@ -13,11 +13,13 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from minikafka.cli.json_lines import JSON_SIZE_FACTOR, parse_record
 from minikafka.cli.lines import BadLine, Columns, LineReader, columns_of
 from minikafka.cli.options import (
     CODECS,
@@ -45,6 +47,12 @@ STANDARD_INPUT = 0
 @click.option("--key-separator", type=Escaped(), help=r"Separator of key and value, such as : or \t.")
 @click.option("--null", type=Escaped(), help="Text of a key or value to be sent as null.")
 @click.option("--header", "headers", multiple=True, type=NameValue(), help="Header of every record; repeatable.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Each line is a JSON object as `consume --json` prints it: key, value, headers and timestamp of a record.",
+)
 @click.option("--partition", type=click.IntRange(0), help="Partition of all records.  [default: by key]")
 @click.option("--compression-type", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
 @click.option("--transactional-id", help="Send all lines in one transaction with this id.")
@@ -65,6 +73,7 @@ def produce(
     key_separator: bytes | None,
     null: bytes | None,
     headers: tuple[tuple[str, str], ...],
+    as_json: bool,
     partition: int | None,
     compression_type: str | None,
     transactional_id: str | None,
@@ -83,11 +92,11 @@ def produce(
       echo hello | minikafka produce greetings
       minikafka produce flights flights.txt --key-separator '\\t' --compression-type zstd
       minikafka produce flights flights.txt --header source=nyc --option linger.ms=50
+      minikafka produce flights flights.json --json
     """
     from minikafka.client.options import ProducerOptions
 
-    if key_separator == b"":
-        raise click.BadParameter("must not be empty", param_hint="--key-separator")
+    check_format(key_separator, null, as_json=as_json)
     arguments = client_arguments(
         ProducerOptions,
         bootstrap_server,
@@ -97,17 +106,21 @@ def produce(
         transactional_id=transactional_id,
     )
     encoded = tuple((name, value.encode(errors="surrogateescape")) for name, value in headers)
-    job = Job(topic, bootstrap_server, key_separator, null, encoded, partition)
+    job = Job(topic, bootstrap_server, key_separator, null, encoded, partition, as_json)
     with opened(file) as descriptor:
         total = (os.fstat(descriptor).st_size or None) if file else None
         shown = progress(size_bytes_total=total, wanted=not quiet and not os.isatty(descriptor))
         if os.isatty(descriptor) and not quiet:
             click.echo("Each line is sent as a record; Ctrl-D exits.", err=True)
+        run(partial(Sending(job, descriptor, shown, quiet=quiet).run, arguments))
 
-        async def work(stop: Stop) -> None:
-            await Sending(job, descriptor, shown, quiet=quiet).run(arguments, stop)
 
-        run(work)
+def check_format(key_separator: bytes | None, null: bytes | None, *, as_json: bool) -> None:
+    """Raise click.UsageError for options that exclude each other."""
+    if key_separator == b"":
+        raise click.BadParameter("must not be empty", param_hint="--key-separator")
+    if as_json and (key_separator is not None or null is not None):
+        raise click.UsageError("--json excludes --key-separator and --null: a JSON object has a key, and null")
 
 
 @dataclass(frozen=True)
@@ -120,6 +133,7 @@ class Job:
     null: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     partition: int | None
+    as_json: bool = False
 
 
 @contextlib.contextmanager
@@ -197,16 +211,20 @@ class Sending:
 
         size_max = arguments.get("max_request_size", ProducerOptions.defaults()["max_request_size"])
         assert isinstance(size_max, int)
-        reader = LineReader(self._descriptor, size_max)
+        reader = LineReader(self._descriptor, JSON_SIZE_FACTOR * size_max if self._job.as_json else size_max)
         while not (self._error or reader.at_end or stop.signal):
             with stop.interruptible() as waiting:
                 await run_sync(reader.wait, abandon_on_cancel=True)
             if waiting.cancelled_caught:
                 break
             try:
-                await self._send(producer, self._columns(reader.read(), size_max))
+                lines = reader.read()
+                if self._job.as_json:
+                    await self._send_json(producer, lines)
+                else:
+                    await self._send(producer, self._columns(lines, size_max))
             except BadLine as error:
-                self._error = f"line {self._sent + 1}: {error}; raise the limit with --option max_request_size=…"
+                self._error = f"line {self._sent + 1}: {error}"
 
     def _columns(self, lines: Sequence[bytes], size_max: int) -> Columns:
         from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES
@@ -216,6 +234,30 @@ class Sending:
         return columns_of(
             lines, self._sent + 1, separator=job.separator, null=job.null, size_max=size_max - overhead
         )
+
+    async def _send_json(self, producer: Producer, lines: Sequence[bytes]) -> None:
+        """Send JSON lines up to the first in error. Raises BadLine."""
+        from minikafka.protocol.errors import MessageTooLargeError
+
+        job = self._job
+        for line in lines:
+            record = parse_record(line)
+            try:
+                delivery = await producer.send(
+                    job.topic,
+                    record.value,
+                    key=record.key,
+                    partition=job.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    headers=(*record.headers, *job.headers),
+                )
+            except MessageTooLargeError as error:
+                raise BadLine(error.message) from None
+            self._waiting.append(delivery)
+            self._sent += 1
+            self._size_bytes += len(record.value or b"") + len(record.key or b"")
+        self._settle()
+        self._shown.update(self._sent, self._size_bytes)
 
     async def _send(self, producer: Producer, columns: Columns) -> None:
         topic, partition = self._job.topic, self._job.partition

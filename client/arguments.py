@@ -21,6 +21,7 @@ from minikafka.client.options import (
     Partitioner,
     SecurityProtocol,
     Serializer,
+    StopAt,
 )
 
 
@@ -89,5 +90,6 @@ class ConsumerArguments(ClientArguments, total=False):
     partition_assignment_strategy: Sequence[AssignorName | Assignor]
     check_crcs: bool
     exclude_internal_topics: bool
+    stop_at: StopAt | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None

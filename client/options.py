@@ -31,6 +31,7 @@ CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OffsetReset = Literal["earliest", "latest", "none"]
 GroupProtocol = Literal["classic", "consumer"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
+StopAt = Literal["end"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """`(topic, key, value, partition count) -> partition`; key and value as serialized."""
@@ -276,6 +277,7 @@ class ConsumerOptions(ClientOptions):
     )
     check_crcs: bool = option(True, boolean)
     exclude_internal_topics: bool = option(True, boolean)
+    stop_at: StopAt | None = option(None, optional(one_of(*get_args(StopAt))))
     key_deserializer: Deserializer | None = option(None, _FUNCTION)
     value_deserializer: Deserializer | None = option(None, _FUNCTION)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.arguments import ConsumerArguments
@@ -53,16 +53,18 @@ class Consumer(BlockingClient):
                 self._yielded = self._taken.popleft()
                 yield self._yielded
             self._taken.extend(super()._wait(self._consumer.poll, _FOREVER_MS))
+            if not self._taken:
+                return  # the end, with `stop_at`
 
     def batches(self) -> Iterator[RecordBatch]:
         batches = self._consumer.batches()
-        while True:
-            yield self._wait(batches.__anext__)
+        while (batch := self._wait(_next, batches)) is not None:
+            yield batch
 
     def arrow_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         batches = self._consumer.arrow_batches(columns)
-        while True:
-            yield self._wait(batches.__anext__)
+        while (batch := self._wait(_next, batches)) is not None:
+            yield batch
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         self._run(self._consumer.assign, partitions)
@@ -130,6 +132,9 @@ class Consumer(BlockingClient):
     def lag(self, partition: TopicPartition) -> int | None:
         return self._run(self._consumer.lag, partition)
 
+    def at_end(self) -> bool:
+        return self._run(self._consumer.at_end)
+
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> list[ConsumerRecord]:
         return self._wait(self._consumer.poll, timeout_ms, max_records)
 
@@ -160,3 +165,8 @@ class Consumer(BlockingClient):
                 self._consumer.seek(tp, record.offset)
                 if last is not None and (last.topic, last.partition) == tp:
                     self._consumer._fetcher.states[tp].processed = last.offset
+
+
+async def _next(batches: AsyncIterator[T]) -> T | None:
+    """The next batch; None at the end."""
+    return await anext(batches, None)

@@ -20,7 +20,12 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 
+With `stop_at="end"` each partition has a `stop_offset`, its end when it was assigned: batches from there on are neither
+fetched nor returned, and iterations end when all partitions are there.
+
 Caveats:
+    * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log is
+      as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
     * No fetch sessions (KIP-227).
     * Commits carry no leader epoch: truncation is detected while a consumer runs, not from its committed offset.
 """

@@ -21,7 +21,7 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
-from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
+from minikafka.client.offset_queries import EARLIEST, LATEST, OffsetAndTimestamp, committed_offsets, list_offsets
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest
@@ -54,7 +54,7 @@ class FetchLoop:
         self._arrival = anyio.Event()
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
-        self._finding_positions = self._validating_positions = False
+        self._finding_positions = self._finding_ends = self._validating_positions = False
         self._missing_since: dict[str, float] = {}
 
     def wake(self) -> None:
@@ -78,6 +78,9 @@ class FetchLoop:
             if self._fetcher.without_position() and not self._finding_positions:
                 self._finding_positions = True
                 self._tasks.start_soon(self._find_positions)
+            if self._fetcher.without_end() and not self._finding_ends:
+                self._finding_ends = True
+                self._tasks.start_soon(self._find_ends)
             now = anyio.current_time()
             metadata = self._cluster.metadata
             if self._unvalidated() and not self._validating_positions:
@@ -227,6 +230,28 @@ class FetchLoop:
         self.arrived()
         self.wake()
 
+    async def _find_ends(self) -> None:
+        """Find the ends up to which partitions are read, with `stop_at`."""
+        try:
+            while endless := self._fetcher.without_end():
+                wanted = dict.fromkeys((one.tp for one in endless), LATEST)
+                found = await self._cluster.retry(partial(self._list_offsets, wanted), "finding end offsets")
+                for state in endless:
+                    state.stop_offset = found[state.tp].offset
+        except KafkaError as error:
+            self._fail(error)
+            await anyio.sleep(self._backoff.delay_ms(5) / 1000)
+        finally:
+            self._finding_ends = False
+        self.arrived()
+        self.wake()
+
+    async def _list_offsets(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        stable = self._options.isolation_level == READ_COMMITTED
+        return await list_offsets(
+            self._cluster, times, isolation_level=int(stable), timeout_ms=self._options.request_timeout_ms
+        )
+
     def _report_missing(self, unpositioned: list[tuple[PartitionState, int]]) -> None:
         """Have the application's next request raise that an assigned topic does not exist, once."""
         now, patience_s = anyio.current_time(), missing_patience_s(self._options.default_api_timeout_ms)
@@ -241,7 +266,6 @@ class FetchLoop:
         self._report_missing(unpositioned)
         found: dict[TopicPartition, int] = {}
         without_reset = [state.tp for state, _ in unpositioned if state.reset is None]
-        stable = self._options.isolation_level == READ_COMMITTED
         if without_reset and self._options.group_id is not None:
             committed = await committed_offsets(
                 self._cluster, self._options.group_id, without_reset, require_stable=True
@@ -256,12 +280,7 @@ class FetchLoop:
                     raise _no_start_offset(state)
                 times[state.tp] = _TIMES[reset]
         if times:
-            listed = await list_offsets(
-                self._cluster,
-                times,
-                isolation_level=int(stable),
-                timeout_ms=self._options.request_timeout_ms,
-            )
+            listed = await self._list_offsets(times)
             found |= {tp: one.offset for tp, one in listed.items()}
         return found
 

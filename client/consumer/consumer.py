@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CLOSE_TIMEOUT_S = 5
+_LOOK_FOR_END_S = 0.1
+"""How often `stop_at` looks whether the group's assignment is known; all else that ends a wait is noticed at once."""
 
 
 class Consumer(ClusterClient):
@@ -56,7 +58,8 @@ class Consumer(ClusterClient):
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
         options: Kafka's consumer settings with underscores, see `ConsumerOptions`: group_id, auto_offset_reset,
             enable_auto_commit, isolation_level, fetch_min_bytes, fetch_max_wait_ms, max_poll_records,
-            session_timeout_ms, partition_assignment_strategy, key_deserializer, value_deserializer …
+            session_timeout_ms, partition_assignment_strategy, key_deserializer, value_deserializer … Ours alone:
+            stop_at="end" has iterations end at the ends that the partitions had when they were assigned.
         seams: clock, randomness and network, for tests.
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.
@@ -234,8 +237,7 @@ class Consumer(ClusterClient):
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         fetcher = self._fetcher
-        while True:
-            chunk = await self._wait_for(fetcher.readable_chunk)
+        while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
             for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
                 chunk.taken = taken
                 yield record
@@ -245,8 +247,7 @@ class Consumer(ClusterClient):
 
     async def batches(self) -> AsyncIterator[RecordBatch]:
         """Batches of records, each of one partition; processed when the next batch is requested."""
-        while True:
-            chunk = await self._wait_for(self._fetcher.readable_chunk)
+        while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
             topic, partition = chunk.state.tp
             records = self._fetcher.take(len(chunk.records))
             self._open_loop().wake()
@@ -266,8 +267,7 @@ class Consumer(ClusterClient):
         from minikafka.client.consumer.arrow_batches import checked_columns
 
         wanted = checked_columns(columns)
-        while True:
-            batch = await self._wait_for(lambda: self._fetcher.take_arrow(wanted))
+        while (batch := await self._wait_for(lambda: self._fetcher.take_arrow(wanted))) is not None:
             self._open_loop().wake()
             yield batch
             self._mark_processed()
@@ -276,7 +276,8 @@ class Consumer(ClusterClient):
         """Buffered records, at most `max_records` (default: max_poll_records); waits up to `timeout_ms` for one.
 
         The records of the previous poll count as processed. A listener's callbacks are called here, and are not limited
-        by the timeout. Raises KafkaError, and what a callback raises.
+        by the timeout. With `stop_at` an empty list comes at once at the end. Raises KafkaError, and what a callback
+        raises.
         """
         limit = self._options.max_poll_records if max_records is None else max_records
         self._mark_processed()
@@ -296,14 +297,20 @@ class Consumer(ClusterClient):
         """Mark all returned records as processed."""
         self._fetcher.mark_processed()
 
-    async def _wait_for(self, look: Callable[[], T | None]) -> T:
-        """Wait until `look` returns something other than None. Raises the KafkaError that occurred instead."""
-        found = await self._look_for(look, float("inf"))
-        assert found is not None
-        return found
+    def at_end(self) -> bool:
+        """With `stop_at`, whether all records up to the ends of the assigned partitions were returned."""
+        return self._fetcher.at_end() and self._open_subscriptions().is_settled()
+
+    async def _wait_for(self, look: Callable[[], T | None]) -> T | None:
+        """Wait until `look` returns something other than None; None at the end, with `stop_at`.
+
+        Raises the KafkaError that occurred instead.
+        """
+        return await self._look_for(look, float("inf"))
 
     async def _look_for(self, look: Callable[[], T | None], deadline: float) -> T | None:
         """As `_wait_for` until a deadline, on the event loop's clock; None then. Makes a listener's calls before."""
+        has_end = self._options.stop_at is not None
         self._polled_at = float("inf")
         self._open_loop().wake()
         await checkpoint()
@@ -312,8 +319,11 @@ class Consumer(ClusterClient):
             found = self._attempt(look)
             if found is None:
                 self._raise_failure()
-                with anyio.move_on_at(deadline):
+                ended = has_end and self.at_end()
+                wake_at = min(deadline, anyio.current_time() + _LOOK_FOR_END_S) if has_end else deadline
+                with anyio.move_on_at(float("-inf") if ended else wake_at) as wait:
                     await self._open_loop().arrival()
+                if not wait.cancelled_caught or (has_end and not ended and anyio.current_time() < deadline):
                     continue
             self._polled_at = anyio.current_time()
             return found

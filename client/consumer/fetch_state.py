@@ -87,6 +87,19 @@ class Fetcher:
         """The partitions whose position is to be found."""
         return [one for one in self.states.values() if one.fetch_offset is None]
 
+    def without_end(self) -> list[PartitionState]:
+        """With `stop_at`, the partitions whose end is to be found."""
+        if self._options.stop_at is None:
+            return []
+        return [one for one in self.states.values() if one.stop_offset is None]
+
+    def at_end(self) -> bool:
+        """With `stop_at`, whether all records before the ends of the assigned partitions were taken."""
+        return self._options.stop_at is not None and all(
+            one.stop_offset is not None and one.position is not None and one.position >= one.stop_offset
+            for one in self.states.values()
+        )
+
     def unvalidated(self, epoch_of: Callable[[str, int], int]) -> list[PartitionState]:
         """The partitions whose position is to be compared with the log of a new leader (KIP-320)."""
         return [one for one in self.states.values() if one.needs_validation(epoch_of(*one.tp))]
@@ -227,8 +240,9 @@ class Fetcher:
                 by_leader.setdefault(leader, []).append((state, partition))
         return by_leader
 
-    @staticmethod
-    def _is_wanted(state: PartitionState, now: float) -> bool:
+    def _is_wanted(self, state: PartitionState, now: float) -> bool:
+        if self._options.stop_at is not None and (state.stop_offset or 0) <= (state.fetch_offset or 0):
+            return False
         return (
             state.fetch_offset is not None
             and not state.paused
@@ -295,12 +309,15 @@ class Fetcher:
         whole = [batch for batch in whole if batch.last_offset >= start]
         if not whole:
             return None
+        next_offset, stop_offset = whole[-1].next_offset, state.stop_offset
+        if stop_offset is not None and next_offset > stop_offset:  # the end of a partition is always that of a batch
+            whole, next_offset = [batch for batch in whole if batch.base_offset < stop_offset], stop_offset
         try:
             visible = list(self._visible(whole, aborted))
         except CorruptRecords as error:
             return PartitionFailure(state, CorruptMessageError(f"{state.tp}: offset {start}: {error}"))
-        state.fetch_offset = whole[-1].next_offset
-        state.fetch_epoch = whole[-1].leader_epoch
+        state.fetch_offset = next_offset
+        state.fetch_epoch = whole[-1].leader_epoch if whole else state.fetch_epoch
         state.buffered += 1
         for some in portions(visible):
             last = some[-1] is visible[-1]

@@ -20,13 +20,14 @@ class PartitionState:
         fetch_epoch: the leader epoch of the batch before `fetch_offset`; -1 if it is unknown.
         validated_epoch: the leader epoch for which the log is known to contain `fetch_offset` (KIP-320).
         preferred_replica: the node to fetch from instead of the leader; -1 for none (KIP-392).
+        stop_offset: with `stop_at`, the end of the partition when it was assigned; None until it is known.
         preferred_until: when to ask the leader again, on the event loop's clock.
     """
 
     __slots__ = (
         "buffered", "era", "fetch_epoch", "fetch_offset", "high_watermark", "in_flight", "last_stable_offset",
         "log_start_offset", "not_before", "paused", "position", "preferred_replica", "preferred_until", "processed",
-        "reset", "tp", "validated_epoch",
+        "reset", "stop_offset", "tp", "validated_epoch",
     )  # fmt: skip
 
     def __init__(self, tp: TopicPartition) -> None:
@@ -41,6 +42,7 @@ class PartitionState:
         self.paused = False
         self.not_before = 0.0
         self.fetch_epoch = self.validated_epoch = -1
+        self.stop_offset: int | None = None
         self.preferred_replica = -1
         self.preferred_until = 0.0
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1

@@ -78,6 +78,7 @@ class Subscriptions:
         self._told_missing: list[str] = []
         self._has_reassigned = False
         self._has_given_up = False
+        self._without_partitions_since = anyio.current_time()
         self.settled_only = False
         """Whether a listener is being called, for which positions are those of records that were processed."""
 
@@ -136,6 +137,18 @@ class Subscriptions:
             self._group = None
             if group is not None:
                 await group.leave()
+
+    def is_settled(self) -> bool:
+        """Whether the assignment is known. A member that has none under the consumer protocol may get one later.
+
+        It has waited for two heartbeats then, as the coordinator first takes partitions from others.
+        """
+        group, now = self._group, anyio.current_time()
+        if group is None or not group.is_stable or self._fetcher.states:
+            self._without_partitions_since = now
+            return group is None or group.is_stable
+        waits = 2 * group.heartbeat_interval_ms / 1000 if self._options.group_protocol == "consumer" else 0
+        return now - self._without_partitions_since >= waits
 
     def updated(self) -> None:
         """Handle changed metadata: there may be new topics or partitions."""

@@ -18,7 +18,7 @@ from minikafka.cli.main import COMMANDS, cli
 from minikafka.cli.reference_page import commands
 
 EXAMPLE = re.compile(r"^ *(?:Example: )?((?:echo \w+ \| )?minikafka .*)$", re.MULTILINE)
-TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt)")
+TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt|\.json)")
 ALL = dict(commands(cli))
 RUN_NODES = ("minikafka server", "minikafka cluster")
 UNTIL_CTRL_C = "--watch"
@@ -42,6 +42,7 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
                        monkeypatch: pytest.MonkeyPatch, line: str) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flights.txt").write_text("N1\tEWR\nN2\tJFK\n")
+    (tmp_path / "flights.json").write_text('{"key": "N1", "value": "EWR"}\n')
     plan = {"partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     before, _, line = line.rpartition(" | ")
