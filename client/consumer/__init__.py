@@ -24,8 +24,8 @@ With `stop_at="end"` each partition has a `stop_offset`, its end when it was ass
 fetched nor returned, and iterations end when all partitions are there.
 
 Caveats:
-    * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log is
-      as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
+    * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log
+      is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
     * No fetch sessions (KIP-227).
     * Commits carry no leader epoch: truncation is detected while a consumer runs, not from its committed offset.
 """
