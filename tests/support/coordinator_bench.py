@@ -35,6 +35,7 @@ class Bench:
     """One coordinator over one log.
 
     Attributes:
+        clock_ms: The wall clock at the beginning; another value sets the clock.
         log: (key, value, producer id) of every record, encoded; ("end", producer id, committed) of every marker.
         replies: By ticket.
         refusal: The error of the next append, once.
@@ -44,6 +45,7 @@ class Bench:
         self.settings = settings
         self.random = Random(seed)
         self.elapsed_ms = 0
+        self.clock_ms = CLOCK_MS
         self.log: list[Any] = []
         self.replies: dict[Any, Any] = {}
         self.refusal: KafkaError | None = None
@@ -53,7 +55,7 @@ class Bench:
 
     @property
     def now(self) -> Now:
-        return Now(CLOCK_MS + self.elapsed_ms, 5_000 + self.elapsed_ms)
+        return Now(self.clock_ms + self.elapsed_ms, 5_000 + self.elapsed_ms)
 
     def new_state(self) -> GroupShard:
         return GroupShard(self.settings, self.random, Image())

@@ -103,10 +103,11 @@ def _resolve_if_due(builder: DecisionBuilder, group: ConsumerGroup, member: Cons
         return
     now_ms = builder.now.clock_ms
     last_ms = max((one.timestamp_ms for one in group.patterns.values()), default=0)
-    if now_ms <= last_ms + RESOLVED_AT_MOST_EVERY_MS:
+    age_ms = now_ms - last_ms if now_ms >= last_ms else RESOLVED_AT_LEAST_EVERY_MS + 1  # The clock was set back.
+    if age_ms <= RESOLVED_AT_MOST_EVERY_MS:
         return
     new_topics = group.patterns_seen != newest_topic(builder.state.image)
-    if patterns != group.patterns.keys() or new_topics or now_ms > last_ms + RESOLVED_AT_LEAST_EVERY_MS:
+    if patterns != group.patterns.keys() or new_topics or age_ms > RESOLVED_AT_LEAST_EVERY_MS:
         builder.state.resolve_patterns(group.group_id, frozenset(patterns))
 
 

@@ -22,7 +22,8 @@ def current_or_new_target(
 ) -> tuple[int, Target]:
     """The target assignment of a member, and its epoch; computed anew if the group epoch is newer.
 
-    A target that was computed within `consumer.assignment.interval.ms` is kept until that has passed (KIP-1263).
+    A target that was computed within `consumer.assignment.interval.ms` is kept until that has passed (KIP-1263),
+    or until the clock is set back.
 
     Args:
         epoch: The group epoch after this decision.
@@ -30,7 +31,7 @@ def current_or_new_target(
     """
     interval_ms = builder.state.consumer_times(group.group_id).assignment_interval_ms
     last_ms = group.assignment_timestamp_ms
-    too_early = last_ms and interval_ms and builder.now.clock_ms < last_ms + interval_ms
+    too_early = last_ms and 0 <= builder.now.clock_ms - last_ms < interval_ms
     if group.assignment_epoch >= epoch or too_early:
         return group.assignment_epoch, group.target_of(member.member_id, member.instance_id)
     return epoch, _compute(builder, group, epoch, member)

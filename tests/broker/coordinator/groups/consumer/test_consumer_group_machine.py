@@ -273,6 +273,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def time_passes(self, elapsed_ms: int) -> None:
         self.bench.pass_time(elapsed_ms)
 
+    @rule(hours=st.sampled_from([-1, 1]))
+    def the_clock_is_set(self, hours: int) -> None:
+        self.bench.clock_ms += hours * 3_600_000
+
     @rule()
     def the_coordinator_moves(self) -> None:
         self.bench.crash()
