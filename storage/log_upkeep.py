@@ -174,7 +174,7 @@ class LogUpkeep:
             succeeded &= yield from self._written(directory, directory.prepare_start_offsets)
             succeeded &= yield from self._watermarks(directory, high_watermarks)
             if succeeded:
-                yield from self._written(directory, lambda one=directory: partial(one.write_marker, broker_epoch))
+                yield from self._written(directory, partial(partial, directory.write_marker, broker_epoch))
             directory.logs.clear()
             directory.futures.clear()
         self.logs.clear()
