@@ -13,6 +13,9 @@ import re2
 
 MEMORY_BYTES_MAX = 1 << 20
 """Of a compiled pattern."""
+WORK_AT_ONCE = 1_000_000
+"""How much `Pattern.work` may be done between two pauses; at most about 2 ms. The largest pattern and the longest text
+take 2 s, in which RE2 lets other threads run."""
 
 _QUOTED_OR_ESCAPED = re.compile(r"\\Q.*?(?:\\E|$)|\\.", re.DOTALL)
 _KAFKAS_WORDS = {
@@ -48,15 +51,15 @@ class Pattern:
             reason, _, argument = error.args[0].decode(errors="replace").partition(": ")
             words = "invalid named capture" if argument.startswith("(?<") else _KAFKAS_WORDS.get(reason, reason)
             raise InvalidPattern(words) from error
+        self._size = int(self._compiled.programsize)
 
     def matches(self, text: str) -> bool:
         """Whether all of the text matches."""
         return self._compiled.fullmatch(text) is not None
 
-    @property
-    def size(self) -> int:
-        """The number of instructions; matching takes at most so many steps for each byte of the text."""
-        return int(self._compiled.programsize)
+    def work(self, text: str) -> int:
+        """The most that matching may take: instructions times characters."""
+        return self._size * (len(text) + 1)
 
 
 def _options() -> re2.Options:

@@ -100,7 +100,14 @@ class BrokerParts:
         self.leader_throttle = self._throttle(LEADER)
         seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
         self.transaction_parts = TransactionParts(
-            config, self.image, self.partitions, self.groups, self.producer_ids, seams, self.effective_settings
+            config,
+            self.image,
+            self.partitions,
+            self.groups,
+            self.producer_ids,
+            seams,
+            self.effective_settings,
+            self._disk.run,
         )
         self.transactions = self.transaction_parts.coordinator
         self.partition_verifier = self.transaction_parts.verifier

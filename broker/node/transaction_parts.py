@@ -10,7 +10,7 @@ from minikafka.broker.coordinator.transactions.broker_requests import BrokerConn
 from minikafka.broker.coordinator.transactions.marker_channel import MarkerChannel
 from minikafka.broker.coordinator.transactions.marker_log import MarkerLog
 from minikafka.broker.coordinator.transactions.partition_verifier import PartitionVerifier
-from minikafka.broker.coordinator.transactions.transaction_coordinator import TransactionCoordinator
+from minikafka.broker.coordinator.transactions.transaction_coordinator import Run, TransactionCoordinator
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.node.producer_ids import ProducerIds
 from minikafka.broker.partitions.partition_table import Partitions
@@ -44,6 +44,7 @@ class TransactionParts:
         producer_ids: ProducerIds,
         seams: Seams,
         effective: EffectiveSettings,
+        run: Run,
     ) -> None:
         settings = TransactionSettings.of(config.values)
         self._marker_connections = BrokerConnections(config, image, seams, "markers")
@@ -56,6 +57,7 @@ class TransactionParts:
             producer_ids.next,
             lambda: image.features.get(TRANSACTION_VERSION, 0),
             markers,
+            run,
         )
         self.verifier = PartitionVerifier(
             config.node_id,

@@ -11,11 +11,18 @@ _SESSIONS = "broker/partitions/fetch_sessions.py"
 
 MUTATIONS = (
     Mutation(
-        "a pattern is matched in one step, however long that takes",
-        "broker/coordinator/transactions/id_pattern.py",
-        "            if work >= WORK_AT_ONCE:\n",
-        "            if work < 0:\n",
-        ("tests/broker/coordinator/transactions/test_id_pattern.py",),
+        "long transactional ids are matched by a large pattern in the event loop's thread",
+        "broker/coordinator/transactions/transaction_coordinator.py",
+        "            if needed > WORK_AT_ONCE:\n",
+        "            if needed < 0:\n",
+        ("tests/broker/coordinator/transactions/test_transaction_coordinator.py",),
+    ),
+    Mutation(
+        "many topics are matched by large patterns in one step",
+        "broker/coordinator/groups/consumer/subscription_pattern.py",
+        " or work >= WORK_AT_ONCE",
+        "",
+        ("tests/broker/coordinator/groups/consumer/test_subscription_pattern.py",),
     ),
     Mutation(
         "all replicas of a batch of metadata are created in one step",

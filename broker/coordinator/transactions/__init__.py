@@ -20,7 +20,6 @@ resumes there. A transaction that is open for too long, or whose producer is rep
     add_partitions.py           adding and verifying partitions
     end_transaction.py          EndTxn, and the completion
     transaction_admin.py        DescribeTransactions, ListTransactions
-    id_pattern.py               regular expressions without backtracking, for ListTransactions
     transaction_coordinator.py  TransactionCoordinator: the entry point of the API handlers; completes transactions
     partition_verifier.py       asks the coordinator, here or on another node, before an append
     marker_channel.py           sends markers to the leaders until all have written them
@@ -35,5 +34,6 @@ Two-phase commit (KIP-939) is what Kafka 4.3 has of it: with `unstable.api.versi
 served, and with `transaction.two.phase.commit.enable` a producer may ask for transactions without a timeout.
 
 *Caveats:* a prepared transaction cannot be kept over InitProducerId (UNSUPPORTED_VERSION), as in Kafka 4.3.
-Patterns of ListTransactions have the usual part of RE2's syntax (`id_pattern.py`).
+Patterns of ListTransactions are those of group subscriptions: `broker/coordinator/patterns.py` says what differs from
+RE2/J.
 """

@@ -6,7 +6,7 @@ state. Source: Kafka's `TransactionCoordinator`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,10 +15,10 @@ import trio
 
 from minikafka.broker.connections.pauses import Pauses
 from minikafka.broker.coordinator.decision import Decision, Now, Ticket
+from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.broker.coordinator.runtime import CoordinatorRuntime, Environment, partition_for
 from minikafka.broker.coordinator.transactions.add_partitions import add_partitions, verify_partitions
 from minikafka.broker.coordinator.transactions.end_transaction import complete_transaction, end_transaction
-from minikafka.broker.coordinator.transactions.id_pattern import InvalidPattern, Pattern
 from minikafka.broker.coordinator.transactions.init_producer import (
     ProducerIdentity,
     ProducerIdNeeded,
@@ -34,7 +34,6 @@ from minikafka.broker.coordinator.transactions.transaction_admin import (
 )
 from minikafka.broker.coordinator.transactions.transaction_settings import TransactionSettings
 from minikafka.broker.coordinator.transactions.transaction_shard import TransactionShard
-from minikafka.controller.steps import in_steps
 from minikafka.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -43,6 +42,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
 from minikafka.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from minikafka.protocol.messages.list_transactions import TransactionState as ListedTransaction
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.compression import Codec
 
@@ -52,6 +52,9 @@ TOPIC = "__transaction_state"
 RETRY_S = 0.1
 LOADING_S = 0.1
 """How long a request waits for its partition to be loaded."""
+
+
+Run = Callable[..., Awaitable[Any]]
 
 
 class Markers(Protocol):
@@ -71,6 +74,7 @@ class TransactionCoordinator:
         next_producer_id: Returns a producer id that was never used. Raises KafkaError.
         transaction_version: Returns the finalized level of `transaction.version`.
         markers: Writes markers wherever the partitions are led.
+        run: Calls a function in a worker thread, as `Disk.run`.
     """
 
     def __init__(
@@ -80,7 +84,9 @@ class TransactionCoordinator:
         next_producer_id: Callable[[], Awaitable[int]],
         transaction_version: Callable[[], int],
         markers: Markers,
+        run: Run,
     ) -> None:
+        self._run = run
         self._environment = environment
         self._settings = settings
         self._next_producer_id = next_producer_id
@@ -238,20 +244,17 @@ class TransactionCoordinator:
             pattern = Pattern(text) if text else None
         except InvalidPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        pauses = Pauses()
         for index, _ in list(self.runtime.partitions()):
             try:
-                found = await self.runtime.submit(
+                response.transaction_states += await self.runtime.submit(
                     index, lambda shard, now, ticket: list_transactions(shard, now, ticket, filters)
                 )
             except NotCoordinatorError:
                 continue
             except KafkaError as error:
                 return ListTransactionsResponse(error_code=error.code)
-            for one in found:
-                await pauses()
-                if pattern is None or await in_steps(pattern.matches(one.transactional_id)):
-                    response.transaction_states.append(one)
+        if pattern is not None:
+            response.transaction_states = await _matching(self._run, pattern, response.transaction_states)
         return response
 
     # -- completion ----------------------------------------------------------------------------------------------
@@ -319,3 +322,23 @@ async def _until_done(step: Callable[[], Awaitable[None]]) -> None:
         except KafkaError as error:
             log.info("transaction completion delayed", error=str(error))
             await trio.sleep(RETRY_S)
+
+
+async def _matching(run: Run, pattern: Pattern, listed: Sequence[ListedTransaction]) -> list[ListedTransaction]:
+    """Those whose ids match; a long id is matched in a thread by a large pattern."""
+    matching: list[ListedTransaction] = []
+    pauses, work = Pauses(), 0
+    for one in listed:
+        await pauses()
+        needed = pattern.work(one.transactional_id)
+        work += needed
+        if work > WORK_AT_ONCE:
+            work = 0
+            await trio.lowlevel.checkpoint()
+        if needed > WORK_AT_ONCE:
+            matches = await run(pattern.matches, one.transactional_id)
+        else:
+            matches = pattern.matches(one.transactional_id)
+        if matches:
+            matching.append(one)
+    return matching

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from minikafka.broker.coordinator.patterns import InvalidPattern, Pattern
+from minikafka.broker.coordinator.patterns import WORK_AT_ONCE, InvalidPattern, Pattern
 from minikafka.protocol.errors import InvalidRegularExpressionError
 
 MATCHES_AT_ONCE = 256
@@ -36,15 +36,18 @@ def resolve(texts: Iterable[str], names: Iterable[str]) -> Generator[None, None,
     """
     patterns = {text: _pattern_or_none(text) for text in texts}
     found: dict[str, set[str]] = {text: set() for text in patterns}
-    work = 0
+    matches = work = 0
     for name in names:
         for text, pattern in patterns.items():
-            if pattern is not None and pattern.matches(name):
+            if pattern is None:
+                continue
+            if pattern.matches(name):
                 found[text].add(name)
-        work += len(patterns)
-        if work >= MATCHES_AT_ONCE:
-            work = 0
-            yield
+            matches += 1
+            work += pattern.work(name)
+            if matches >= MATCHES_AT_ONCE or work >= WORK_AT_ONCE:
+                matches = work = 0
+                yield
     return {text: frozenset(matching) for text, matching in found.items()}
 
 

@@ -59,9 +59,16 @@ class Bench:
         self.coordinator = self._new()
         self._epoch = 0
         self._ids = 100
+        self.in_threads = 0
 
     def _new(self) -> TransactionCoordinator:
-        return TransactionCoordinator(self.logs, self.settings, self._next_id, lambda: self.version, self.markers)
+        return TransactionCoordinator(
+            self.logs, self.settings, self._next_id, lambda: self.version, self.markers, self._run
+        )
+
+    async def _run(self, function: Callable[..., object], *args: object) -> object:
+        self.in_threads += 1
+        return function(*args)
 
     async def _next_id(self) -> int:
         await trio.lowlevel.checkpoint()
@@ -350,6 +357,28 @@ def test_a_transactional_id_that_nobody_uses_expires_unless_its_transaction_is_o
             assert (await bench.coordinator.describe(ID)).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         async with bench.running():
             assert (await bench.coordinator.list(ListTransactionsRequest())).transaction_states == []
+
+    in_trio(body)
+
+
+def test_ids_are_matched_by_patterns_of_re2() -> None:
+    async def body() -> None:
+        bench = Bench()
+        async with bench.running():
+            for name in ("pay-1", "pay-2", "a" * 30_000):
+                await bench.coordinator.init_producer_id(name, TIMEOUT_MS, None)
+
+            async def listed(pattern: str) -> list[str]:
+                found = await bench.coordinator.list(ListTransactionsRequest(transactional_id_pattern=pattern))
+                return sorted(one.transactional_id for one in found.transaction_states)
+
+            assert await listed(r"\Qpay-1\E|[[:alpha:]]{3}-\x32") == ["pay-1", "pay-2"]
+            assert await listed("ay-1") == []
+            assert bench.in_threads == 0
+            assert await listed("a{999}|" * 9 + "pay-1") == ["pay-1"]
+            assert bench.in_threads == 1, "for the long id"
+            refused = await bench.coordinator.list(ListTransactionsRequest(transactional_id_pattern="("))
+            assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
     in_trio(body)
 

@@ -69,3 +69,8 @@ def test_many_topics_are_matched_in_steps() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     pauses = sum(1 for _ in resolve(["topic-.*", "(a|aa)+b"], names))
     assert pauses == 2 * len(names) // MATCHES_AT_ONCE
+
+
+def test_a_large_pattern_is_matched_in_more_steps() -> None:
+    names = [f"topic-{number}" for number in range(1000)]
+    assert sum(1 for _ in resolve(["(a|b|ab){0,1000}" * 10], names)) >= 100
