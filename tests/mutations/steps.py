@@ -13,8 +13,8 @@ MUTATIONS = (
     Mutation(
         "long transactional ids are matched by a large pattern in the event loop's thread",
         "broker/coordinator/transactions/transaction_coordinator.py",
-        "            if needed > WORK_AT_ONCE:\n",
-        "            if needed < 0:\n",
+        "        if needed > WORK_AT_ONCE:\n",
+        "        if needed < 0:\n",
         ("tests/broker/coordinator/transactions/test_transaction_coordinator.py",),
     ),
     Mutation(
