@@ -99,16 +99,7 @@ class BrokerParts:
         )
         self.leader_throttle = self._throttle(LEADER)
         seams = Seams(now_ms=system.now_ms, random=system.random, open_stream=system.open_stream)
-        self.transaction_parts = TransactionParts(
-            config,
-            self.image,
-            self.partitions,
-            self.groups,
-            self.producer_ids,
-            seams,
-            self.effective_settings,
-            self._disk.run,
-        )
+        self.transaction_parts = self._transaction_parts(seams)
         self.transactions = self.transaction_parts.coordinator
         self.partition_verifier = self.transaction_parts.verifier
         self.marker_log = self.transaction_parts.marker_log
@@ -128,6 +119,18 @@ class BrokerParts:
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
         self.long_polls = LongPolls()
+
+    def _transaction_parts(self, seams: Seams) -> TransactionParts:
+        return TransactionParts(
+            self.config,
+            self.image,
+            self.partitions,
+            self.groups,
+            self.producer_ids,
+            seams,
+            self.effective_settings,
+            self._disk.run,
+        )
 
     # -- other services for handlers -----------------------------------------------------------------------------
 
