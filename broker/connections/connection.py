@@ -65,7 +65,8 @@ class Connection:
     """A connection being served.
 
     Attributes:
-        last_active: When a request or response last moved, in seconds of `current_time`.
+        last_active: When a request or response last moved, in seconds of `current_time`; for the parts of large ones
+            see `is_idle`.
         busy: Whether a request is being answered, or the connection is muted.
         info: The addresses of both ends, and the listener.
     """
@@ -91,6 +92,7 @@ class Connection:
         self._current_time = current_time
         self._rest_sent: trio.Event | None = None
         self.last_active = current_time()
+        self._progress_seen = 0
         # What is left to the task:
         self._unsent: list[Any] = []
         self._throttle_ms = 0
@@ -136,6 +138,14 @@ class Connection:
                 await self._finish_turn()
             self.busy = self._parked is not None
             self.last_active = self._current_time()
+
+    def is_idle(self, longer_than_s: float) -> bool:
+        """Whether no byte has moved for so long; exact to the interval between two calls."""
+        now = self._current_time()
+        if self.transport.progress != self._progress_seen:
+            self._progress_seen = self.transport.progress
+            self.last_active = now
+        return now - self.last_active > longer_than_s
 
     # -- turns ---------------------------------------------------------------------------------------------------
 

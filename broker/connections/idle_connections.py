@@ -15,8 +15,9 @@ CHECK_INTERVAL_S = 5.0
 async def close_idle_connections(connections: Iterable[Connection], idle_ms_max: int) -> None:
     """Check all connections every few seconds, until cancelled.
 
-    A connection is idle when no request arrived and no response was sent for `idle_ms_max`. As in Apache Kafka that
-    includes clients that do not read their responses, and fetches that wait longer.
+    A connection is idle when no byte of a request arrived and no byte of a response was sent for `idle_ms_max`. As in
+    Apache Kafka (`Selector.IdleExpiryManager`) that includes clients that do not read their responses, and fetches that
+    wait longer, but not clients that are slow.
 
     Args:
         connections: The open connections; read at each check.
@@ -25,9 +26,8 @@ async def close_idle_connections(connections: Iterable[Connection], idle_ms_max:
     idle_s_max = idle_ms_max / 1000 if idle_ms_max >= 0 else float("inf")
     while True:
         await trio.sleep(CHECK_INTERVAL_S)
-        oldest = trio.current_time() - idle_s_max
         for connection in list(connections):
-            idle = connection.last_active < oldest
+            idle = connection.is_idle(idle_s_max)
             if idle or (connection.busy and connection.transport.peer_is_gone()):
                 log.debug(
                     "connection closed",

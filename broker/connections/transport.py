@@ -22,11 +22,16 @@ SENDFILE_SIZE_BYTES_MAX = 8 << 20
 
 
 class Transport(Protocol):
-    """One connection's bytes."""
+    """One connection's bytes.
+
+    Attributes:
+        progress: Grows with each part of a large request that is received, and of a response that the client takes.
+    """
 
     peer_host: str
     local_host: str
     local_port: int
+    progress: int
 
     async def wait_while(self, turn: Turn) -> None:
         """Call `turn` whenever bytes or the stream's end have arrived, until it returns False or `resume` is called.
@@ -76,6 +81,7 @@ class SocketTransport:
         self._scratch = scratch
         self._ready = ready
         self._waiting: trio.CancelScope | None = None
+        self.progress = 0
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
@@ -102,9 +108,12 @@ class SocketTransport:
     async def receive_into(self, target: memoryview) -> int:
         while True:
             try:
-                return self._raw.recv_into(target)
+                count = self._raw.recv_into(target)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._raw)
+            else:
+                self.progress += 1
+                return count
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
         pending: list[bytes | bytearray | memoryview] = []
@@ -138,6 +147,7 @@ class SocketTransport:
         while left:
             try:
                 left = left[self._raw.send(left, flags) :]
+                self.progress += 1
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._raw)
 
@@ -158,6 +168,7 @@ class SocketTransport:
             if not sent:
                 raise ConnectionResetError("the log was truncated while it was being sent")
             position, left = position + sent, left - sent
+            self.progress += 1
 
     def peer_is_gone(self) -> bool:
         try:
@@ -182,6 +193,7 @@ class StreamTransport:
         self._received: memoryview | None = None
         self._waiting: trio.CancelScope | None = None
         self._error: ConnectionResetError | None = None
+        self.progress = 0
         self.peer_host = peer_host
         self.local_host = local_host
         self.local_port = local_port
@@ -220,6 +232,7 @@ class StreamTransport:
         except trio.BrokenResourceError as error:
             raise ConnectionResetError(str(error)) from error
         target[: len(data)] = data
+        self.progress += 1
         return len(data)
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:

@@ -43,4 +43,11 @@ MUTATIONS = (
         ":",
         (f"{_OFF_LOOP}::test_a_log_that_is_made_anew_is_forgotten_also_by_a_checkpoint_that_waits_for_its_thread",),
     ),
+    Mutation(
+        "the parts of a large request that arrive are no activity",
+        "broker/connections/connection.py",
+        "        if self.transport.progress != self._progress_seen:\n",
+        "        if self.transport.progress < self._progress_seen:\n",
+        ("tests/broker/connections/test_idle_connections.py",),
+    ),
 )

@@ -27,6 +27,7 @@ class NarrowTransport:
 
     peer_host = local_host = "127.0.0.1"
     local_port = 9092
+    progress = 0
 
     def __init__(self, requests: Sequence[bytes]) -> None:
         self._unread = [b"".join(map(framed, requests))]

@@ -71,6 +71,7 @@ class _Transport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._is_waiting = False
+        self.progress = 0
         self.peer_host = endpoint.peer_address[0]
         self.local_host, self.local_port = endpoint.address
 
@@ -89,6 +90,7 @@ class _Transport:
 
     async def receive_into(self, target: memoryview) -> int:
         await self._wait()
+        self.progress += 1
         return self._endpoint.recv_into(target)
 
     async def _wait(self) -> None:
@@ -102,6 +104,7 @@ class _Transport:
         while left:
             try:
                 left = left[self._endpoint.send(left) :]
+                self.progress += 1
             except BlockingIOError:
                 await self._endpoint.wait_writable()
 
@@ -153,6 +156,7 @@ class _PeerStream(trio.abc.Stream):
         while left:
             try:
                 left = left[self._endpoint.send(left) :]
+                self.progress += 1
             except BlockingIOError:
                 await self._endpoint.wait_writable()
             except OSError as error:
