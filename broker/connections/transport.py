@@ -18,7 +18,8 @@ from minikafka.storage.disk import FileSlice
 SCRATCH_SIZE_BYTES = 256 << 10
 SENDFILE_SIZE_BYTES_MIN = 32 << 10
 """Smaller slices are copied into the response, which is cheaper than a system call for each."""
-SENDFILE_SIZE_BYTES_MAX = 8 << 20
+STEP_SIZE_BYTES = 2 << 20
+"""Bytes that are received or sent before others run: about 2 ms. A fast peer never lets the kernel block."""
 
 
 class Transport(Protocol):
@@ -82,6 +83,7 @@ class SocketTransport:
         self._ready = ready
         self._waiting: trio.CancelScope | None = None
         self.progress = 0
+        self._in_step_bytes = 0
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
@@ -106,14 +108,25 @@ class SocketTransport:
         return self._scratch[: self._raw.recv_into(self._scratch)]
 
     async def receive_into(self, target: memoryview) -> int:
+        if self._in_step_bytes >= STEP_SIZE_BYTES:
+            await self._pause()
         while True:
             try:
-                count = self._raw.recv_into(target)
+                count = self._raw.recv_into(target, min(len(target), STEP_SIZE_BYTES))
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._raw)
             else:
-                self.progress += 1
+                self._moved(count)
                 return count
+
+    def _moved(self, count: int) -> None:
+        self.progress += 1
+        self._in_step_bytes += count
+
+    async def _pause(self) -> None:
+        """Lets others run after many bytes."""
+        self._in_step_bytes = 0
+        await trio.lowlevel.checkpoint()
 
     async def send(self, parts: Sequence[bytes | FileSlice]) -> None:
         pending: list[bytes | bytearray | memoryview] = []
@@ -145,11 +158,15 @@ class SocketTransport:
         left = memoryview(pending[0] if len(pending) == 1 else b"".join(pending))
         flags = socket.MSG_MORE if more else 0
         while left:
+            if self._in_step_bytes >= STEP_SIZE_BYTES:
+                await self._pause()
             try:
-                left = left[self._raw.send(left, flags) :]
-                self.progress += 1
+                sent = self._raw.send(left[:STEP_SIZE_BYTES], flags)
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._raw)
+                continue
+            self._moved(sent)
+            left = left[sent:]
 
     async def _send_file(self, part: FileSlice) -> None:
         part.file.hold()  # the descriptor stays open if the segment is deleted meanwhile
@@ -160,15 +177,17 @@ class SocketTransport:
 
     async def _send_slice(self, source: int, position: int, left: int) -> None:
         while left:
+            if self._in_step_bytes >= STEP_SIZE_BYTES:
+                await self._pause()
             try:
-                sent = os.sendfile(self._raw.fileno(), source, position, min(left, SENDFILE_SIZE_BYTES_MAX))
+                sent = os.sendfile(self._raw.fileno(), source, position, min(left, STEP_SIZE_BYTES))
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._raw)
                 continue
             if not sent:
                 raise ConnectionResetError("the log was truncated while it was being sent")
             position, left = position + sent, left - sent
-            self.progress += 1
+            self._moved(sent)
 
     def peer_is_gone(self) -> bool:
         try:

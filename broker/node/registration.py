@@ -35,8 +35,6 @@ SOON_S = 0.02
 RETRY_S = 0.1
 SHUTDOWN_TIMEOUT_S = 8.0
 LINGER_S_MIN, LINGER_S_MAX = 0.1, 1.0
-LEADERLESS_TIMEOUT_S = 1.5
-"""A controlled shutdown ends after this time without a response of an active controller."""
 _RETRIABLE = (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
 _PROTOCOLS = {name: number for number, name in SECURITY_PROTOCOLS.items()}
 
@@ -108,6 +106,8 @@ class Registration:
         self._cordoned = cordoned
         self._interval_s = config.number("broker.heartbeat.interval.ms") / 1000
         self._response_timeout_s = config.number("broker.session.timeout.ms") / 1000
+        elections_ms = 2 * config.number("controller.quorum.election.timeout.ms")
+        self._leaderless_s = (config.number("controller.quorum.fetch.timeout.ms") + elections_ms) / 1000
         self._timeout_s = config.number("initial.broker.registration.timeout.ms") / 1000
         self._ready = False
         self._heartbeats = trio.CancelScope()
@@ -210,7 +210,9 @@ class Registration:
     async def controlled_shutdown(self) -> None:
         """Stop the heartbeats and let other brokers lead this broker's partitions.
 
-        Bounded: without an active controller, or without replicas to take over, it returns after a few seconds.
+        Bounded, where Apache Kafka waits for five minutes: without replicas to take over it returns after 8 s, and
+        without an active controller after the time in which the quorum can have elected another one. Others then lead
+        its partitions only once its session has ended (`broker.session.timeout.ms`).
         """
         self._heartbeats.cancel()
         if self._controller.broker_epoch >= 0:
@@ -231,8 +233,8 @@ class Registration:
     async def _request_shutdown(self) -> None:
         last_response = trio.current_time()
         with trio.move_on_after(SHUTDOWN_TIMEOUT_S):
-            while trio.current_time() - last_response < LEADERLESS_TIMEOUT_S:
-                with trio.move_on_after(LEADERLESS_TIMEOUT_S):
+            while trio.current_time() - last_response < self._leaderless_s:
+                with trio.move_on_after(self._leaderless_s):
                     response = await self._heartbeat(want_fence=False, want_shut_down=True)
                     if response is not None:
                         last_response = trio.current_time()

@@ -50,4 +50,18 @@ MUTATIONS = (
         "        if self.transport.progress < self._progress_seen:\n",
         ("tests/broker/connections/test_idle_connections.py",),
     ),
+    Mutation(
+        "a large message to or from a fast peer is moved in one step",
+        "broker/connections/transport.py",
+        "        self._in_step_bytes += count\n",
+        "        self._in_step_bytes += 0\n",
+        ("tests/broker/connections/test_transport.py",),
+    ),
+    Mutation(
+        "a controlled shutdown gives up before another controller can be elected",
+        "broker/node/registration.py",
+        "        elections_ms = 2 * config",
+        "        elections_ms = 0 * config",
+        ("tests/broker/node/test_registration.py",),
+    ),
 )

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from minikafka.broker.node.registration import Registration
+from minikafka.broker.node.registration import SOON_S, Registration
 from minikafka.broker.settings.node_config import load_config
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import BrokerRecord, Endpoint
@@ -219,8 +219,18 @@ def test_controlled_shutdown_asks_the_next_controller_when_one_is_gone() -> None
 
 
 def test_controlled_shutdown_without_a_controller_times_out() -> None:
+    """After the fetch timeout of a voter (2 s by default) and two elections of 1 s."""
     cluster = play(shut_down, joined(), NOBODY)
-    assert 1.4 < cluster.times[-1] < 1.6
+    assert 3.9 < cluster.times[-1] < 4.1
+
+
+def test_controlled_shutdown_lasts_through_the_election_of_a_controller() -> None:
+    """Or the partitions that this broker leads would be without a leader until its session ends."""
+    stay, go = BrokerHeartbeatResponse(), BrokerHeartbeatResponse(should_shut_down=True)
+    election = [NOBODY] * round(3 / SOON_S)
+    cluster = play(shut_down, joined(), stay, *election, stay, go)
+    assert 3 < cluster.times[-1] < 3.2
+    assert cluster.answers == [go]
 
 
 def test_controlled_shutdown_that_is_never_allowed_times_out() -> None:
