@@ -47,7 +47,7 @@ SETTINGS = {
     "log.flush.offset.checkpoint.interval.ms": "1000",
     "replica.high.watermark.checkpoint.interval.ms": "1000",
     "log.retention.check.interval.ms": "1000",
-    "file.delete.delay.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
     "metadata.log.max.record.bytes.between.snapshots": "500",
 }
 

@@ -156,7 +156,6 @@ class _PeerStream(trio.abc.Stream):
         while left:
             try:
                 left = left[self._endpoint.send(left) :]
-                self.progress += 1
             except BlockingIOError:
                 await self._endpoint.wait_writable()
             except OSError as error:
