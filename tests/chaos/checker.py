@@ -6,6 +6,7 @@ from collections.abc import Iterable, Set
 
 from chaos.checks.anomaly import Anomaly, Kind
 from chaos.checks.counted import check_counted
+from chaos.checks.deleted import check_deleted
 from chaos.checks.facts import Facts
 from chaos.checks.missing import check_missing
 from chaos.checks.offsets import check_committed_offsets
@@ -44,6 +45,7 @@ def check(
     return [
         *check_missing(facts),
         *check_tombstones(facts, forgetting),
+        *check_deleted(facts),
         *check_records(facts),
         *check_aborted_reads(facts),
         *check_order(facts),

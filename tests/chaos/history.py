@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -249,8 +249,10 @@ class Recorder:
 
     def complete(self, invocation: Event, outcome: Outcome, action: Action | None = None, info: str = "") -> None:
         """Record a completion, with the results in `action`."""
-        event = replace(invocation, type=outcome.value, at_ns=self.clock(), info=info)
-        self.events.append(event if action is None else replace(event, action=action))
+        known = invocation.action if action is None else action
+        self.events.append(
+            Event(invocation.operation, invocation.process, outcome.value, known, self.clock(), info)
+        )
 
 
 def operations(events: Iterable[Event]) -> list[Operation]:

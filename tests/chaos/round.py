@@ -116,7 +116,8 @@ class Round:
         return self.found
 
     def _judge(self) -> None:
-        anomalies = check(self.found.events, compacted=self.programs.plan.compacted)
+        compacted = self.programs.plan.compacted
+        anomalies = check(self.found.events, compacted=compacted, keeping=compacted)
         excused = self.found.written_anew = written_anew(anomalies, self._addresses)
         self.found.anomalies = [one for one in anomalies if one not in excused]
         if excused:

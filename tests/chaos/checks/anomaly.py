@@ -23,6 +23,7 @@ class Kind(StrEnum):
     TORN_TRANSACTION = "torn transaction"
     COMMITTED_OFFSET_BACK = "committed offset that goes back"
     VALUE_RETURNS = "deleted value that returns"
+    DELETED_READ = "deleted record that is read"
     UNSEEN = "write unseen after healing"
     REPLICAS_DIFFER = "replicas that differ below the high watermark"
     COUNTED_TWICE = "input counted twice"
