@@ -78,4 +78,32 @@ MUTATIONS = (
         "        if known is not None and token is not known:\n",
         (f"{_VERIFICATION}::test_a_transaction_is_opened_with_a_token_only",),
     ),
+    Mutation(
+        "markers are written before EndTxn is answered",
+        "broker/coordinator/runtime.py",
+        "        if not self._event.is_set():\n            await self._event.wait()\n        if self._error",
+        "        await self._event.wait()\n        if self._error",
+        (f"{_COORDINATOR}::test_the_answer_to_an_end_comes_before_the_work_on_its_markers",),
+    ),
+    Mutation(
+        "a transaction of two-phase commit times out",
+        f"{_PACKAGE}/transaction.py",
+        " and self.timeout_ms != WITHOUT_TIMEOUT_MS",
+        "",
+        (f"{_COORDINATOR}::test_two_phase_commit_must_be_allowed_and_has_no_timeout",),
+    ),
+    Mutation(
+        "every node allows two-phase commit",
+        f"{_PACKAGE}/transaction_coordinator.py",
+        "        if two_phase_commit and not self._settings.two_phase_commit_enabled:\n",
+        "        if two_phase_commit and not self._settings:\n",
+        (f"{_COORDINATOR}::test_two_phase_commit_must_be_allowed_and_has_no_timeout",),
+    ),
+    Mutation(
+        "a commit sends the second batch of a transaction only after the first",
+        "client/producer/record_accumulator.py",
+        " and not lane.established and self.transaction is None)",
+        " and not lane.established)",
+        ("tests/client/producer/test_record_accumulator.py",),
+    ),
 )

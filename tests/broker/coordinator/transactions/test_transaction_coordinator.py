@@ -361,6 +361,22 @@ def test_a_transactional_id_that_nobody_uses_expires_unless_its_transaction_is_o
     in_trio(body)
 
 
+def test_two_phase_commit_must_be_allowed_and_has_no_timeout() -> None:
+    async def body() -> None:
+        day_ms = 86_400_000
+        bench = Bench(two_phase_commit_enabled=True, abort_interval_ms=day_ms, expiry_interval_ms=day_ms)
+        async with bench.running():
+            producer = await bench.coordinator.init_producer_id(ID, 0, None, two_phase_commit=True)
+            assert await bench.add(producer) is ErrorCode.NONE
+            await trio.sleep(30 * day_ms / 1000)
+            assert bench.now.state is TransactionState.ONGOING
+        async with Bench().running() as forbids:
+            answer = await forbids.init_producer_id(ID, 0, None, two_phase_commit=True)
+            assert answer.error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    in_trio(body)
+
+
 def test_ids_are_matched_by_patterns_of_re2() -> None:
     async def body() -> None:
         bench = Bench()
