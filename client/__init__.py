@@ -33,6 +33,8 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
     groups/              group membership (classic and consumer protocol) and assignors
     assignor.py          the interface of an assignor, for those in `groups/` and for users' own
+    interceptors.py      the interfaces of interceptors, which users implement
+    offsets.py           an offset with metadata, or with a timestamp
     offset_queries.py    ListOffsets, OffsetFetch and OffsetCommit, for consumer and admin client
     admin/               topics, configs, groups, replicas and the quorum
     blocking/            Producer, Consumer and Admin for code without async
@@ -73,7 +75,9 @@ from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.position_validation import LogTruncationError
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP
+from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
 from minikafka.client.producer.producer import Producer
 from minikafka.client.producer.producer_batch import Delivery, RecordMetadata
@@ -95,6 +99,7 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "Consumer",
+    "ConsumerInterceptor",
     "ConsumerRecord",
     "Delivery",
     "FatalTransactionError",
@@ -112,6 +117,8 @@ __all__ = [
     "OffsetAndTimestamp",
     "Producer",
     "ProducerFenced",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "ProducerState",
     "QuorumDescription",
     "QuorumReplica",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from minikafka.client.assignor import Assignor
+from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from minikafka.client.options import (
     Acks,
     AssignorName,
@@ -65,6 +66,7 @@ class ProducerArguments(ClientArguments, total=False):
     partitioner: Partitioner | None
     key_serializer: Serializer | None
     value_serializer: Serializer | None
+    interceptors: Sequence[ProducerInterceptor]
 
 
 class ConsumerArguments(ClientArguments, total=False):
@@ -93,3 +95,4 @@ class ConsumerArguments(ClientArguments, total=False):
     stop_at: StopAt | None
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    interceptors: Sequence[ConsumerInterceptor]

@@ -6,9 +6,10 @@ ListOffsets goes to partition leaders, the other two to a group's coordinator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from minikafka.client.connections.cluster_client import Cluster
+from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     KafkaError,
@@ -42,22 +43,6 @@ OFFSET_COMMIT_VERSION_MAX = 9
 """Later versions name topics by id instead of by name."""
 _OFFSET_FETCH_VERSION_MAX = 9
 _FIRST_VERSION_WITH_GROUPS = 8
-
-
-class OffsetAndTimestamp(NamedTuple):
-    """An offset and its record's timestamp (-1 unless looked up by time); `offset` is -1 if no record matches."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int = -1
-
-
-class OffsetAndMetadata(NamedTuple):
-    """A group's committed offset of a partition, which is the next offset to read, with the committer's metadata."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
 
 
 async def list_offsets(

@@ -12,9 +12,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args, runtime_checkable
 
 from minikafka.client.assignor import Assignor
+from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
+from minikafka.protocol.records.record import Headers
 
 O = TypeVar("O", bound="ClientOptions")  # noqa: E741
 Check = Callable[[Any], "str | None"]
@@ -36,7 +38,18 @@ AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """`(topic, key, value, partition count) -> partition`; key and value as serialized."""
 Serializer = Callable[[Any], bytes | None]
-Deserializer = Callable[[bytes], Any]
+
+
+@runtime_checkable
+class RecordDeserializer(Protocol):
+    """A deserializer that is told the topic and the headers of the record. Source: Kafka's `Deserializer`."""
+
+    def deserialize(self, topic: str, headers: Headers, data: bytes) -> Any:
+        """The object of a key or value; not called for null, which is None."""
+
+
+Deserializer = Callable[[bytes], Any] | RecordDeserializer
+"""A function of the bytes, such as `json.loads`; or an object whose `deserialize` has topic and headers as well."""
 
 
 class InvalidOption(ValueError):
@@ -117,7 +130,25 @@ def function(value: Any) -> str | None:
     return None if callable(value) else "a callable"
 
 
+def _deserializer(value: Any) -> str | None:
+    fits = callable(value) or isinstance(value, RecordDeserializer)
+    return None if fits else "a callable, or an object with a method deserialize(topic, headers, data)"
+
+
+def objects(kind: type) -> Check:
+    """A list of objects of a class."""
+
+    def check(value: Any) -> str | None:
+        fits = isinstance(value, list | tuple) and all(isinstance(one, kind) for one in value)
+        return None if fits else f"a list of {kind.__name__} objects"
+
+    return check
+
+
 _FUNCTION = optional(function)
+_DESERIALIZER = optional(_deserializer)
+_PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS = objects(ProducerInterceptor), objects(ConsumerInterceptor)
+_CODE = (_FUNCTION, _DESERIALIZER, _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS)
 _NONEMPTY_TEXT = optional(nonempty_text)
 _LEVEL = optional(between(-131_072, 22))
 
@@ -186,8 +217,8 @@ class ClientOptions:
 
     @classmethod
     def functions(cls) -> frozenset[str]:
-        """The names of the options that take a function, such as a serializer."""
-        return frozenset(item.name for item in fields(cls) if item.metadata["check"] is _FUNCTION)
+        """The names of the options that take functions or objects of the application, such as a serializer."""
+        return frozenset(item.name for item in fields(cls) if item.metadata["check"] in _CODE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +249,7 @@ class ProducerOptions(ClientOptions):
     partitioner: Partitioner | None = option(None, _FUNCTION)
     key_serializer: Serializer | None = option(None, _FUNCTION)
     value_serializer: Serializer | None = option(None, _FUNCTION)
+    interceptors: Sequence[ProducerInterceptor] = option((), _PRODUCER_INTERCEPTORS)
 
     @property
     def required_acks(self) -> int:
@@ -278,8 +310,9 @@ class ConsumerOptions(ClientOptions):
     check_crcs: bool = option(True, boolean)
     exclude_internal_topics: bool = option(True, boolean)
     stop_at: StopAt | None = option(None, optional(one_of(*get_args(StopAt))))
-    key_deserializer: Deserializer | None = option(None, _FUNCTION)
-    value_deserializer: Deserializer | None = option(None, _FUNCTION)
+    key_deserializer: Deserializer | None = option(None, _DESERIALIZER)
+    value_deserializer: Deserializer | None = option(None, _DESERIALIZER)
+    interceptors: Sequence[ConsumerInterceptor] = option((), _CONSUMER_INTERCEPTORS)
 
     def check(self, owner: str, given: frozenset[str]) -> None:
         for name in _CLASSIC_ONLY if self.group_protocol == "consumer" else ():

@@ -25,7 +25,8 @@ from minikafka.client.admin.admin_types import (
 from minikafka.client.arguments import AdminArguments
 from minikafka.client.connections.cluster_metadata import Broker, Metadata, Topic
 from minikafka.client.connections.seams import Seams
-from minikafka.client.offset_queries import OffsetAndTimestamp, list_offsets
+from minikafka.client.offset_queries import list_offsets
+from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import AdminOptions, BootstrapServers, IsolationLevel, make
 from minikafka.protocol.errors import KafkaError, LeaderNotAvailableError, error_for
 from minikafka.protocol.messages.create_partitions import (

@@ -9,12 +9,8 @@ from typing import Any
 from minikafka.client.admin.admin_types import GroupDescription, GroupListing, GroupMember
 from minikafka.client.connections.cluster_client import Cluster, ClusterClient
 from minikafka.client.groups.assignors import decode_assignment
-from minikafka.client.offset_queries import (
-    OFFSET_COMMIT_VERSION_MAX,
-    OffsetAndMetadata,
-    commit_request,
-    committed_offsets,
-)
+from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, commit_request, committed_offsets
+from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
     GroupIdNotFoundError,

@@ -24,7 +24,7 @@ from minikafka.client.arguments import AdminArguments
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.seams import Seams
-from minikafka.client.offset_queries import OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, IsolationLevel
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition

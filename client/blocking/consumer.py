@@ -13,7 +13,7 @@ from minikafka.client.consumer import consumer as async_consumer
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import OffsetAndMetadata, OffsetAndTimestamp
+from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers
 from minikafka.protocol.names import TopicPartition
 
@@ -53,8 +53,8 @@ class Consumer(BlockingClient):
                 self._yielded = self._taken.popleft()
                 yield self._yielded
             self._taken.extend(super()._wait(self._consumer.poll, _FOREVER_MS))
-            if not self._taken:
-                return  # the end, with `stop_at`
+            if not self._taken and super()._run(self._consumer.at_end):
+                return
 
     def batches(self) -> Iterator[RecordBatch]:
         batches = self._consumer.batches()

@@ -15,9 +15,11 @@ from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import OffsetAndMetadata
+from minikafka.client.interceptors import ProducerRecord
+from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers
 from minikafka.client.producer import producer as async_producer
+from minikafka.client.producer.interception import Acknowledgement
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
@@ -93,10 +95,19 @@ class Producer(BlockingClient):
         """
         delivery = BlockingDelivery(self)
         self._producer._check_transaction()
-        if type(value) is not bytes:
-            value = self._producer.value_bytes(value)
-        if type(key) is not bytes:
-            key = self._producer.key_bytes(key)
+        if self._producer._interception is not None:
+            given = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            record, on_delivery = self._producer._interception.begin(given, on_delivery)
+            topic, value, key, partition, timestamp_ms, headers = record
+        try:
+            if type(value) is not bytes:
+                value = self._producer.value_bytes(value)
+            if type(key) is not bytes:
+                key = self._producer.key_bytes(key)
+        except Exception as error:
+            if isinstance(on_delivery, Acknowledgement):
+                on_delivery.acknowledge(None, error)
+            raise
         self._inbox.append((delivery, topic, value, key, partition, timestamp_ms, headers, on_delivery))
         if not self._emptying:
             self._start_emptying()

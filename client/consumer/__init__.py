@@ -17,6 +17,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     chunk.py               records of one partition from a fetch response, decoded on first access
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
     consumer_record.py     `ConsumerRecord` and `RecordBatch`
+    interception.py        calls interceptors (KIP-42)
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)
 

@@ -21,7 +21,8 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
-from minikafka.client.offset_queries import EARLIEST, LATEST, OffsetAndTimestamp, committed_offsets, list_offsets
+from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
+from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest

@@ -85,8 +85,9 @@ class Chunk:
         tp, start = self.state.tp, self.state.position
         columns = self._checked(lambda size: decode_columns(self._batches, max_size_bytes=size))
         first = bisect_left(columns.offsets, start) if start is not None else 0
-        keys = deserialized(columns.keys(), first, self._options.key_deserializer)
-        values = deserialized(columns.values(), first, self._options.value_deserializer)
+        options, known = self._options, columns.headers
+        keys = deserialized(columns.keys(), first, options.key_deserializer, tp.topic, known)
+        values = deserialized(columns.values(), first, options.value_deserializer, tp.topic, known)
         if keys.error is not None or values.error is not None:
             self.failure = deserialization_error(tp, columns, first, keys, values)
         headers = repeat(()) if columns.headers is None else islice(columns.headers, first, None)

@@ -24,18 +24,13 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
 from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
+from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import (
-    EARLIEST,
-    LATEST,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    committed_offsets,
-    list_offsets,
-)
+from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
+from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, ConsumerOptions, make
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
@@ -58,7 +53,8 @@ class Consumer(ClusterClient):
         bootstrap_servers: "host1:9092,host2:9092", or a list of such addresses.
         options: Kafka's consumer settings with underscores, see `ConsumerOptions`: group_id, auto_offset_reset,
             enable_auto_commit, isolation_level, fetch_min_bytes, fetch_max_wait_ms, max_poll_records,
-            session_timeout_ms, partition_assignment_strategy, key_deserializer, value_deserializer … Ours alone:
+            session_timeout_ms, partition_assignment_strategy, key_deserializer, value_deserializer (functions of the
+            bytes, or objects with `deserialize(topic, headers, data)`), interceptors … Ours alone:
             stop_at="end" has iterations end at the ends that the partitions had when they were assigned.
         seams: clock, randomness and network, for tests.
 
@@ -233,7 +229,12 @@ class Consumer(ClusterClient):
     # Records.
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        return self._iterate()
+        return self._iterate_intercepted() if self._options.interceptors else self._iterate()
+
+    async def _iterate_intercepted(self) -> AsyncIterator[ConsumerRecord]:
+        async for record in self._iterate():
+            for one in on_consume(self._options.interceptors, [record]):
+                yield one
 
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         fetcher = self._fetcher
@@ -249,8 +250,10 @@ class Consumer(ClusterClient):
         """Batches of records, each of one partition; processed when the next batch is requested."""
         while (chunk := await self._wait_for(self._fetcher.readable_chunk)) is not None:
             topic, partition = chunk.state.tp
-            records = self._fetcher.take(len(chunk.records))
+            records = on_consume(self._options.interceptors, self._fetcher.take(len(chunk.records)))
             self._open_loop().wake()
+            if not records:
+                continue
             yield RecordBatch(topic, partition, records)
             self._mark_processed()
 
@@ -288,7 +291,7 @@ class Consumer(ClusterClient):
         if not records:
             self._raise_failure()
         self._open_loop().wake()
-        return records
+        return on_consume(self._options.interceptors, records)
 
     def _take(self, limit: int) -> list[ConsumerRecord]:
         return self._fetcher.take(limit) if self._attempt(self._fetcher.readable_chunk) else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
+from minikafka.client.options import Deserializer, RecordDeserializer
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.columns import Columns
@@ -57,13 +58,23 @@ class Deserialized(NamedTuple):
 
 
 def deserialized(
-    column: Sequence[bytes | None], first: int, deserializer: Callable[[bytes], Any] | None
+    column: Sequence[bytes | None],
+    first: int,
+    deserializer: Deserializer | None,
+    topic: str,
+    headers: Sequence[Headers] | None,
 ) -> Deserialized:
-    """The column from index `first` on, as objects."""
+    """The column from index `first` on, as objects; `headers` is None if no record has any."""
     if deserializer is None:
         return Deserialized(column[first:] if first else column)
     objects: list[Any] = []
     try:
+        if isinstance(deserializer, RecordDeserializer):
+            rows = zip(islice(column, first, None), repeat(()) if headers is None else headers[first:], strict=False)
+            objects.extend(
+                None if one is None else deserializer.deserialize(topic, some, one) for one, some in rows
+            )
+            return Deserialized(objects)
         objects.extend(None if one is None else deserializer(one) for one in islice(column, first, None))
     except Exception as error:  # noqa: BLE001 (the user's function may raise anything; the application receives it)
         return Deserialized(objects, error)

@@ -17,11 +17,13 @@ from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.cluster_metadata import missing_patience_s, missing_topics
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.fetch_state import Fetcher
+from minikafka.client.consumer.interception import on_commit
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.groups.group_session import GroupSession
 from minikafka.client.groups.sessions import SESSIONS
-from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, OffsetAndMetadata, commit_request
+from minikafka.client.offset_queries import OFFSET_COMMIT_VERSION_MAX, commit_request
+from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import (
     CoordinatorNotAvailableError,
@@ -403,6 +405,7 @@ class Subscriptions:
             self._cluster.forget_coordinator(group_id)
             raise
         self._committed |= {tp: one.offset for tp, one in offsets.items()}
+        on_commit(self._options.interceptors, offsets)
 
     async def commit_periodically(self) -> None:
         """Commit processed records every auto_commit_interval_ms, until cancelled."""

@@ -15,6 +15,7 @@ it one that must be aborted, and an abort drops what has not been sent.
     partitioner.py           murmur2 of keys, and the sticky partition for records without keys
     record_accumulator.py    lanes of batches: order, retries, sequence numbers, deadlines, memory
     producer_batch.py        one batch, `Delivery` and `RecordMetadata`
+    interception.py          calls interceptors (KIP-42)
     sender.py                the background task: Produce and InitProducerId requests
     transaction_state.py     the state of a transactional producer, and its errors
     transactions.py          the requests to the coordinators of the transaction and of the group

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Unpack, cast
 
 import anyio
@@ -26,8 +27,10 @@ from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import OffsetAndMetadata
+from minikafka.client.interceptors import ProducerRecord
+from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers, ProducerOptions, make
+from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
@@ -66,7 +69,7 @@ class Producer(ClusterClient):
         options: Kafka's producer settings with underscores, see `ProducerOptions`: client_id, acks, linger_ms,
             batch_size (of uncompressed bytes), compression_type, buffer_memory, max_request_size,
             enable_idempotence, delivery_timeout_ms, request_timeout_ms, max_block_ms, retries, partitioner,
-            key_serializer, value_serializer …
+            key_serializer, value_serializer, interceptors …
         seams: clock, randomness and network, for tests.
 
     Raises InvalidOption, and on entering NetworkError if no broker can be reached.
@@ -91,6 +94,7 @@ class Producer(ClusterClient):
         self._sends = 0
         self._closed = False
         self._sender: Sender | None = None
+        self._interception = Interception(self._options.interceptors) if self._options.interceptors else None
 
     async def send(
         self,
@@ -120,6 +124,9 @@ class Producer(ClusterClient):
             MessageTooLargeError: the record is larger than `max_request_size`.
             TypeError: value or key are not bytes.
         """
+        if self._interception is not None and not getattr(on_delivery, "is_sending", False):
+            record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+            return await self._interception.send(self.send, record, on_delivery)
         target = self._targets.get(topic)
         if target is None or self._closed or self._accumulator.used_bytes >= self._options.buffer_memory:
             target = await self._prepare(topic)
@@ -162,6 +169,10 @@ class Producer(ClusterClient):
         timestamp_ms: int | None = None,
     ) -> list[Delivery]:
         """Queue many records of one topic, in order; as `send` for each, but faster."""
+        if self._interception is not None:
+            rows = zip(values, keys or [None] * len(values), strict=True)
+            send = partial(self.send, topic, partition=partition, timestamp_ms=timestamp_ms)
+            return [await send(value, key=key) for value, key in rows]
         deliveries: list[Delivery] = []
         hashed = keys and partition is None and self._options.partitioner is None and None not in keys
         for start in range(0, len(values), _SENDS_PER_CHECKPOINT):

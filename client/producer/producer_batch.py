@@ -167,6 +167,11 @@ class Delivery:
         self._index = index
 
     @property
+    def partition(self) -> int:
+        """The partition of the record."""
+        return self._batch.partition
+
+    @property
     def done(self) -> bool:
         """Whether the record was delivered or has failed."""
         return self._batch.done

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster, CoordinatorType
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.offset_queries import OffsetAndMetadata
+from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.record_accumulator import Accumulator, ProducerIdentity
 from minikafka.client.producer.transaction_state import Phase, Reaction, TransactionAborted, TransactionState, reaction

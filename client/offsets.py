@@ -1,0 +1,21 @@
+"""Offsets with what belongs to them: `OffsetAndMetadata` of a commit, `OffsetAndTimestamp` of a look-up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset and its record's timestamp (-1 unless looked up by time); `offset` is -1 if no record matches."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A group's committed offset of a partition, which is the next offset to read, with the committer's metadata."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1

@@ -1,0 +1,88 @@
+"""Calls a producer's interceptors (KIP-42). Errors of theirs are logged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from minikafka.client.interceptors import ProducerInterceptor, ProducerRecord
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
+
+_logger = logging.getLogger("minikafka.client.producer")
+
+
+class Interception:
+    """The interceptors of one producer, in order. Source: Kafka's `ProducerInterceptors`."""
+
+    def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
+        self._interceptors = interceptors
+
+    def begin(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> tuple[ProducerRecord, Acknowledgement]:
+        """The record to send, and what to call when it is delivered or has failed."""
+        for one in self._interceptors:
+            try:
+                record = one.on_send(record)
+            except Exception:  # what users write must not keep a record from being sent
+                _logger.exception("interceptor failed: %s.on_send", type(one).__name__)
+        return record, Acknowledgement(self._interceptors, record, on_delivery)
+
+    async def send(
+        self, send: Callable[..., Awaitable[Delivery]], record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> Delivery:
+        """Send a record with `Producer.send`, and have its result acknowledged. Raises what that raises."""
+        if isinstance(on_delivery, Acknowledgement):  # `begin` was called on the application's thread
+            acknowledgement = on_delivery
+        else:
+            record, acknowledgement = self.begin(record, on_delivery)
+        acknowledgement.is_sending = True
+        try:
+            delivery = await send(
+                record.topic,
+                record.value,
+                key=record.key,
+                partition=record.partition,
+                timestamp_ms=record.timestamp_ms,
+                headers=record.headers,
+                on_delivery=acknowledgement,
+            )
+        except Exception as error:
+            acknowledgement.acknowledge(None, error)
+            raise
+        acknowledgement.partition = delivery.partition
+        return delivery
+
+
+class Acknowledgement:
+    """The `on_delivery` of a record that was intercepted.
+
+    Attributes:
+        is_sending: whether the record is on its way, and `send` does not intercept it again.
+        partition: of the record; -1 until it is chosen.
+    """
+
+    def __init__(
+        self, interceptors: Sequence[ProducerInterceptor], record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> None:
+        self.is_sending = False
+        self.partition = -1 if record.partition is None else record.partition
+        self._interceptors = interceptors
+        self._record = record
+        self._on_delivery = on_delivery
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        self.acknowledge(metadata, error)
+        if self._on_delivery is not None:
+            self._on_delivery(metadata, error)  # type: ignore[arg-type]
+
+    def acknowledge(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        """Call the interceptors."""
+        record = self._record
+        timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+        known = metadata or RecordMetadata(record.topic, self.partition, -1, timestamp)
+        for one in self._interceptors:
+            try:
+                one.on_acknowledgement(known, error)
+            except Exception:  # what users write must not affect other records
+                _logger.exception("interceptor failed: %s.on_acknowledgement", type(one).__name__)
