@@ -33,6 +33,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
     groups/              group membership (classic and consumer protocol) and assignors
     assignor.py          the interface of an assignor, for those in `groups/` and for users' own
+    records.py           records as applications see them
     interceptors.py      the interfaces of interceptors, which users implement
     offsets.py           an offset with metadata, or with a timestamp
     offset_queries.py    ListOffsets, OffsetFetch and OffsetCommit, for consumer and admin client
@@ -70,23 +71,23 @@ from minikafka.client.admin.admin_types import (
     TransactionListing,
 )
 from minikafka.client.consumer.consumer import Consumer
-from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.deserialization import RecordDeserializationError
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.position_validation import LogTruncationError
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
+from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
 from minikafka.client.producer.producer import Producer
-from minikafka.client.producer.producer_batch import Delivery, RecordMetadata
+from minikafka.client.producer.producer_batch import Delivery
 from minikafka.client.producer.transaction_state import (
     AbortableTransactionError,
     FatalTransactionError,
     ProducerFenced,
     TransactionAborted,
 )
+from minikafka.client.records import ConsumerRecord, ProducerRecord, RecordBatch, RecordMetadata
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 

@@ -1,4 +1,4 @@
-"""The interfaces of interceptors, which users may implement (KIP-42), and the record that a producer's are given.
+"""The interfaces of interceptors, which users may implement (KIP-42).
 
     class Counting(ProducerInterceptor):
         def on_send(self, record):
@@ -12,26 +12,10 @@ What an interceptor raises is logged and goes no further: the record, or the res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+from minikafka.client.offsets import OffsetAndMetadata
+from minikafka.client.records import ConsumerRecord, ProducerRecord, RecordMetadata
 from minikafka.protocol.names import TopicPartition
-
-if TYPE_CHECKING:
-    from minikafka.client.consumer.consumer_record import ConsumerRecord
-    from minikafka.client.offsets import OffsetAndMetadata
-    from minikafka.client.producer.producer_batch import RecordMetadata
-    from minikafka.protocol.records.record import Headers
-
-
-class ProducerRecord(NamedTuple):
-    """The arguments of `Producer.send`: key and value before they are serialized; None leaves the choice open."""
-
-    topic: str
-    value: Any = None
-    key: Any = None
-    partition: int | None = None
-    timestamp_ms: int | None = None
-    headers: Headers = ()
 
 
 class ProducerInterceptor:

@@ -10,11 +10,11 @@ from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
-from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers
+from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.names import TopicPartition
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from minikafka.client.arguments import ProducerArguments
 from minikafka.client.blocking.portal import BlockingClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.interceptors import ProducerRecord
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers
 from minikafka.client.producer import producer as async_producer
 from minikafka.client.producer.interception import Acknowledgement
-from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.protocol.errors import KafkaError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers

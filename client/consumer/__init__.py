@@ -16,7 +16,6 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     partition_state.py     the positions of one partition, and what fetches of it have to respect
     chunk.py               records of one partition from a fetch response, decoded on first access
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
-    consumer_record.py     `ConsumerRecord` and `RecordBatch`
     interception.py        calls interceptors (KIP-42)
     deserialization.py     deserializers; `RecordDeserializationError` names a record that has no value
     arrow_batches.py       records as Arrow columns, for pandas, polars and Spark (requires pyarrow and numpy)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from minikafka.client.consumer.consumer_record import RecordBatch
+from minikafka.client.records import RecordBatch
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.batch_table import BatchTable, table_of
 from minikafka.protocol.records.compression import MAX_SIZE_BYTES, Buffer

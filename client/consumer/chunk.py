@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, TypeVar
 
-from minikafka.client.consumer.consumer_record import ConsumerRecord
 from minikafka.client.consumer.deserialization import RecordDeserializationError, deserialization_error, deserialized
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError
 from minikafka.protocol.records.batch import Batch
 from minikafka.protocol.records.column_codec import decode_columns

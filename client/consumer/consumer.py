@@ -22,7 +22,6 @@ from minikafka.client.arguments import ConsumerArguments
 from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer.background_fetch import FetchLoop
-from minikafka.client.consumer.consumer_record import ConsumerRecord, RecordBatch
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher
 from minikafka.client.consumer.interception import on_consume
 from minikafka.client.consumer.listener import Listener
@@ -32,6 +31,7 @@ from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, ConsumerOptions, make
+from minikafka.client.records import ConsumerRecord, RecordBatch
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minikafka.client.consumer.chunk import Chunk, portions
-from minikafka.client.consumer.consumer_record import ConsumerRecord
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
 from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minikafka.protocol.names import TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from minikafka.client.consumer.consumer_record import ConsumerRecord
 from minikafka.client.interceptors import ConsumerInterceptor
 from minikafka.client.offsets import OffsetAndMetadata
+from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.names import TopicPartition
 
 _logger = logging.getLogger("minikafka.client.consumer")

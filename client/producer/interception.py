@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from minikafka.client.interceptors import ProducerInterceptor, ProducerRecord
-from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
+from minikafka.client.interceptors import ProducerInterceptor
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery
+from minikafka.client.records import ProducerRecord, RecordMetadata
 
 _logger = logging.getLogger("minikafka.client.producer")
 

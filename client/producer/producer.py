@@ -27,16 +27,16 @@ from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
-from minikafka.client.interceptors import ProducerRecord
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers, ProducerOptions, make
 from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
-from minikafka.client.producer.producer_batch import Delivery, OnDelivery, RecordMetadata
+from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender
 from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
+from minikafka.client.records import ProducerRecord, RecordMetadata
 from minikafka.protocol.errors import KafkaError, MessageTooLargeError, NetworkError, RequestTimedOutError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import Headers

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
+from minikafka.client.records import RecordMetadata
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.records.column_codec import encode_columns
 from minikafka.protocol.records.compression import Codec
@@ -18,15 +19,6 @@ BATCH_OVERHEAD_BYTES = 61
 """The size of a batch's header."""
 SEQUENCE_COUNT = 1 << 31
 """Sequence numbers wrap from 2^31-1 to 0."""
-
-
-class RecordMetadata(NamedTuple):
-    """The position of a delivered record; `offset` is -1 if it is unknown (acks=0, or a duplicate delivery)."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
 
 
 OnDelivery = Callable[["RecordMetadata | None", "KafkaError | None"], None]

@@ -1,4 +1,4 @@
-"""The records that a consumer returns: `ConsumerRecord`, and `RecordBatch` for consecutive records of a partition."""
+"""Records as applications see them: `ProducerRecord`, `RecordMetadata`, `ConsumerRecord`, and `RecordBatch`."""
 
 from __future__ import annotations
 
@@ -50,3 +50,23 @@ class RecordBatch(Sequence[ConsumerRecord]):
     @property
     def keys(self) -> list[Any]:
         return [record.key for record in self.records]
+
+
+class ProducerRecord(NamedTuple):
+    """The arguments of `Producer.send`: key and value before they are serialized; None leaves the choice open."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class RecordMetadata(NamedTuple):
+    """The position of a delivered record; `offset` is -1 if it is unknown (acks=0, or a duplicate delivery)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
