@@ -31,6 +31,7 @@ from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.record import CorruptRecords
 from minikafka.storage.data_directory import DataDirectory
 from minikafka.storage.directory_ids import LOST
+from minikafka.storage.disk import FileSlice
 from minikafka.storage.log import Log
 from minikafka.storage.log_manager import LogManager
 from minikafka.storage.log_results import OffsetOutOfRange
@@ -268,6 +269,10 @@ class ReplicaMoves:
         found.file.hold()
         try:
             data = memoryview(await source.disk.run(found.read))
+        except OSError as error:
+            if source.truncations == truncations:  # Otherwise what was to be read may be gone.
+                raise source.fail(error) from error
+            return
         finally:
             found.file.release()
         while data and self._is_current(key, move):
@@ -279,6 +284,13 @@ class ReplicaMoves:
             if not size:
                 return
             await trio.lowlevel.checkpoint()
+
+    def _append_now(self, move: Move, found: FileSlice | None) -> None:
+        try:
+            data = memoryview(b"" if found is None else found.read())
+        except OSError as error:
+            raise move.source.fail(error) from error
+        self._append(move, data[: first_batches(data, BATCHES_AT_ONCE)])
 
     def _append(self, move: Move, data: memoryview) -> None:
         source = move.source
@@ -298,8 +310,7 @@ class ReplicaMoves:
         self._compare(move)
         if future.end_offset < source.end_offset:
             found = source.read(future.end_offset, max_bytes=CHUNK_BYTES)
-            data = memoryview(b"" if found is None else found.read())
-            self._append(move, data[: first_batches(data, BATCHES_AT_ONCE)])
+            self._append_now(move, found)
         if future.end_offset < source.end_offset or future.recovery_point < source.recovery_point:
             return True
         if not self._is_current(key, move):

@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient
 from support.clients import Outgoing, connect
 from support.node import NodeProcess
 from support.oracle import needs_oracle, tool
+from support.steps import StepLogReader
 
 pytestmark = pytest.mark.timeout(300)
 PATIENCE_S = 60
@@ -47,10 +48,12 @@ def until(is_done: Any) -> None:
         time.sleep(0.05)
 
 
-def filled(node: NodeProcess, topic: str, count: int = 1000, *, size_bytes: int = 6) -> list[bytes]:
+def filled(
+    node: NodeProcess, topic: str, count: int = 1000, *, size_bytes: int = 6, configs: dict[str, str] | None = None
+) -> list[bytes]:
     values = [b"%0*d" % (size_bytes, number) for number in range(count)]
     with connect("confluent-kafka", node.bootstrap) as client:
-        client.create_topic(topic)
+        client.create_topic(topic, settings=configs or {})
         client.produce(topic, [Outgoing(value=value) for value in values])
     return values
 
@@ -77,6 +80,26 @@ def test_kafka_python_moves_a_replica_while_records_are_written(node: NodeProces
             values += more
     admin.close()
     assert read_all(node, "python", len(values)) == values
+
+
+@pytest.mark.slow
+def test_a_move_of_many_segments_takes_no_long_step(node: NodeProcess) -> None:
+    """40 MB in segments of 1 MiB, there and back: the copy, the flush and the swap."""
+    values = filled(node, "steps", 40_000, size_bytes=1000, configs={"segment.bytes": str(1 << 20)})
+    steps = StepLogReader(node.log_path)
+    for _ in range(2):
+        target = other_place(node, "steps")
+        admin: Any = KafkaAdminClient(bootstrap_servers=node.bootstrap)
+        admin.alter_replica_log_dirs({("steps", 0, 1): target})
+        admin.close()
+        until(partial(is_in, node, "steps", target))
+    steps.check()
+    assert read_all(node, "steps", len(values)) == values
+
+
+def is_in(node: NodeProcess, topic: str, directory: str) -> bool:
+    """Whether this data directory alone has the log of a topic, with its usual name."""
+    return [one for one in directories(node) if (Path(one) / f"{topic}-0").is_dir()] == [directory]
 
 
 def test_a_killed_node_has_every_record_and_goes_on_with_the_move(node: NodeProcess) -> None:

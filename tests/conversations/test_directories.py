@@ -1,5 +1,6 @@
 """Replicas in two data directories: what Apache Kafka answers is what a server process answers (KIP-113, KIP-1066)."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from support.directory_questions import differences
 from support.node import NodeProcess
 
 pytestmark = pytest.mark.timeout(120)
+OFFLINE = Path(__file__).parent / "offline_directory" / "an-offline-directory-is-described.txt"
 FILES = sorted((Path(__file__).parent / "directories").glob("*.txt"))
 
 
@@ -22,6 +24,19 @@ def node(directories: dict[str, str], tmp_path_factory: pytest.TempPathFactory) 
     settings = {"log.dirs": ",".join(directories.values())}
     with NodeProcess(tmp_path_factory.mktemp("node"), settings=settings) as running:
         yield running
+
+
+def test_an_offline_directory_is_described_as_in_kafka(tmp_path: Path) -> None:
+    """Another file is in its place when the process starts."""
+    directories = {"{a}": str(tmp_path / "a"), "{b}": str(tmp_path / "b")}
+    settings = {"log.dirs": ",".join(directories.values()), "metadata.log.dir": directories["{a}"]}
+    with NodeProcess(tmp_path / "node", settings=settings) as node:
+        node.terminate()
+        shutil.rmtree(tmp_path / "b")
+        (tmp_path / "b").write_text("not a directory")
+        node.start()
+        found = differences(OFFLINE, node.address, directories)
+        assert not found, "\n".join(found) + "\n" + node.log_tail(20)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -5,6 +5,7 @@ from mutations import Mutation
 
 _LOOP = "tests/simulation/test_loop_stories.py"
 _OFF_LOOP = "tests/storage/test_off_loop.py"
+_MOVES = "tests/simulation/test_move_stories.py"
 _DIRECTORY = "storage/data_directory.py"
 
 MUTATIONS = (
@@ -63,5 +64,47 @@ MUTATIONS = (
         "        elections_ms = 2 * config",
         "        elections_ms = 0 * config",
         ("tests/broker/node/test_registration.py",),
+    ),
+    Mutation(
+        "a replica that cannot be read for its copy stays in service",
+        "broker/replication/replica_moves.py",
+        "            if source.truncations == truncations:  # Otherwise",
+        "            if source.truncations != truncations:  # Otherwise",
+        (f"{_MOVES}::test_a_replica_that_cannot_be_read_for_its_copy_is_lost_with_its_directory",),
+    ),
+    Mutation(
+        "a lack of descriptors takes the directory of a replica that moves offline",
+        "storage/guarded_log.py",
+        "            if not is_passing(error):\n                self.failure",
+        "            if error:\n                self.failure",
+        (f"{_MOVES}::test_a_move_goes_on_after_a_lack_of_descriptors",),
+    ),
+    Mutation(
+        "an offline directory is described as one without partitions",
+        "broker/apis/describe_log_dirs.py",
+        "        if directory.failed:\n",
+        "        if directory.failed and not directory.path:\n",
+        ("tests/conversations/test_directories.py::test_an_offline_directory_is_described_as_in_kafka",),
+    ),
+    Mutation(
+        "nothing is kept back for what must be opened when descriptors run out",
+        "storage/disk.py",
+        "        if self._reserve:\n            os.close",
+        "        if self._reserve is None:\n            os.close",
+        ("tests/storage/test_disk.py::test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve",),
+    ),
+    Mutation(
+        "a full disk is never tried again",
+        "storage/log_manager.py",
+        "            if directory.room.is_full and self._on(",
+        "            if not directory.room and self._on(",
+        ("tests/storage/test_passing_errors.py", "tests/storage/test_log_manager.py"),
+    ),
+    Mutation(
+        "requests that are read hold no room in the memory of all",
+        "broker/connections/connection.py",
+        "            await self._memory.reserve(size_bytes)\n",
+        "            await trio.lowlevel.checkpoint()\n",
+        ("tests/broker/connections/test_request_memory.py", "tests/broker/connections/test_large_requests_together.py"),
     ),
 )

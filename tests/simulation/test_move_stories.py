@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import trio
 
@@ -13,6 +15,7 @@ from minikafka.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from minikafka.storage.disk import FileSlice
 from simulation.story import Story, Tell
 from simulation.test_directory_stories import RECORDS, SYNCED, home, logs_of, with_topic
 
@@ -74,3 +77,40 @@ def test_a_power_failure_during_a_move_loses_nothing_that_was_flushed(tell: Tell
     assert [path for path in logs_of(story.hosts[1], "t") if not path.endswith("-delete")] == [f"{target}/t-0"]
     story.prefer("t", 1, 2, 3)
     assert len(story.read("t")) == len(RECORDS) + 50
+
+
+@pytest.mark.parametrize("node_id", [1, 2])
+def test_a_replica_that_cannot_be_read_for_its_copy_is_lost_with_its_directory(tell: Tell, node_id: int) -> None:
+    """As in Kafka: others lead and are in sync; the copy, which is not complete, takes nobody's place."""
+    story = with_topic(tell)
+    host, source = story.hosts[node_id], home(story, node_id, "t")
+    host.disk.fail_directory(source, "reads")
+    target = move(story, node_id)
+    story.until_in_sync("t", *({1, 2, 3} - {node_id}), within_s=10)
+    assert story.state("t").leader != node_id
+    assert story.produce("t", "later", acks="all") == [len(RECORDS)]
+    story.wait(5)
+    assert f"{target}/t-0" not in logs_of(host, "t")
+    story.crash(node_id)
+    host.disk.heal()
+    story.start()
+    story.until_in_sync("t", 1, 2, 3)
+    assert story.read("t") == [*RECORDS, "later"]
+
+
+def test_a_move_goes_on_after_a_lack_of_descriptors(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is no failure of the disk that the replica is read from."""
+    story = with_topic(tell)
+    failures = [OSError(errno.EMFILE, "Too many open files")] * 2
+    read = FileSlice.read
+
+    def short_of_descriptors(part: FileSlice) -> bytes:
+        if failures:
+            raise failures.pop()
+        return read(part)
+
+    monkeypatch.setattr(FileSlice, "read", short_of_descriptors)
+    target = move(story, 1)
+    story.until(lambda: is_in(story, 1, target), within_s=10)
+    assert failures == []
+    assert story.read("t") == RECORDS

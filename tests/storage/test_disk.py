@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -273,3 +274,31 @@ def test_power_fails_after_the_given_number_of_operations() -> None:
     file.append(b"2")
     with pytest.raises(PowerLoss):
         file.append(b"3")
+
+
+def test_what_must_be_opened_without_descriptors_takes_one_of_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, path = RealDisk(), str(tmp_path / "checkpoint")
+    free = 0
+    really_open, really_close = os.open, os.close
+
+    def scarce_open(*arguments: Any) -> int:
+        nonlocal free
+        if not free:
+            raise OSError(errno.EMFILE, "Too many open files")
+        free -= 1
+        return really_open(*arguments)
+
+    def counting_close(fd: int) -> None:
+        nonlocal free
+        really_close(fd)
+        free += 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", scarce_open)
+        patch.setattr(os, "close", counting_close)
+        for number in range(20):
+            disk.write_atomically(path, b"%d" % number)
+            assert disk.read_bytes(path) == b"%d" % number
+    disk.unlock_all()
