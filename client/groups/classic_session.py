@@ -95,6 +95,10 @@ class ClassicGroup(GroupSession):
         removed = [tp for tp in before if tp not in assigned]
         membership.owned = assigned
         if removed:
+            if membership.cooperative:
+                # This generation has them for nobody else: what this member claimed comes free only in the next one.
+                generation, member_id = self.member
+                self._member.epoch_changed((generation - 1, member_id), self.member)
             await self._revoke(removed)
         added = [tp for tp in assigned if tp not in before]
         await self._assign(added, assigned)

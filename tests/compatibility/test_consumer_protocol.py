@@ -21,7 +21,8 @@ QUICK = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "100",
 }
-CLASSIC = {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 200}
+CLASSIC: dict[str, object] = {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 200}
+COOPERATIVE = {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"}
 
 
 @pytest.fixture(scope="module")
@@ -47,16 +48,19 @@ class Members:
 
     Attributes:
         seen: The values of all records so far.
+        revoked: The partitions that members were told to give up, in turn.
     """
 
-    def __init__(self, node: NodeProcess, group: str) -> None:
+    def __init__(self, node: NodeProcess, group: str, partitions: int = PARTITIONS) -> None:
+        self._partitions = partitions
+        self.revoked: list[int] = []
         self._place = {"bootstrap.servers": node.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
         self.there: list[Consumer] = []
         self.seen: set[str] = set()
 
     def join(self, topic: str, **settings: object) -> Consumer:
         member = Consumer({**self._place, **settings})
-        member.subscribe([topic])
+        member.subscribe([topic], on_revoke=lambda _, ones: self.revoked.extend(one.partition for one in ones))
         self.there.append(member)
         return member
 
@@ -85,7 +89,7 @@ class Members:
         def settled() -> bool:
             shares = self.shares()
             everything = sorted(one for share in shares for one in share)
-            return sorted(map(len, shares)) == sorted(sizes) and everything == list(range(PARTITIONS))
+            return sorted(map(len, shares)) == sorted(sizes) and everything == list(range(self._partitions))
 
         self.poll_until(settled)
 
@@ -136,6 +140,29 @@ def test_a_live_group_changes_its_protocol_both_ways(
     members.settle([3, 3])
     assert state_of(node, request.node.name)[0] == "CLASSIC"
     members.poll_until(lambda: len(members.seen) == RECORDS)
+
+
+@pytest.mark.parametrize("settings", [{"group.protocol": "consumer"}, COOPERATIVE], ids=["new", "classic"])
+def test_only_what_moves_stops_when_a_fifth_member_of_librdkafka_joins(
+    node: NodeProcess, settings: dict[str, object]
+) -> None:
+    topic = f"twelve-{len(settings)}"
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(topic, 12, 1)])[topic].result()
+    members = Members(node, topic, 12)
+    for _ in range(4):
+        members.join(topic, **settings)
+    members.settle([3, 3, 3, 3])
+    owned = members.shares()
+    begins = len(members.revoked)
+    members.join(topic, **settings)
+    members.settle([2, 2, 2, 3, 3])
+    moved = members.revoked[begins:]
+    stayed = [set(before) & set(after) for before, after in zip(owned, members.shares(), strict=False)]
+    for member in list(members.there):
+        members.leave(member)
+    assert len(moved) == len(set(moved)) <= 3
+    assert sum(map(len, stayed)) == 12 - len(moved)
 
 
 def test_a_static_member_returns_to_its_partitions(members: Members, topic: str) -> None:

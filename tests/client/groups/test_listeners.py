@@ -209,7 +209,10 @@ def test_who_leaves_the_group_is_called_before(how: str) -> None:
 
 # -- with a broker ----------------------------------------------------------------------------------------------------
 
-QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 60_000, "metadata_max_age_ms": 500}
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "classic": {"heartbeat_interval_ms": 100, "session_timeout_ms": 60_000, "metadata_max_age_ms": 500},
+    "consumer": {"group_protocol": "consumer", "metadata_max_age_ms": 500},
+}
 RECORDS = 200
 
 
@@ -231,16 +234,19 @@ async def fill(bootstrap: str, topic: str) -> None:
             await producer.send(topic, b"%d" % number, partition=number % 2)
 
 
-def committing(bootstrap: str, group: str) -> Consumer:
+def committing(bootstrap: str, group: str, protocol: str) -> Consumer:
     return Consumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
-        max_poll_records=RECORDS, **QUICK,  # type: ignore[arg-type]
+        max_poll_records=RECORDS, **PROTOCOLS[protocol],
     )  # fmt: skip
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("by_poll", [True, False])
-async def test_a_crash_after_a_rebalance_loses_nothing(bootstrap: str, topic: str, *, by_poll: bool) -> None:
+async def test_a_crash_after_a_rebalance_loses_nothing(
+    bootstrap: str, topic: str, protocol: str, *, by_poll: bool
+) -> None:
     """A listener commits, another member joins while records are processed, and the process crashes at one of them."""
     await fill(bootstrap, topic)
     processed: set[bytes] = set()
@@ -255,7 +261,7 @@ async def test_a_crash_after_a_rebalance_loses_nothing(bootstrap: str, topic: st
         processed.add(value)
 
     async def crash() -> None:
-        async with committing(bootstrap, topic) as consumer:
+        async with committing(bootstrap, topic, protocol) as consumer:
             await consumer.subscribe([topic], listener=Committing(consumer))
             while by_poll:
                 for record in await consumer.poll(60_000):
@@ -265,7 +271,7 @@ async def test_a_crash_after_a_rebalance_loses_nothing(bootstrap: str, topic: st
 
     async def go_on() -> None:
         await joined.wait()
-        async with committing(bootstrap, topic) as consumer:
+        async with committing(bootstrap, topic, protocol) as consumer:
             await consumer.subscribe([topic], listener=Committing(consumer))
             while len(processed) < RECORDS:
                 for record in await consumer.poll(200):
@@ -283,11 +289,14 @@ async def test_a_crash_after_a_rebalance_loses_nothing(bootstrap: str, topic: st
 
 
 @pytest.mark.anyio
-async def test_a_listener_that_is_called_by_a_crash_commits_what_was_processed(bootstrap: str, topic: str) -> None:
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_listener_that_is_called_by_a_crash_commits_what_was_processed(
+    bootstrap: str, topic: str, protocol: str
+) -> None:
     await fill(bootstrap, topic)
 
     async def crash() -> None:
-        async with committing(bootstrap, topic) as consumer:
+        async with committing(bootstrap, topic, protocol) as consumer:
             await consumer.subscribe([topic], listener=Committing(consumer))
             async for record in consumer:
                 if record.offset == 20:
