@@ -125,7 +125,7 @@ class ConsumerMembership:
     @property
     def must_acknowledge(self) -> bool:
         """Whether the coordinator does not know yet which partitions this member has."""
-        return self._sent is not None and self._sent[2] != self.owned
+        return self._sent is None or self._sent[2] != self.owned
 
     def own(self, assigned: Mapping[bytes, Sequence[int]]) -> None:
         """Note that this member has these partitions, and no others."""
@@ -155,6 +155,13 @@ class ConsumerMembership:
         if reaction is Reaction.REJOIN:
             self.reset()
         return reaction
+
+    def missed_answer(self) -> None:
+        """Note that a heartbeat was sent whose answer is not read.
+
+        It may have had an assignment, which comes only once. The next heartbeat names everything, and so asks for it.
+        """
+        self._sent = None
 
     def reset(self) -> None:
         """Forget the membership and its assignment: the next heartbeat joins."""

@@ -104,7 +104,11 @@ class ConsumerGroup(GroupSession):
         subscription = self._topics, self._member.group_pattern
         request = self.membership.heartbeat_request(*subscription)
         before = self.member
-        response = await self._request(request, self._options.request_timeout_ms)
+        try:
+            response = await self._request(request, self._options.request_timeout_ms)
+        except anyio.get_cancelled_exc_class():
+            self.membership.missed_answer()
+            raise
         self.membership.answered(request, response, subscription)
         self._note_epoch(before)
 
