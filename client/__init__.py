@@ -33,6 +33,7 @@ layer of connections, metadata and retries. Logic is pure and tested without soc
     consumer/            positions, Fetch requests, records, subscriptions, commits, Arrow
     groups/              group membership (classic and consumer protocol) and assignors
     assignor.py          the interface of an assignor, for those in `groups/` and for users' own
+    metrics.py           metrics with the names of the JVM client
     records.py           records as applications see them
     interceptors.py      the interfaces of interceptors, which users implement
     offsets.py           an offset with metadata, or with a timestamp
@@ -76,6 +77,7 @@ from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.position_validation import LogTruncationError
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.interceptors import ConsumerInterceptor, ProducerInterceptor
+from minikafka.client.metrics import MetricName
 from minikafka.client.offset_queries import EARLIEST, LATEST, MAX_TIMESTAMP
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import InvalidOption
@@ -113,6 +115,7 @@ __all__ = [
     "Listener",
     "LogDirectory",
     "LogTruncationError",
+    "MetricName",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

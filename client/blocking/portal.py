@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from minikafka.client.connections.cluster_client import ClusterClient
+from minikafka.client.metrics import MetricName
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +37,10 @@ class BlockingClient:
             return self._stack.__exit__(*exception)
         finally:
             self._portal = None
+
+    def metrics(self) -> dict[MetricName, float]:
+        """As the async `metrics`."""
+        return self._run(self._async_client.metrics)
 
     def _open_portal(self) -> BlockingPortal:
         """Raises RuntimeError outside of the `with` block."""

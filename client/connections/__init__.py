@@ -17,6 +17,7 @@ with backoff; a background task closes connections whose requests have timed out
     seams.py               clock, randomness and network, replaceable in tests
     retry_backoff.py       exponential backoff of retries and reconnections
     stalled_requests.py    detects connections to brokers that do not respond
+    traffic.py             counts connections, requests and bytes, for metrics
     stream_tasks.py        the sockets' background tasks, which outlive a cancelled client
 
 The broker's replica fetchers use `Connection` and `retry_backoff.py` as well.

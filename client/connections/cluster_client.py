@@ -23,6 +23,7 @@ from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.connections.stream_tasks import StreamTasks
+from minikafka.client.connections.traffic import Measured, Traffic
 from minikafka.client.options import ClientOptions, parse_addresses
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
@@ -71,6 +72,7 @@ class Cluster:
         self.is_wanted: Callable[[str], bool] = lambda name: False
         self.on_update: Callable[[], None] = lambda: None
         self.features: dict[str, int] = {}
+        self.traffic = Traffic(options.client_id)
         self._options = options
         self._seams = seams
         self._task_group = task_group
@@ -346,6 +348,7 @@ class Cluster:
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
         connection.on_post = self._posted.set
+        self.traffic.opened(connection)
         if connection.features_epoch >= self._features_epoch:
             self.features, self._features_epoch = connection.features, connection.features_epoch
         return connection
@@ -426,7 +429,7 @@ class Cluster:
                 connection.close("no response, and the broker has left the cluster")
 
 
-class ClusterClient:
+class ClusterClient(Measured):
     """The base of Producer, Consumer and Admin: an async context manager with a task group and a `Cluster`.
 
     An exception leaves the `async with` block as it was raised, never in an exception group.

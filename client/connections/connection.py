@@ -25,6 +25,7 @@ from minikafka.protocol.message import MalformedMessage, decode
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 RESPONSE_SIZE_BYTES_MAX = 1 << 30
+_LENGTH_BYTES = 4
 _API_VERSIONS_KEY = 18
 _API_VERSIONS_MAX = 4
 """Apache Kafka 4.3 implements version 5 but does not advertise it."""
@@ -59,6 +60,7 @@ class Connection:
         features: the level of each finalized feature, such as transaction.version.
         features_epoch: increases when features change; -1: not known.
         closed: the reason why it is closed, or "" while it is open.
+        responses, sent_bytes, received_bytes: since it was opened, lengths of frames included.
         on_post: called before the next request is sent, to be set by its owner.
     """
 
@@ -70,6 +72,7 @@ class Connection:
         self.frames = FrameReader(RESPONSE_SIZE_BYTES_MAX)
         self.closed = ""
         self.on_post: Callable[[], Any] | None = None
+        self.responses = self.sent_bytes = self.received_bytes = 0
         self._client_id = client_id
         self._pending: deque[_Pending] = deque()
         self._correlation_id = 0
@@ -79,6 +82,11 @@ class Connection:
     def attach(self, stream: Stream) -> None:
         """Use `stream` to send from now on."""
         self._stream = stream
+
+    @property
+    def requests(self) -> int:
+        """The number of requests sent."""
+        return self._correlation_id
 
     @property
     def in_flight(self) -> int:
@@ -136,6 +144,7 @@ class Connection:
             self.on_post()
         if on_reply is not None:
             self._pending.append(_Pending(number, response, version, deadline, on_reply))
+        self.sent_bytes += len(frame)
         self._stream.write(frame)
 
     async def request(self, message: Any, *, timeout_ms: float, highest: int | None = None) -> Any:
@@ -163,6 +172,8 @@ class Connection:
 
     def on_frame(self, frame: bytearray) -> None:
         """Handle a response. Raises MalformedMessage if it is malformed or not the expected one."""
+        self.responses += 1
+        self.received_bytes += _LENGTH_BYTES + len(frame)
         if not self._pending:
             raise MalformedMessage("unexpected response: no request is in flight")
         pending = self._pending.popleft()

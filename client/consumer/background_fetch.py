@@ -56,6 +56,9 @@ class FetchLoop:
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
         self._finding_positions = self._finding_ends = self._validating_positions = False
+        self.fetches = self.responses = 0
+        self.latency_s = 0.0
+        """The number of fetches sent and answered, and the time that the answers took."""
         self._missing_since: dict[str, float] = {}
 
     def wake(self) -> None:
@@ -127,10 +130,11 @@ class FetchLoop:
         fetch = self._fetcher.request(partitions, self._cluster.metadata.topic_id if by_id else None)
         deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
         self._in_flight[node_id] = None
+        self.fetches += 1
         try:
             connection.post(
                 fetch.request,
-                lambda reply: self._on_response(node_id, fetch, reply),
+                lambda reply: self._on_response(node_id, fetch, reply, deadline),
                 deadline=deadline,
                 highest=version,
             )
@@ -148,8 +152,10 @@ class FetchLoop:
             del self._connecting[node_id]
         self.wake()
 
-    def _on_response(self, node_id: int, fetch: PendingFetch, reply: Any) -> None:
+    def _on_response(self, node_id: int, fetch: PendingFetch, reply: Any, deadline: float) -> None:
         self._in_flight.pop(node_id, None)
+        self.responses += 1
+        self.latency_s += anyio.current_time() - deadline + self._options.request_timeout_ms / 1000
         self._fetcher.completed(fetch)
         if not isinstance(reply, KafkaError) and reply.error_code:
             reply = error_for(reply.error_code, "fetching failed")

@@ -68,6 +68,11 @@ class Chunk:
         )
 
     @property
+    def size_bytes(self) -> int:
+        """The size of the batches, as they were received."""
+        return sum(batch.size_bytes for batch in self._batches)
+
+    @property
     def is_stale(self) -> bool:
         return self.era != self.state.era
 

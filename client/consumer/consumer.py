@@ -28,6 +28,7 @@ from minikafka.client.consumer.listener import Listener
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.subscription import Subscriptions
 from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.metrics import Readings
 from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets, list_offsets
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers, ConsumerOptions, make
@@ -64,6 +65,8 @@ class Consumer(ClusterClient):
     enable_auto_commit, leaving the block normally commits all records returned; leaving it by an exception or
     by cancellation commits only processed records. Both leave the group at once.
     """
+
+    _metrics_kind = "consumer"
 
     def __init__(
         self,
@@ -342,6 +345,24 @@ class Consumer(ClusterClient):
             return None
 
     # Internals.
+
+    def _measure(self, readings: Readings) -> None:
+        """Source: Kafka's `FetchMetricsRegistry` and `ConsumerCoordinatorMetrics`."""
+        fetches, loop, consumed = "fetch-manager-metrics", self._open_loop(), self._fetcher.consumed()
+        readings.total("fetch", loop.fetches, fetches)
+        readings.average("fetch-latency", loop.latency_s * 1000, loop.responses, fetches)
+        readings.total("records-consumed", sum(records for records, _ in consumed.values()), fetches)
+        readings.total("bytes-consumed", sum(size_bytes for _, size_bytes in consumed.values()), fetches)
+        for topic, (records, size_bytes) in consumed.items():
+            readings.total("records-consumed", records, fetches, topic=topic)
+            readings.total("bytes-consumed", size_bytes, fetches, topic=topic)
+        lags = {tp: lag for tp in self.assignment() if (lag := self.lag(tp)) is not None}
+        for tp, lag in lags.items():
+            readings.gauge("records-lag", lag, fetches, topic=tp.topic, partition=tp.partition)
+        readings.gauge("records-lag-max", max(lags.values(), default=float("nan")), fetches)
+        if self._options.group_id is not None:
+            readings.gauge("assigned-partitions", len(self.assignment()), "coordinator-metrics")
+            readings.total("commit", self._open_subscriptions().commits, "coordinator-metrics")
 
     def _state(self, tp: TopicPartition) -> PartitionState:
         state = self._fetcher.states.get(TopicPartition(*tp))

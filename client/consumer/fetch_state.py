@@ -61,6 +61,8 @@ class Fetcher:
         self.current: Chunk | None = None
         self._options = options
         self._turn = 0
+        self._consumed: dict[str, list[int]] = {}
+        """Per topic, how many records of finished chunks were returned, and the bytes of these chunks."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment; partitions that stay assigned keep their state."""
@@ -78,7 +80,23 @@ class Fetcher:
         state.reset = reset
         self._drop_stale()
 
+    def consumed(self) -> dict[str, tuple[int, int]]:
+        """Per topic, the number of records returned, and the bytes of the chunks that were read to their end."""
+        found = {topic: (records, size_bytes) for topic, (records, size_bytes) in self._consumed.items()}
+        for chunk in [*self.chunks, *([self.current] if self.current else [])]:
+            records, size_bytes = found.get(chunk.state.tp.topic, (0, 0))
+            found[chunk.state.tp.topic] = (records + chunk.taken, size_bytes)
+        return found
+
+    def _count(self, chunk: Chunk, records: int, size_bytes: int = 0) -> None:
+        counts = self._consumed.setdefault(chunk.state.tp.topic, [0, 0])
+        counts[0] += records
+        counts[1] += size_bytes
+
     def _drop_stale(self) -> None:
+        for chunk in [*self.chunks, *([self.current] if self.current else [])]:
+            if chunk.is_stale and chunk.taken:
+                self._count(chunk, chunk.taken)
         self.chunks = deque(chunk for chunk in self.chunks if not chunk.is_stale)
         if self.current is not None and self.current.is_stale:
             self.current = None
@@ -145,6 +163,7 @@ class Fetcher:
         """Continue with the first half of the current chunk."""
         if chunk.taken:
             chunk.state.position = chunk.position
+            self._count(chunk, chunk.taken)
         first, second = chunk.split()
         self.current = first
         self.chunks.appendleft(second)
@@ -157,9 +176,10 @@ class Fetcher:
                 return chunk
         return None
 
-    def finish(self, chunk: Chunk) -> None:
-        """Handle a chunk whose records were all taken."""
+    def finish(self, chunk: Chunk, rows: int = 0) -> None:
+        """Handle a chunk whose records were all taken, the last `rows` of them as an Arrow record batch."""
         self.current = None
+        self._count(chunk, chunk.taken + rows, chunk.size_bytes)
         if not chunk.is_stale:
             chunk.state.buffered -= chunk.ends_response
             # Records taken before the chunk was split may extend beyond this half.
@@ -187,7 +207,7 @@ class Fetcher:
             except TooMuchContent:
                 self._split(chunk)
                 continue
-            self.finish(chunk)
+            self.finish(chunk, batch.num_rows)
             if batch.num_rows:
                 return batch
             chunk.state.processed = chunk.state.position

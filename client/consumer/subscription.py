@@ -57,6 +57,7 @@ class Subscriptions:
     ) -> None:
         self.fail = fail
         self.is_poll_overdue = is_poll_overdue
+        self.commits = 0
         self._cluster = cluster
         self._fetcher = fetcher
         self._options = options
@@ -395,6 +396,7 @@ class Subscriptions:
         node_id = await self._cluster.coordinator(group_id)
         try:
             response = await self._cluster.request(request, node_id, highest=OFFSET_COMMIT_VERSION_MAX)
+            self.commits += 1
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:

@@ -27,13 +27,14 @@ from minikafka.client.connections.cluster_metadata import Topic
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
 from minikafka.client.groups.group_metadata import GroupMetadata
+from minikafka.client.metrics import Readings
 from minikafka.client.offsets import OffsetAndMetadata
 from minikafka.client.options import BootstrapServers, ProducerOptions, make
 from minikafka.client.producer.interception import Interception
 from minikafka.client.producer.partitioner import StickyChoice, partition_for_key, partitions_for_keys
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
-from minikafka.client.producer.sender import Sender
+from minikafka.client.producer.sender import Sender, measure_producer
 from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
@@ -78,6 +79,8 @@ class Producer(ClusterClient):
     is left by an exception or by cancellation, undelivered records are dropped: their deliveries raise
     NetworkError, although the broker may have appended some of them.
     """
+
+    _metrics_kind = "producer"
 
     def __init__(
         self,
@@ -407,6 +410,9 @@ class Producer(ClusterClient):
             self.cluster  # noqa: B018 (raises the error that says what to do)
             raise RuntimeError("this Producer is not open")
         return self._sender
+
+    def _measure(self, readings: Readings) -> None:
+        measure_producer(readings, self._running(), self._options.buffer_memory, self._accumulator.used_bytes)
 
     async def _start(self, tasks: TaskGroup) -> None:
         self._sender = Sender(self.cluster, self._accumulator, self._options, tasks, self._backoff)

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from minikafka.client.connections.cluster_client import Cluster
 from minikafka.client.connections.connection import Connection, api_versions_request
 from minikafka.client.connections.retry_backoff import Backoff
+from minikafka.client.metrics import Readings
 from minikafka.client.options import ProducerOptions
 from minikafka.client.producer.producer_batch import PendingBatch
 from minikafka.client.producer.record_accumulator import Accumulator, Lane, ProducerIdentity
@@ -29,6 +30,15 @@ from minikafka.protocol.types import NIL_UUID
 
 _logger = logging.getLogger("minikafka.client.producer")
 _VERSION_WITH_IDS = 13
+
+
+class TopicSends:
+    """What was sent to a topic: counts of records, those that were sent again or failed, batches and their bytes."""
+
+    __slots__ = ("batches", "failed", "records", "retried", "size_bytes")
+
+    def __init__(self) -> None:
+        self.records = self.retried = self.failed = self.batches = self.size_bytes = 0
 
 
 class Sender:
@@ -54,6 +64,8 @@ class Sender:
         self._accumulator = accumulator
         self._options = options
         self._tasks = tasks
+        self.sends: dict[str, TopicSends] = {}
+        self.requests_sent = 0
         self._codec = Codec[options.compression_type.upper()]
         self._in_flight: dict[int, int] = {}
         self._unanswered: dict[int, None] = {}
@@ -218,7 +230,13 @@ class Sender:
                     name="" if with_ids else batch.topic, topic_id=topic_id, partition_data=[]
                 )
             records = batch.encode(self._codec, self._options.compression_level)
+            sends = self._sends_of(batch.topic)
+            sends.records += len(batch.values)
+            sends.retried += len(batch.values) if batch.attempts > 1 else 0
+            sends.batches += 1
+            sends.size_bytes += len(records)
             data.partition_data.append(PartitionProduceData(index=batch.partition, records=records))
+        self.requests_sent += 1
         return ProduceRequest(
             transactional_id=self._options.transactional_id,
             acks=self._options.required_acks,
@@ -274,11 +292,21 @@ class Sender:
         self._log_failed([batch for batch in batches if batch.done and batch.error is not None])
         self._wake.set()
 
-    @staticmethod
-    def _log_failed(failed: list[PendingBatch]) -> None:
+    @property
+    def in_flight(self) -> int:
+        """The number of Produce requests without a response."""
+        return sum(self._in_flight.values())
+
+    def _sends_of(self, topic: str) -> TopicSends:
+        if topic not in self.sends:
+            self.sends[topic] = TopicSends()
+        return self.sends[topic]
+
+    def _log_failed(self, failed: list[PendingBatch]) -> None:
         """Log each failed batch once, as the user may ignore deliveries."""
         for batch in failed:
             count, partition = len(batch.values), f"{batch.topic}-{batch.partition}"
+            self._sends_of(batch.topic).failed += count
             _logger.warning("delivery failed: %d records for %s: %s", count, partition, batch.error)
 
     def _init_producer_id_soon(self) -> None:
@@ -301,3 +329,23 @@ class Sender:
         if response.error_code:
             raise error_for(response.error_code, "InitProducerId failed")
         self._accumulator.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+
+
+def measure_producer(readings: Readings, sender: Sender, buffer_memory: int, used_bytes: int) -> None:
+    """The producer's metrics. Source: Kafka's `SenderMetricsRegistry`."""
+    every = sender.sends.values()
+    records, batches = sum(one.records for one in every), sum(one.batches for one in every)
+    readings.total("record-send", records)
+    readings.total("record-retry", sum(one.retried for one in every))
+    readings.total("record-error", sum(one.failed for one in every))
+    readings.average("batch-size", sum(one.size_bytes for one in every), batches)
+    readings.average("records-per-request", records, sender.requests_sent)
+    readings.gauge("requests-in-flight", sender.in_flight)
+    readings.gauge("buffer-total-bytes", buffer_memory)
+    readings.gauge("buffer-available-bytes", max(buffer_memory - used_bytes, 0))
+    for topic, one in sender.sends.items():
+        group = "topic-metrics"
+        readings.total("record-send", one.records, group, topic=topic)
+        readings.total("record-retry", one.retried, group, topic=topic)
+        readings.total("record-error", one.failed, group, topic=topic)
+        readings.total("byte", one.size_bytes, group, topic=topic)

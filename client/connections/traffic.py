@@ -1,0 +1,76 @@
+"""Counts the connections of a client, their requests, responses and bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+
+from minikafka.client.connections.connection import Connection
+from minikafka.client.metrics import MetricName, Readings, Window
+
+
+class Traffic:
+    """The connections of one client, those that are closed included; and what its metrics were before."""
+
+    def __init__(self, client_id: str) -> None:
+        self.client_id = client_id
+        self.window = Window(anyio.current_time())
+        self._created = 0
+        self._open: list[Connection] = []
+        self._closed = [0, 0, 0, 0]
+
+    def opened(self, connection: Connection) -> None:
+        """Count a connection."""
+        self._created += 1
+        self._settle()
+        self._open.append(connection)
+
+    def measure(self, readings: Readings) -> None:
+        """The metrics that all clients have."""
+        self._settle()
+        requests, responses, sent, received = map(sum, zip(self._closed, *map(_counts, self._open), strict=True))
+        readings.gauge("connection-count", len(self._open))
+        readings.total("connection-creation", self._created)
+        readings.total("connection-close", self._created - len(self._open))
+        readings.total("request", requests)
+        readings.total("response", responses)
+        readings.total("outgoing-byte", sent)
+        readings.total("incoming-byte", received)
+        readings.average("request-size", sent, requests)
+
+    def _settle(self) -> None:
+        """Keep the counts of connections that were closed, and forget these."""
+        for one in self._open:
+            if one.closed:
+                self._closed = [sum(pair) for pair in zip(self._closed, _counts(one), strict=True)]
+        self._open = [one for one in self._open if not one.closed]
+
+
+def _counts(connection: Connection) -> tuple[int, int, int, int]:
+    return connection.requests, connection.responses, connection.sent_bytes, connection.received_bytes
+
+
+class Measured:
+    """A client that has metrics: the base of `ClusterClient`, which has the cluster."""
+
+    _metrics_kind = "admin-client"
+
+    @property
+    def cluster(self) -> Any:
+        """The `Cluster`. Raises RuntimeError outside of `async with`."""
+        raise NotImplementedError
+
+    def metrics(self) -> dict[MetricName, float]:
+        """The metrics of the JVM client, as far as there are any: docs/client.md lists them.
+
+        Raises RuntimeError outside of `async with`.
+        """
+        traffic: Traffic = self.cluster.traffic
+        readings = Readings(self._metrics_kind, traffic.client_id)
+        traffic.measure(readings)
+        self._measure(readings)
+        return traffic.window.finish(readings, anyio.current_time())
+
+    def _measure(self, readings: Readings) -> None:
+        """Add the client's own metrics."""

@@ -1,0 +1,86 @@
+"""Metrics of clients, with the names and groups of the JVM client (KIP-42's registry, `MetricName`).
+
+Hot paths only add to totals, for each request, batch or chunk of records. All else is computed by `metrics()`: rates
+and averages are those of the time since the last call that is 30 s ago, or since the client was opened.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+WINDOW_S = 30.0
+_SAMPLE_INTERVAL_S = 1.0
+
+
+class MetricName(NamedTuple):
+    """A metric's name, such as record-send-total, its group, such as producer-metrics, and its tags by name."""
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+class Readings:
+    """What a client has to tell at one moment.
+
+    Attributes:
+        kind: the first part of the group's name: producer, consumer or admin-client.
+        values: gauges and totals.
+        ratios: for each average the two totals of which it is the quotient, and a factor.
+    """
+
+    def __init__(self, kind: str, client_id: str) -> None:
+        self.kind = kind
+        self.values: dict[MetricName, float] = {}
+        self.totals: dict[MetricName, float] = {}
+        self.ratios: dict[MetricName, tuple[float, float]] = {}
+        self._client = ("client-id", client_id)
+
+    def gauge(self, name: str, value: float, group: str = "metrics", **tags: object) -> None:
+        """A value of this moment."""
+        self.values[self._name(name, group, tags)] = value
+
+    def total(self, name: str, value: float, group: str = "metrics", **tags: object) -> None:
+        """Something that is counted: `name`-total, and `name`-rate per second."""
+        self.values[self._name(f"{name}-total", group, tags)] = value
+        self.totals[self._name(f"{name}-rate", group, tags)] = value
+
+    def average(self, name: str, amount: float, count: float, group: str = "metrics", **tags: object) -> None:
+        """`name`-avg: of totals of an amount and of what it is the amount of."""
+        self.ratios[self._name(f"{name}-avg", group, tags)] = (amount, count)
+
+    def _name(self, name: str, group: str, tags: dict[str, object]) -> MetricName:
+        pairs = [self._client, *((key, str(value)) for key, value in tags.items())]
+        return MetricName(name, f"{self.kind}-{group}", tuple(sorted(pairs)))
+
+
+class _Sample(NamedTuple):
+    time_s: float
+    totals: dict[MetricName, float]
+    ratios: dict[MetricName, tuple[float, float]]
+
+
+class Window:
+    """Remembers totals of earlier readings, at most one for each second of the window. Times on any clock."""
+
+    def __init__(self, started_s: float) -> None:
+        self._samples = deque([_Sample(started_s, {}, {})])
+
+    def finish(self, readings: Readings, now: float) -> dict[MetricName, float]:
+        """All metrics: those of the readings, with rates and averages. An average of nothing is NaN, as in Kafka."""
+        samples = self._samples
+        while len(samples) > 1 and samples[1].time_s <= now - WINDOW_S:
+            samples.popleft()
+        before = samples[0]
+        elapsed_s = now - before.time_s
+        found = dict(readings.values)
+        for name, total in readings.totals.items():
+            found[name] = (total - before.totals.get(name, 0)) / elapsed_s if elapsed_s > 0 else 0.0
+        for name, (amount, count) in readings.ratios.items():
+            amount_before, count_before = before.ratios.get(name, (0, 0))
+            grown = count - count_before
+            found[name] = (amount - amount_before) / grown if grown else float("nan")
+        if now - samples[-1].time_s >= _SAMPLE_INTERVAL_S:
+            samples.append(_Sample(now, readings.totals, readings.ratios))
+        return found
