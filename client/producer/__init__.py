@@ -8,9 +8,9 @@ and returns a `Delivery`. When the batch is full or `linger_ms` has passed, `Sen
 partition and request), assigns sequence numbers, encodes it and posts a Produce request. The response completes the
 batch and its deliveries, or the batch is queued again for a retry, or it fails.
 
-In a transaction (KIP-98, KIP-447, KIP-890) batches wait until their partition is a part of it, and until they are full or
-no other one of the partition is in flight; the commit sends what is left. A batch that fails makes the transaction one
-that must be aborted, and an abort drops what has not been sent.
+In a transaction (KIP-98, KIP-447, KIP-890) batches wait until their partition is a part of it, and until they are full
+or no other one of the partition is in flight; the commit sends what is left. A batch that fails makes the transaction
+one that must be aborted, and an abort drops what has not been sent.
 
     producer.py              `Producer`: options, serializers, `send`, `flush`
     partitioner.py           murmur2 of keys, and the sticky partition for records without keys
