@@ -50,7 +50,8 @@ def cluster(
     data_dir: Path,
     settings: tuple[tuple[str, str], ...],
 ) -> None:
-    """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients.
+    """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then where their metrics
+    are, which Prometheus reads: 200 ports above those of the clients (`--set metrics.listener=` turns them off).
 
     Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
     was killed, `minikafka server --config DIR/node-ID/server.properties` restarts it. SIGTERM and Ctrl-C stop all
@@ -73,6 +74,7 @@ def cluster(
             isolated=isolated,
             port=DEFAULT_PORT if port is None else port,
             settings=dict(settings),
+            metrics=True,
         )
         with signals() as stopping:
             number = run(nodes, stopping)
@@ -126,6 +128,8 @@ def run(nodes: LocalCluster, stopping: Stopping) -> int:
             stopping.wait(POLL_S)
         if not stopping.signal:
             click.echo(f"ready {nodes.bootstrap}")
+            urls = list(filter(None, map(nodes.metrics_url, nodes.node_ids)))
+            click.echo(f"metrics {' '.join(urls)}" if urls else "no metrics: metrics.listener is empty")
             with view(nodes) as table:
                 watch(nodes, stopping, table)
         nodes.stop()

@@ -5,10 +5,10 @@
     DIR/node-1/server.log           output of the node, of all its runs
     DIR/node-1/data/                its logs
 
-With N brokers from port P on, node i serves clients at port P + i - 1, and a controller listens at P + 99 + i. By
-default the first three nodes are broker and controller (Kafka's *combined* mode). With fewer controllers the other
-nodes are broker-only; with more, controller-only nodes are added. *Isolated* controllers are controller-only nodes
-with ids after those of the brokers.
+With N brokers from port P on, node i serves clients at port P + i - 1, a controller listens at P + 99 + i, and metrics,
+if wanted, are at P + 199 + i. By default the first three nodes are broker and controller (Kafka's *combined* mode).
+With fewer controllers the other nodes are broker-only; with more, controller-only nodes are added. *Isolated*
+controllers are controller-only nodes with ids after those of the brokers.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 HOST = "127.0.0.1"
 CONTROLLER_PORT_OFFSET = 100
+METRICS_PORT_OFFSET = 200
 USUAL_CONTROLLERS_MAX = 3
 """A quorum of three tolerates the loss of one controller; with more voters commits take longer."""
 
@@ -42,11 +43,13 @@ class NodeLayout:
     Attributes:
         port: port of the client listener; 0 for a controller-only node.
         controller_port: port of the controller listener; 0 for a broker-only node.
+        metrics_port: port of the metrics listener; 0 for none.
     """
 
     node_id: int
     port: int
     controller_port: int
+    metrics_port: int = 0
 
     @property
     def roles(self) -> str:
@@ -54,7 +57,9 @@ class NodeLayout:
         return ",".join(role for role, port in (("broker", self.port), ("controller", self.controller_port)) if port)
 
 
-def layout(*, brokers: int, controllers: int | None = None, isolated: bool = False, port: int) -> list[NodeLayout]:
+def layout(
+    *, brokers: int, controllers: int | None = None, isolated: bool = False, port: int, metrics: bool = False
+) -> list[NodeLayout]:
     """The nodes of a new cluster, by id from 1.
 
     Raises ClusterError for impossible numbers of brokers or controllers.
@@ -73,6 +78,7 @@ def layout(*, brokers: int, controllers: int | None = None, isolated: bool = Fal
                 node_id,
                 port=port + node_id - 1 if node_id <= brokers else 0,
                 controller_port=port + CONTROLLER_PORT_OFFSET + node_id - 1 if is_controller else 0,
+                metrics_port=port + METRICS_PORT_OFFSET + node_id - 1 if metrics else 0,
             )
         )
     return nodes
@@ -80,7 +86,7 @@ def layout(*, brokers: int, controllers: int | None = None, isolated: bool = Fal
 
 def ports(nodes: Iterable[NodeLayout]) -> list[int]:
     """All ports that the nodes listen on."""
-    return [port for node in nodes for port in (node.port, node.controller_port) if port]
+    return [port for node in nodes for port in (node.port, node.controller_port, node.metrics_port) if port]
 
 
 def voters(nodes: Iterable[NodeLayout]) -> str:
@@ -118,6 +124,11 @@ def properties(
     return {**given, **settings}
 
 
+def metrics_listener(node: NodeLayout) -> str:
+    """`metrics.listener` of a node with a metrics port."""
+    return f"http://{HOST}:{node.metrics_port}"
+
+
 def properties_text(given: Mapping[str, str]) -> str:
     """The text of a new `server.properties`."""
     return "".join(f"{name}={_escaped(value)}\n" for name, value in given.items())
@@ -140,7 +151,8 @@ def layout_of(given: Mapping[str, str]) -> NodeLayout:
         found = {name.strip().upper(): int(address.rpartition(":")[2]) for name, _, address in addresses}
         controllers = given.get("controller.listener.names", "").upper()
         clients = next((port for name, port in found.items() if name != controllers), 0)
-        return NodeLayout(int(given["node.id"]), clients, found.get(controllers, 0))
+        metrics = int(given.get("metrics.listener", "").rstrip("/").rpartition(":")[2] or 0)
+        return NodeLayout(int(given["node.id"]), clients, found.get(controllers, 0), metrics)
     except (KeyError, ValueError) as error:
         raise ClusterError(f"not a node of a local cluster: {error}") from None
 

@@ -25,6 +25,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -35,6 +36,7 @@ from minikafka.cli.cluster_layout import (
     NodeLayout,
     layout,
     layout_of,
+    metrics_listener,
     ports,
     properties,
     properties_text,
@@ -66,6 +68,7 @@ class LocalCluster:
         port: port of the first broker; 0 picks free ports. An existing cluster keeps its ports.
         settings: node settings by Kafka's names, for every node; in an existing cluster they are changed.
         node_settings: settings of single nodes, by id; they take precedence.
+        metrics: give each node a metrics listener, unless it has one.
 
     Raises ClusterError for an impossible layout.
     """
@@ -83,6 +86,7 @@ class LocalCluster:
         port: int = 0,
         settings: Mapping[str, object] | None = None,
         node_settings: Mapping[int, Mapping[str, object]] | None = None,
+        metrics: bool = False,
     ) -> None:
         self.directory = directory.resolve()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -96,10 +100,11 @@ class LocalCluster:
             isolated = isolated or not any(node.port and node.controller_port for node in existing.values())
 
         def nodes_from(base: int) -> list[NodeLayout]:
-            return layout(brokers=brokers or BROKERS, controllers=controllers, isolated=isolated, port=base)
+            wanted = brokers or BROKERS
+            return layout(brokers=wanted, controllers=controllers, isolated=isolated, port=base, metrics=metrics)
 
         nodes = nodes_from(port or _free_port(lambda base: ports(nodes_from(base))))
-        self.nodes = {node.node_id: existing.get(node.node_id, node) for node in nodes}
+        self.nodes = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
         self._write(_texts(settings or {}), {n: _texts(some) for n, some in (node_settings or {}).items()})
         weakref.finalize(self, _kill_all, self._processes)
 
@@ -126,6 +131,11 @@ class LocalCluster:
     def address(self, node_id: int) -> str:
         """`host:port` of a broker."""
         return f"{HOST}:{self.nodes[node_id].port}"
+
+    def metrics_url(self, node_id: int) -> str:
+        """Where a node serves its metrics; "" if it does not."""
+        listener = read_properties(self.config(node_id).read_bytes()).get("metrics.listener")
+        return f"{listener.rstrip('/')}/metrics" if listener else ""
 
     def folder(self, node_id: int) -> Path:
         """The folder of a node."""
@@ -289,11 +299,17 @@ class LocalCluster:
         for node_id, node in self.nodes.items():
             self.folder(node_id).mkdir(parents=True, exist_ok=True)
             config, chosen = self.config(node_id), {**settings, **of_nodes.get(node_id, {})}
+            if node.metrics_port and not self._names_metrics(node_id):
+                chosen.setdefault("metrics.listener", metrics_listener(node))
             if not config.exists():
                 given = properties(node, self.nodes.values(), self.folder(node_id), chosen)
                 config.write_text(properties_text(given))
             elif chosen:
                 config.write_text(with_settings(config.read_text(), chosen))
+
+    def _names_metrics(self, node_id: int) -> bool:
+        config = self.config(node_id)
+        return config.exists() and "metrics.listener" in read_properties(config.read_bytes())
 
     def _is_ready(self, node_id: int) -> bool:
         with (self.folder(node_id) / "server.log").open("rb") as log:
@@ -345,6 +361,11 @@ def _existing(directory: Path) -> dict[int, NodeLayout]:
             raise ClusterError(f"{path}: {error}") from None
         found[node.node_id] = node
     return dict(sorted(found.items()))
+
+
+def _kept(existing: NodeLayout | None, new: NodeLayout) -> NodeLayout:
+    """An existing node keeps its ports, and is given those that it has not."""
+    return new if existing is None else replace(existing, metrics_port=existing.metrics_port or new.metrics_port)
 
 
 def _texts(settings: Mapping[str, object]) -> dict[str, str]:

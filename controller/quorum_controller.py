@@ -146,6 +146,11 @@ class QuorumController:
         return self._applier.progress.offset
 
     @property
+    def committed_offset(self) -> int:
+        """Every record before it is committed, as far as this node knows."""
+        return 0 if self._raft is None else self._raft.high_watermark
+
+    @property
     def cluster_id(self) -> str | None:
         """None until the first leader has generated it and this node has learned it."""
         return self._cluster_id

@@ -41,6 +41,8 @@ IMPORTS_TRIO = {
     "broker/node/step_watch.py",
     "broker/node/broker_parts.py",
     "broker/node/controller_node.py",
+    "broker/node/metrics_parts.py",
+    "broker/metrics/http_server.py",
     "broker/node/directory_reports.py",
     "broker/connections/request_memory.py",
     "broker/connections/server.py",

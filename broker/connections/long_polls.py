@@ -120,6 +120,11 @@ class LongPolls:
         self._count = 0
         self._expiry: trio.CancelScope | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
+        return sum(len(group.members) for group in self._groups.values())
+
     def join(self, frame: bytearray, receiver: Receiver) -> Parked | None:
         """Let a request wait in the group of equal ones; None if there is none."""
         group = self._groups.get(_key(frame))

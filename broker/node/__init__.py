@@ -15,6 +15,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     registration.py         broker registration, heartbeats, controlled shutdown
     directory_reports.py    tells the controller of failed data directories, and where the replicas are
     producer_ids.py         producer ids, from blocks that the controller allocates
+    metrics_parts.py        which metrics the node has, and the listener that serves them
 
 *Caveats*: a change of `process.roles` needs a restart, as in Kafka. There is one logger, `root`.
 """

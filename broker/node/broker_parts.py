@@ -3,6 +3,7 @@
 `BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -72,6 +73,8 @@ class BrokerParts:
         isr_changes: Has the controller change the ISR of partitions that this node leads.
         replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
+        requests: How many requests of clients were decoded, by API key and version.
+        connection_count: Returns the number of open connections of clients.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
@@ -119,6 +122,8 @@ class BrokerParts:
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
         self.long_polls = LongPolls()
+        self.requests: Counter[tuple[int, int]] = Counter()
+        self.connection_count: Callable[[], int] = lambda: 0
 
     def _transaction_parts(self, seams: Seams) -> TransactionParts:
         return TransactionParts(
@@ -250,14 +255,17 @@ class BrokerParts:
             large_messages=large,
             long_polls=self.long_polls,
             shortcuts={usual_produce.KEY: usual_produce.UsualProduce(services).answer},
+            requests=self.requests,
         )
-        return Server(
+        server = Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
             connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
             memory=RequestMemory(number("queued.max.request.bytes")),
         )
+        self.connection_count = lambda: len(server.connections)
+        return server
 
     def _consumer_times(self, group_id: str) -> ConsumerGroupTimes:
         if self.image.config(ResourceType.GROUP, group_id):

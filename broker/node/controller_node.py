@@ -20,6 +20,7 @@ class ControllerNode:
 
     def __init__(self, config: NodeConfig, system: System) -> None:
         self._config = config
+        self._system = system
         self._disk = system.disk
         self._random = system.random
         controller = controller_of(config, system)
@@ -41,6 +42,7 @@ class ControllerNode:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
+                await self._serve_metrics(nursery)
                 await nursery.start(self.controller.run)
                 self._claim_directories(await self.controller.wait_for_cluster_id())
                 listener = self._config.listeners.for_controllers[0]
@@ -48,6 +50,22 @@ class ControllerNode:
         finally:
             await self._disk.run(self.controller.close)
             self._disk.unlock_all()
+
+    def why_not_ready(self) -> str:
+        """Why the controller does not serve brokers now, in words; "" if it does."""
+        if self._stopping.is_set():
+            return "stopping"
+        if not self.controller.image.cluster_id:
+            return "starting: waits for the first records of the cluster"
+        return "" if self.controller.leader_id >= 0 else "no active controller is known"
+
+    async def _serve_metrics(self, nursery: trio.Nursery) -> None:
+        if self._config.metrics_listener is not None:
+            from minikafka.broker.node.metrics_parts import node_collectors, serve_metrics
+
+            config, system = self._config, self._system
+            collectors = node_collectors(config, system, self.controller, self.why_not_ready)
+            await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
 
     def _claim_directories(self, cluster_id: str) -> None:
         """Check `meta.properties` of each directory, or write it where it is missing."""

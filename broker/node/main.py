@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import structlog
@@ -87,7 +88,10 @@ def run(
     gc.set_threshold(GARBAGE_COLLECTION_THRESHOLD)
     try:
         cluster_id = os.environ.get(CLUSTER_ID) if in_container else None
-        trio.run(_serve, settings, levels, cluster_id or None, instruments=[_step_watch()])
+        watch = _step_watch()
+        if settings.metrics_listener is not None:
+            import_module("minikafka.broker.node.metrics_parts")  # takes long: here no client waits
+        trio.run(_serve, settings, levels, cluster_id or None, watch, instruments=[watch])
     except (*_REFUSALS, BaseExceptionGroup) as error:
         raise cause_of(error) from error
 
@@ -168,7 +172,7 @@ async def serve(
         nursery.cancel_scope.cancel()
 
 
-async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | None) -> None:
+async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | None, watch: StepWatch) -> None:
     descriptors = raise_descriptor_limit()
     files = open_files_max(descriptors)
     system = System(
@@ -177,6 +181,7 @@ async def _serve(config: NodeConfig, levels: dict[str, str], cluster_id: str | N
         random=random.Random(),
         log_levels=levels,
         connections_max=connections_max(descriptors),
+        loop=watch,
     )
     if cluster_id is not None:
         choose_cluster_id(system.disk, config.static, cluster_id, system.random)

@@ -53,6 +53,7 @@ class Node:
         self._system = system
         self._stopping = trio.Event()
         self._logs_loaded = False
+        self._waits_for = "the controllers of the cluster"
         self._registration: Registration | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED) -> None:
@@ -72,6 +73,7 @@ class Node:
                 self._load_logs()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._shut_down_when_stopped, nursery.cancel_scope)
+                await self._serve_metrics(nursery)
                 await nursery.start(parts.controller.run)
                 if not self._logs_loaded:
                     await self._join_for_the_first_time()
@@ -79,6 +81,7 @@ class Node:
                     nursery.start_soon(repeat, *task)
                 nursery.start_soon(parts.log_cleaner().run)
                 nursery.start_soon(parts.replica_moves.run)
+                self._waits_for = "the registration of this broker"
                 await nursery.start(parts.groups.run)
                 await nursery.start(parts.transaction_parts.run)
                 await nursery.start(parts.replication.run)
@@ -89,6 +92,14 @@ class Node:
                 await self._close_logs()
             await self._system.disk.run(parts.controller.close)  # Nobody uses it any more: in a thread as a whole.
             self._system.disk.unlock_all()
+
+    def why_not_ready(self) -> str:
+        """Why the node does not serve clients now, in words; "" if it does."""
+        if self._stopping.is_set():
+            return "stopping"
+        if self._waits_for:
+            return f"starting: waits for {self._waits_for}"
+        return "" if self.parts.image.is_alive(self._config.node_id) else "fenced by the controller"
 
     def stop(self) -> None:
         """Let `run` end cleanly; returns at once. A controlled shutdown may take a few seconds."""
@@ -106,6 +117,14 @@ class Node:
         """The broker epoch in which the logs were written: before the registration that of the process before."""
         epoch = self.parts.controller.broker_epoch
         return epoch if epoch >= 0 else self.parts.logs.previous_broker_epoch
+
+    async def _serve_metrics(self, nursery: trio.Nursery) -> None:
+        if self._config.metrics_listener is not None:
+            from minikafka.broker.node.metrics_parts import broker_collectors, serve_metrics
+
+            config, system = self._config, self._system
+            collectors = broker_collectors(config, system, self.parts, self.why_not_ready)
+            await nursery.start(serve_metrics, config, system, collectors, self.why_not_ready)
 
     def _load_logs(self) -> None:
         self.parts.logs.load()
@@ -134,6 +153,7 @@ class Node:
         for name, listening in bound:
             nursery.start_soon(server.serve, listening, name)
         nursery.start_soon(close_idle_connections, server.connections, self._config.number("connections.max.idle.ms"))
+        self._waits_for = ""
         host, port = bound[0][1].address
         task_status.started(f"{host}:{port}")
 
@@ -171,6 +191,7 @@ class Node:
         self._registration = registration
         nursery.start_soon(registration.send_heartbeats)
         await self._follow_metadata(nursery)
+        self._waits_for = "the controller, which has to unfence this broker"
         registration.ready_to_lead()
         nursery.start_soon(self.parts.directory_reports.run)
         await registration.unfenced.wait()

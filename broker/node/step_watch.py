@@ -59,6 +59,7 @@ class StepWatch(trio.abc.Instrument):
     Attributes:
         longest: The longest step so far, in CPU seconds; 0 while none was above the budget.
         steps: How many steps were above the budget.
+        collections_s: How long collections of garbage took in all.
         began: When the step in progress began, on `clock`; infinity while the loop waits. Read by a `StackSampler`.
         sampled: The latest sample: when its step began, and the stack. Written by a `StackSampler`.
     """
@@ -73,6 +74,7 @@ class StepWatch(trio.abc.Instrument):
     ) -> None:
         self.longest = 0.0
         self.steps = 0
+        self.collections_s = 0.0
         self.budget_s = budget_s
         self.began = float("inf")
         self.sampled: tuple[float, tuple[str, ...]] = (0.0, ())
@@ -108,7 +110,9 @@ class StepWatch(trio.abc.Instrument):
         if phase == "start":
             self._collection_began = self._clock()
         else:
-            self._collected_s += self._clock() - self._collection_began
+            lasted_s = self._clock() - self._collection_began
+            self._collected_s += lasted_s
+            self.collections_s += lasted_s
 
     def _begin_round(self, now: float) -> None:
         self.began = self._round_began = now

@@ -8,6 +8,7 @@ from random import Random
 from minikafka.broker.connections.listening import Listen
 from minikafka.broker.connections.tcp_listening import listen_on_tcp
 from minikafka.broker.node.logging_setup import ROOT
+from minikafka.broker.node.step_watch import StepWatch
 from minikafka.client.connections.seams import open_stream
 from minikafka.client.connections.stream import OpenStream
 from minikafka.controller.quorum.peer_network import Network, TcpNetwork
@@ -29,6 +30,7 @@ class System:
         open_stream: Connects to other brokers.
         log_levels: Level by logger; changed in place by AlterConfigs.
         connections_max: The most connections of clients that there are descriptors for.
+        loop: Measures the steps of the event loop; None where nobody does.
     """
 
     disk: Disk
@@ -39,3 +41,4 @@ class System:
     open_stream: OpenStream = open_stream
     log_levels: dict[str, str] = field(default_factory=lambda: {ROOT: "INFO"})
     connections_max: int = sys.maxsize
+    loop: StepWatch | None = None

@@ -250,9 +250,9 @@ class Partition(Replica):
             self._advance()
         elif not appended.flush_due:
             self._move_high_watermark(self.log.end_offset, batch.size_bytes)
-        return AppendResult(
-            appended.first_offset, appended.last_offset, stamped, self._leadership_term, appended.flush_due
-        )
+        self.traffic.appended(batch.size_bytes, batch.record_count)
+        first, last, flush_due = appended.first_offset, appended.last_offset, appended.flush_due
+        return AppendResult(first, last, stamped, self._leadership_term, flush_due)
 
     @property
     def is_under_min_isr(self) -> bool:

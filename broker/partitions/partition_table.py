@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from minikafka.broker.partitions.large_batches import LargeBatches
 from minikafka.broker.partitions.partition import Partition
+from minikafka.broker.partitions.traffic import Traffic
 from minikafka.controller.metadata.image import Image
 from minikafka.protocol.errors import (
     InconsistentTopicIdError,
@@ -22,10 +23,12 @@ class Partitions:
 
     Attributes:
         large_batches: Validates batches that take long.
+        traffic: What was appended here, by topic with a replica here.
     """
 
     def __init__(self, image: Image) -> None:
         self.large_batches = LargeBatches()
+        self.traffic: dict[str, Traffic] = {}
         self._image = image
         self._by_name: dict[tuple[str, int], Partition] = {}
 
@@ -37,11 +40,19 @@ class Partitions:
 
     def add(self, partition: Partition) -> None:
         """Serve a partition."""
+        self.remove(partition.topic_partition)
         self._by_name[partition.topic_partition] = partition
+        partition.traffic = self.traffic.setdefault(partition.topic_partition.topic, partition.traffic)
+        partition.traffic.partitions += 1
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
         """Stop serving a partition; None if it was not served."""
-        return self._by_name.pop(topic_partition, None)
+        removed = self._by_name.pop(topic_partition, None)
+        if removed is not None:
+            removed.traffic.partitions -= 1
+            if not removed.traffic.partitions:
+                self.traffic.pop(topic_partition[0], None)
+        return removed
 
     def get(self, topic: str, partition: int) -> Partition | None:
         """The replica; None if this node has none."""

@@ -19,6 +19,7 @@ from minikafka.broker.partitions.request_waiters import (
     GrowthSignal,
     SharedFlush,
 )
+from minikafka.broker.partitions.traffic import Traffic
 from minikafka.protocol.errors import (
     FencedLeaderEpochError,
     NotLeaderOrFollowerError,
@@ -45,6 +46,7 @@ class Replica:
         leader_id: The node id of the leader, -1 without a leader.
         high_watermark: Records below this offset are committed. Only truncation lowers it.
         visible, tail: Notify of growth of what consumers may read, and of the log.
+        traffic: Counts appends; shared by the partitions of a topic.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Replica:
         self.rules = rules_of(log.config)
         self.visible = GrowthSignal()
         self.tail = GrowthSignal()
+        self.traffic = Traffic()
         self._node_id = node_id
         self._commits = CommitWaiters()
         self._flush = SharedFlush(log)
@@ -67,6 +70,11 @@ class Replica:
     @property
     def is_leader(self) -> bool:
         return self.leader_id == self._node_id
+
+    @property
+    def commits_awaited(self) -> int:
+        """How many requests wait for a higher high watermark."""
+        return len(self._commits)
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH, *, leader_only: bool = True) -> None:
         """Check the role and the leader epoch before a request is served (KIP-320).

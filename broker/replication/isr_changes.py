@@ -55,6 +55,9 @@ class AlterPartitionManager:
         partitions: All replicas of the node.
         send: `Controller.handle`.
         lag_ms_max: `replica.lag.time.max.ms`; out-of-sync replicas are searched for twice in this time.
+
+    Attributes:
+        shrinks, expands: How many changes the controller has accepted.
     """
 
     def __init__(
@@ -72,7 +75,10 @@ class AlterPartitionManager:
         self._check_s = lag_ms_max / 2 / 1000
         self._candidates: dict[Partition, None] = {}
         self._pending: dict[Key, tuple[Partition, IsrProposal]] = {}
+        self._growth: dict[Key, int] = {}
+        """How many members each pending proposal adds."""
         self._wakeup = trio.Event()
+        self.shrinks = self.expands = 0
 
     def request_change(self, partition: Partition) -> None:
         """The ISR of this partition may have to change."""
@@ -99,8 +105,10 @@ class AlterPartitionManager:
         for partition in wanted:
             proposal = partition.propose_isr_change()
             if proposal is not None:
-                self._pending[partition.topic_id, partition.topic_partition.partition] = partition, proposal
+                key = partition.topic_id, partition.topic_partition.partition
+                self._pending[key] = partition, proposal
                 isr = () if partition.leader_state is None else partition.leader_state.isr
+                self._growth[key] = len(proposal.node_ids) - len(isr)
                 log.info("isr change proposed", partition=str(partition), isr=isr, proposed=proposal.node_ids)
 
     async def _send_pending(self) -> bool:
@@ -110,6 +118,7 @@ class AlterPartitionManager:
             for key, (partition, proposal) in self._pending.items()
             if partition.leader_state is not None and partition.leader_state.pending is proposal
         }
+        self._growth = {key: self._growth[key] for key in pending}
         self._pending = pending
         if not pending:
             return True
@@ -143,6 +152,9 @@ class AlterPartitionManager:
                 elif answer.error_code and answer.error_code not in OUTDATED:
                     settled = False
                     continue
+                elif not answer.error_code:
+                    self.shrinks += self._growth[key] < 0
+                    self.expands += self._growth[key] > 0
                 del self._pending[key]
         return settled
 

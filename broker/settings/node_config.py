@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from minikafka.broker.settings.container import container_defaults
 from minikafka.broker.settings.environment import from_environment, variables
 from minikafka.broker.settings.listeners import Listener
+from minikafka.broker.settings.own_settings import METRICS_LISTENER, OWN_SETTINGS, InvalidAddress, metrics_listener
 from minikafka.broker.settings.rules import (
     RULES,
     ListenerProblem,
@@ -75,6 +76,7 @@ class NodeConfig:
         unknown: Given names that are no settings of Kafka, each with the closest name, or "".
         ignored: Given settings that minikafka does not support: they have no effect.
         origins: The environment variable of each setting that is from one.
+        metrics_listener: Where metrics are served; None for nowhere.
     """
 
     static: StaticSettings
@@ -83,6 +85,7 @@ class NodeConfig:
     unknown: tuple[tuple[str, str], ...]
     ignored: tuple[str, ...]
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
+    metrics_listener: Listener | None = None
 
     @property
     def node_id(self) -> int:
@@ -199,9 +202,14 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
     except ListenerProblem as error:
         raise ConfigError((error.problem,)) from None
     problems = [problem for rule in RULES for problem in rule(values, listeners)]
+    metrics = None
+    try:
+        metrics = metrics_listener(given.get(METRICS_LISTENER, ""))
+    except InvalidAddress as error:
+        problems.append(values.problem(METRICS_LISTENER, str(error)))
     if problems:
         raise ConfigError(tuple(problems))
-    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins)
+    return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins, metrics)
 
 
 def _with_origins(problems: Iterable[Problem], origins: Mapping[str, str]) -> Iterator[Problem]:
@@ -250,8 +258,9 @@ def _listener_setting_problems(name: str, base: str, text: str) -> Iterator[Prob
 
 
 def _unknown(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    names = [name for name in given if name not in STATIC_SETTINGS and not _is_listener_setting(name)]
-    return tuple((name, "".join(difflib.get_close_matches(name, NODE_SETTINGS, 1, 0.85))) for name in names)
+    known = (*STATIC_SETTINGS, *OWN_SETTINGS)
+    names = [name for name in given if name not in known and not _is_listener_setting(name)]
+    return tuple((name, "".join(difflib.get_close_matches(name, known, 1, 0.85))) for name in names)
 
 
 def _is_listener_setting(name: str) -> bool:

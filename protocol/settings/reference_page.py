@@ -41,19 +41,30 @@ Kafka's defaults, but if they are not configured, they are limited to the number
 """
 
 
-def settings_page(own_defaults: Mapping[str, tuple[str, str]]) -> str:
+_OWN_SETTINGS = """\
+## Settings that Kafka does not have
+
+Of a node, read at its start; DescribeConfigs does not show them. None is set by default.
+
+"""
+
+
+def settings_page(own_defaults: Mapping[str, tuple[str, str]], own_settings: Mapping[str, tuple[str, str]]) -> str:
     """The page, in Markdown.
 
     Args:
         own_defaults: name to default and reason, for settings whose default differs from Kafka's.
+        own_settings: name to allowed values and documentation, for settings that Kafka does not have.
     """
     own = "".join(
         f"| `{name}` | {_code(text)} | {_kafkas(NODE_SETTINGS[name])} | {why} |\n"
         for name, (text, why) in own_defaults.items()
     )
+    own_lines = "".join(f"- **`{name}`** (allowed: {valid}). {doc}\n" for name, (valid, doc) in own_settings.items())
     parts = [
         _INTRODUCTION,
         _OWN + own,
+        _OWN_SETTINGS + own_lines,
         _section("Node settings", "of a node, set in its configuration", NODE_SETTINGS.values()),
         _section("Internal settings", "of a node that Kafka's documentation leaves out", INTERNAL_SETTINGS.values()),
         _section("Topic settings", "of a topic; the default is the value of the node setting", TOPIC_SETTINGS.values()),

@@ -54,6 +54,7 @@ def test_impossible_numbers_of_nodes(brokers: int, controllers: int) -> None:
 @pytest.mark.parametrize("isolated", [False, True])
 def test_layouts_survive_the_round_trip_through_a_file(isolated: bool, tmp_path: Path) -> None:
     nodes = layout(brokers=4, controllers=1, isolated=isolated, port=9092)
+    assert {node.metrics_port for node in nodes} == {0}
     for node in nodes:
         text = properties_text(properties(node, nodes, tmp_path, {}))
         assert layout_of(read_properties(text)) == node

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from minikafka.broker.settings.node_config import OWN_DEFAULTS
+from minikafka.broker.settings.own_settings import OWN_SETTINGS
 from minikafka.protocol.settings.reference_page import settings_page
 from minikafka.protocol.settings.registry import NODE_SETTINGS
 
@@ -10,11 +11,11 @@ PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == settings_page(OWN_DEFAULTS), "run `make pages`"
+    assert PAGE.read_text() == settings_page(OWN_DEFAULTS, OWN_SETTINGS), "run `make pages`"
 
 
 def test_settings_without_effect_are_marked() -> None:
-    lines = settings_page({}).splitlines()
+    lines = settings_page({}, {}).splitlines()
     for name, setting in NODE_SETTINGS.items():
         (line,) = [line for line in lines if line.startswith(f"- **`{name}`** (") and "node setting" not in line][:1]
         assert line.endswith("*Not supported.*") != setting.supported

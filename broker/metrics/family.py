@@ -1,0 +1,48 @@
+"""`Family`: a metric with its samples, which are read from the state of a node one after the other. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Collector", "Family", "Sample", "gauge", "total"]
+
+Sample = tuple[tuple[str, ...], float]
+"""The values of the labels, and the value."""
+
+
+@dataclass(slots=True, frozen=True)
+class Family:
+    """A metric.
+
+    Attributes:
+        name: Without `_total`, which a counter's samples have.
+        kind: A counter only grows while the process lives.
+        documentation: One sentence, for `# HELP`.
+        samples: Read in steps, between which other tasks run: it must bear that the state changes meanwhile.
+        labels: The names of the labels.
+    """
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    documentation: str
+    samples: Iterable[Sample]
+    labels: tuple[str, ...] = ()
+
+    @property
+    def sample_name(self) -> str:
+        """The name of the samples."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+Collector = Callable[[], Iterator[Family | None]]
+"""Reads a part of the node; it yields None where other tasks may run."""
+
+
+def gauge(name: str, documentation: str, value: float) -> Family:
+    """A gauge without labels."""
+    return Family(name, "gauge", documentation, [((), value)])
+
+
+def total(name: str, documentation: str, value: float) -> Family:
+    """A counter without labels; `name` does not end in `_total`."""
+    return Family(name, "counter", documentation, [((), value)])

@@ -1,0 +1,146 @@
+"""A small HTTP/1.1 server for a node's own pages: GET and HEAD without a body, one request a connection.
+
+It runs on the event loop of the node, over the same listeners and transports as Kafka's protocol. Only the request line
+counts; headers are read and ignored. Everything is bounded: a request's size and time, a response's time, the number of
+connections. Trio: a task for each connection, and timeouts. Source: RFC 9112.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+
+from minikafka.broker.connections.listening import Listening
+from minikafka.broker.connections.transport import Transport
+
+__all__ = ["HttpServer", "Response"]
+
+log = structlog.get_logger("minikafka.metrics")
+
+HEAD_SIZE_BYTES_MAX = 8 << 10
+REQUEST_TIMEOUT_S = 5.0
+RESPONSE_TIMEOUT_S = 30.0
+CONNECTIONS_MAX = 16
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+END_OF_HEAD = b"\r\n\r\n"
+
+
+@dataclass(slots=True, frozen=True)
+class Response:
+    """A response.
+
+    Attributes:
+        status: One of `REASONS`.
+        body: In parts.
+    """
+
+    status: int
+    body: list[bytes] = field(default_factory=list[bytes])
+    content_type: str = "text/plain; charset=utf-8"
+
+    @classmethod
+    def text(cls, status: int, text: str) -> "Response":
+        """One line of text."""
+        return cls(status, [f"{text}\n".encode()])
+
+
+class HttpServer:
+    """Serves pages.
+
+    Args:
+        respond: The response to a path, without its query. What it raises is a bug: it is logged, the answer is 500.
+        connections_max: Further connections are closed at once.
+    """
+
+    def __init__(
+        self, respond: Callable[[str], Awaitable[Response]], *, connections_max: int = CONNECTIONS_MAX
+    ) -> None:
+        self._respond = respond
+        self._connections_max = connections_max
+        self._connections = 0
+
+    async def serve(self, listening: Listening) -> None:
+        """Accept and answer until cancelled; then close the listener and the connections."""
+        async with trio.open_nursery() as nursery:
+            try:
+                while True:
+                    transport = await listening.accept()
+                    if transport is None:
+                        continue
+                    if self._connections >= self._connections_max:
+                        transport.close()
+                        await trio.lowlevel.checkpoint()
+                        continue
+                    self._connections += 1
+                    nursery.start_soon(self._serve, transport)
+            finally:
+                listening.close()
+
+    async def _serve(self, transport: Transport) -> None:
+        try:
+            response, with_body = await self._answer(transport)
+            with trio.move_on_after(RESPONSE_TIMEOUT_S):
+                await transport.send([_head(response), *(response.body if with_body else [])])
+        except OSError as error:
+            log.debug("connection lost", client=transport.peer_host, reason=str(error))
+        finally:
+            self._connections -= 1
+            transport.close()
+
+    async def _answer(self, transport: Transport) -> tuple[Response, bool]:
+        """The response, and whether it is sent with its body."""
+        with trio.move_on_after(REQUEST_TIMEOUT_S) as timeout:
+            head = await _receive_head(transport)
+        if timeout.cancelled_caught:
+            return Response.text(408, "no request arrived in time"), True
+        if head is None:
+            return Response.text(431, f"a request has at most {HEAD_SIZE_BYTES_MAX} bytes"), True
+        words = head.partition(b"\r\n")[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return Response.text(400, "not an HTTP/1.1 request"), True
+        if words[0] not in {b"GET", b"HEAD"}:
+            return Response.text(405, "only GET and HEAD"), True
+        path = words[1].partition(b"?")[0].decode("ascii", errors="replace")
+        try:
+            response = await self._respond(path)
+        except Exception:
+            log.exception("page failed", path=path)
+            response = Response.text(500, "this page failed; the node's log has the reason")
+        return response, words[0] == b"GET"
+
+
+async def _receive_head(transport: Transport) -> bytes | None:
+    """The request up to its empty line, or what came before the client stopped sending; None if it is too large."""
+    buffer, size = bytearray(HEAD_SIZE_BYTES_MAX), 0
+    while size < len(buffer):
+        with memoryview(buffer) as target:
+            received = await transport.receive_into(target[size:])
+        size += received
+        if not received or END_OF_HEAD in buffer[:size]:
+            return bytes(buffer[:size])
+    return None
+
+
+def _head(response: Response) -> bytes:
+    size_bytes = sum(map(len, response.body))
+    lines = [
+        f"HTTP/1.1 {response.status} {REASONS[response.status]}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {size_bytes}",
+        *(["Allow: GET, HEAD"] if response.status == 405 else []),
+        "Cache-Control: no-store",
+        "Connection: close",
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode()

@@ -1,0 +1,118 @@
+"""The metrics of a node: which collectors it has, and the listener that serves them.
+
+`serve_metrics` is only imported where `metrics.listener` is set, since `prometheus_client` takes a while to load.
+Trio: a task of the node.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import structlog
+import trio
+
+from minikafka.broker.metrics.cluster_metrics import QuorumState, controller_metrics, quorum_metrics
+from minikafka.broker.metrics.coordinator_metrics import group_metrics, transaction_metrics
+from minikafka.broker.metrics.elections import ElectionCounter
+from minikafka.broker.metrics.endpoints import Endpoints
+from minikafka.broker.metrics.family import Collector, Family, gauge
+from minikafka.broker.metrics.http_server import HttpServer
+from minikafka.broker.metrics.process_metrics import loop_metrics, process_metrics
+from minikafka.broker.metrics.replica_metrics import directory_metrics, isr_metrics, log_metrics, replica_metrics
+from minikafka.broker.metrics.request_metrics import connection_metrics, request_metrics, topic_metrics
+from minikafka.broker.node.broker_parts import BrokerParts
+from minikafka.broker.node.system import System
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.controller.standalone_controller import StandaloneController
+
+if TYPE_CHECKING:
+    from minikafka.controller.quorum_controller import QuorumController
+
+__all__ = ["broker_collectors", "node_collectors", "serve_metrics"]
+
+log = structlog.get_logger("minikafka.metrics")
+
+
+async def serve_metrics(
+    config: NodeConfig,
+    system: System,
+    collectors: list[Collector],
+    why_not_ready: Callable[[], str],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the metrics of a node that has `metrics.listener`, until cancelled.
+
+    Raises:
+        OSError: The address cannot be used.
+    """
+    assert config.metrics_listener is not None, "the node serves metrics"
+    listening = system.listen(config.metrics_listener)
+    host, port = listening.address
+    log.info("metrics served", address=f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+    task_status.started()
+    await HttpServer(Endpoints(collectors, why_not_ready).respond).serve(listening)
+
+
+def broker_collectors(
+    config: NodeConfig, system: System, parts: BrokerParts, why_not_ready: Callable[[], str]
+) -> list[Collector]:
+    """The metrics of a broker, which may be a controller, too."""
+    partitions = parts.partitions
+    return [
+        _state(why_not_ready),
+        replica_metrics(partitions, lambda: parts.image),
+        isr_metrics(parts.isr_changes),
+        connection_metrics(
+            lambda: parts.connection_count(), lambda: len(parts.fetch_sessions), lambda: parts.long_polls.waiting
+        ),
+        request_metrics(parts.requests, lambda key: parts.routes[key].name),
+        topic_metrics(partitions),
+        group_metrics(parts.groups, partitions),
+        transaction_metrics(parts.transactions, parts.now_ms),
+        directory_metrics(lambda: parts.logs),
+        *_controller_collectors(config, parts.controller),
+        *_process(system),
+        log_metrics(partitions),
+    ]
+
+
+def _controller_collectors(
+    config: NodeConfig, controller: "StandaloneController | QuorumController"
+) -> list[Collector]:
+    """The metrics of the controller of a node, or of its part as an observer of the metadata log."""
+    if isinstance(controller, StandaloneController):
+        return _of_controller(controller, lambda: True)
+    return [
+        *(_of_controller(controller, lambda: controller.is_active) if config.is_controller else []),
+        quorum_metrics(
+            lambda: QuorumState(
+                controller.leader_id, controller.leader_epoch, controller.offset, controller.committed_offset
+            )
+        ),
+    ]
+
+
+def _of_controller(
+    controller: "StandaloneController | QuorumController", is_active: Callable[[], bool]
+) -> list[Collector]:
+    elections = ElectionCounter(controller.image, is_active)
+    controller.subscribe(elections.applied)
+    return [controller_metrics(lambda: controller.image, is_active), elections.collector()]
+
+
+def node_collectors(
+    config: NodeConfig, system: System, controller: "QuorumController", why_not_ready: Callable[[], str]
+) -> list[Collector]:
+    """The metrics of a controller-only node."""
+    return [_state(why_not_ready), *_controller_collectors(config, controller), *_process(system)]
+
+
+def _process(system: System) -> list[Collector]:
+    return [process_metrics(), *([loop_metrics(system.loop)] if system.loop is not None else [])]
+
+
+def _state(why_not_ready: Callable[[], str]) -> Collector:
+    def collect() -> Iterator[Family | None]:
+        yield gauge("minikafka_ready", "1 while the node serves clients, as /readyz says.", not why_not_ready())
+
+    return collect

@@ -1,0 +1,150 @@
+"""The HTTP server of the metrics listener: pages, requests that are none, and clients that are slow, many or gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.metrics.endpoints import Endpoints
+from minikafka.broker.metrics.family import Collector, gauge
+from minikafka.broker.metrics.http_server import CONNECTIONS_MAX, HEAD_SIZE_BYTES_MAX, HttpServer, Response
+
+COLLECTORS: list[Collector] = [lambda: iter([gauge("up", "Whether it is up.", 1)])]
+
+
+class Client:
+    """One listener, and clients of it."""
+
+    def __init__(self) -> None:
+        self._clients, self._accepted = trio.open_memory_channel[StreamTransport](math.inf)
+        self.address = "node", 9404
+        self.closed = False
+
+    async def accept(self) -> StreamTransport | None:
+        return await self._accepted.receive()
+
+    async def run(self) -> None:
+        await trio.sleep_forever()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def connect(self) -> trio.StapledStream[trio.abc.SendStream, trio.abc.ReceiveStream]:
+        ours, theirs = trio.testing.memory_stream_pair()
+        self._clients.send_nowait(StreamTransport(theirs, "client", "node", 9404))
+        return ours
+
+    async def ask(self, request: bytes) -> str:
+        """Everything that the server sends."""
+        stream = self.connect()
+        await stream.send_all(request)
+        return await everything(stream)
+
+
+async def everything(stream: trio.abc.ReceiveStream) -> str:
+    return b"".join([part async for part in stream]).decode()
+
+
+@asynccontextmanager
+async def serving(respond: Callable[[str], Awaitable[Response]]) -> AsyncIterator[Client]:
+    client = Client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(HttpServer(respond).serve, client)
+        yield client
+        nursery.cancel_scope.cancel()
+    assert client.closed
+
+
+def status(answer: str) -> int:
+    return int(answer.split(" ")[1])
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_the_pages() -> None:
+    async def main() -> None:
+        reasons = ["fenced", ""]
+        async with serving(Endpoints(COLLECTORS, lambda: reasons.pop(0)).respond) as client:
+            scraped = await client.ask(b"GET /metrics?name=up HTTP/1.1\r\nHost: node\r\nAccept: */*\r\n\r\n")
+            head, _, body = scraped.partition("\r\n\r\n")
+            assert head.startswith("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
+            assert f"\r\nContent-Length: {len(body)}\r\n" in head
+            assert body == "# HELP up Whether it is up.\n# TYPE up gauge\nup 1.0\n"
+            before = await client.ask(b"GET /readyz HTTP/1.1\r\n\r\n")
+            after = await client.ask(b"GET /readyz HTTP/1.0\r\n\r\n")
+            assert [status(before), before[-9:], status(after)] == [503, "\r\nfenced\n", 200]
+            assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+            assert (await client.ask(b"HEAD /metrics HTTP/1.1\r\n\r\n")).endswith("\r\n\r\n")
+            assert "/metrics" in await client.ask(b"GET / HTTP/1.1\r\n\r\n")
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "expected"),
+    [
+        (b"GET /etc/passwd HTTP/1.1\r\n\r\n", 404),
+        (b"GET /metrics/../healthz HTTP/1.1\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\n ", 405),
+        (b"GET  /metrics HTTP/1.1\r\n\r\n", 400),
+        (b"GET /metrics SPDY/3\r\n\r\n", 400),
+        (b"\x00\x00\x00\x12\x00\x12\x00\x00\x00\x00\x00\x01\x00\x03abc\r\n\r\n", 400),
+        (b"GET /\xff\xfe HTTP/1.1\r\n\r\n", 404),
+        (b"GET /metrics", 408),
+        (b"G" * HEAD_SIZE_BYTES_MAX, 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * HEAD_SIZE_BYTES_MAX, 431),
+    ],
+)
+def test_requests_that_are_refused(request_bytes: bytes, expected: int) -> None:
+    async def main() -> None:
+        async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
+            assert status(await client.ask(request_bytes)) == expected
+            assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+
+
+def test_a_client_that_disconnects_without_a_request_costs_nothing() -> None:
+    async def main() -> None:
+        async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
+            for _ in range(2 * CONNECTIONS_MAX):
+                await client.connect().aclose()
+                await trio.testing.wait_all_tasks_blocked()
+            assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+
+
+def test_further_connections_are_closed_until_others_end() -> None:
+    async def main() -> None:
+        async with serving(Endpoints(COLLECTORS, lambda: "").respond) as client:
+            idle = [client.connect() for _ in range(CONNECTIONS_MAX)]
+            await trio.testing.wait_all_tasks_blocked()
+            assert await everything(client.connect()) == ""
+            assert {status(await everything(one)) for one in idle} == {408}
+            assert status(await client.ask(b"GET /healthz HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+
+
+def test_a_page_that_fails_is_answered_and_the_next_is_served(capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async def respond(path: str) -> Response:
+            if path == "/bug":
+                raise KeyError("a bug")
+            return Response.text(200, "fine")
+
+        async with serving(respond) as client:
+            assert status(await client.ask(b"GET /bug HTTP/1.1\r\n\r\n")) == 500
+            assert status(await client.ask(b"GET / HTTP/1.1\r\n\r\n")) == 200
+
+    run(main)
+    assert "page failed" in "".join(capsys.readouterr())
