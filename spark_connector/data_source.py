@@ -1,4 +1,4 @@
-"""The Spark data source `format("minikafka")`: its schema, its batch reader and its registration.
+"""The Spark data source `format("minikafka")`: its schema, its batch reader, its writers and its registration.
 
 Spark imports this module in every session, so the modules that do the work are imported when they are needed.
 """
@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 
 from minikafka.spark_connector.input_partitions import RangePartition, read_partition
 
@@ -31,7 +38,7 @@ COLUMNS = {
 
 
 class MinikafkaDataSource(DataSource):
-    """Reads topics of minikafka or any other Kafka cluster, with the options of Spark's Kafka source."""
+    """Reads and writes topics of minikafka or any other Kafka cluster, with the options of Spark's Kafka source."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -55,6 +62,20 @@ class MinikafkaDataSource(DataSource):
         from minikafka.spark_connector.micro_batches import StreamReader
 
         return StreamReader(self._given, checked_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Raises ValueError for mode("overwrite"), RefusedOption, UnsuitableColumn."""
+        from minikafka.spark_connector.writers import BatchWriter
+
+        if overwrite:
+            raise ValueError('Save mode Overwrite not allowed for Kafka. Use mode("append")')
+        return BatchWriter(self._given, schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 (Spark's name)
+        """The output mode `complete` (`overwrite`) appends, as Spark's sink does. Raises as `writer`."""
+        from minikafka.spark_connector.writers import StreamWriter
+
+        return StreamWriter(self._given, schema)
 
 
 def checked_columns(schema: StructType) -> list[str]:

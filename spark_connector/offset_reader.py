@@ -36,6 +36,8 @@ from minikafka.spark_connector import sockets
 from minikafka.spark_connector.options import KafkaOptions
 
 T = TypeVar("T")
+GROUP, TRANSACTION = 0, 1
+"""The types of coordinators."""
 _PAUSE_S, _PAUSE_MAX_S = 0.05, 1.0
 _OFFSET_COMMIT_VERSION_MAX = 9
 """Later versions identify topics by id."""
@@ -127,13 +129,16 @@ class OffsetReader:
         connection = self._any_connection() if node_id is None else self.connection_to(node_id)
         return connection.request(message, highest=highest)
 
-    def refresh(self, topics: Iterable[str] | None) -> None:
-        """Fetches metadata of these topics, for None of all, with retries."""
+    def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
+        """Fetches metadata of these topics, for None of all, with retries.
+
+        With `create`, brokers with auto.create.topics.enable create topics that do not exist, as for Java's producer.
+        """
         names = None if topics is None else list(topics)
 
         def attempt() -> None:
             requested = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-            response = self.request(MetadataRequest(topics=requested, allow_auto_topic_creation=False))
+            response = self.request(MetadataRequest(topics=requested, allow_auto_topic_creation=create))
             self.metadata.apply(response, names)
 
         self.retry(attempt, "fetching metadata")
@@ -203,7 +208,7 @@ class OffsetReader:
         )
 
         def attempt() -> None:
-            response = self.request(request, self._coordinator(group_id), highest=_OFFSET_COMMIT_VERSION_MAX)
+            response = self.request(request, self.coordinator(group_id), highest=_OFFSET_COMMIT_VERSION_MAX)
             for topic in response.topics:
                 for one in topic.partitions:
                     if one.error_code:
@@ -211,12 +216,13 @@ class OffsetReader:
 
         self.retry(attempt, f"committing offsets to group {group_id!r}")
 
-    def _coordinator(self, group_id: str) -> int:
-        request = FindCoordinatorRequest(key_type=0)
+    def coordinator(self, key: str, key_type: int = GROUP) -> int:
+        """Returns the node id of the coordinator of a group or of a transactional id. Raises KafkaError."""
+        request = FindCoordinatorRequest(key_type=key_type)
         if self._any_connection().version_for(FindCoordinatorRequest) >= _COORDINATOR_KEYS_VERSION:
-            request.coordinator_keys = [group_id]
+            request.coordinator_keys = [key]
         else:
-            request.key = group_id
+            request.key = key
         response = self.request(request)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:

@@ -122,7 +122,7 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     strategy = _strategy(options)
     value = options[strategy.lower()]
     kafka = _kafka(options)
-    numbers = _Numbers(options)
+    numbers = Numbers(options)
     return SourceOptions(
         kafka=kafka,
         strategy=strategy,
@@ -195,8 +195,9 @@ def _kafka(options: Mapping[str, str]) -> KafkaOptions:
             raise RefusedOption(text)
     if "bootstrap.servers" not in kafka:
         raise RefusedOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    _check_kafka(kafka)
-    numbers = _Numbers({f"kafka.{name}": value for name, value in kafka.items()})
+    check_connection(kafka)
+    _check_isolation(kafka)
+    numbers = Numbers({f"kafka.{name}": value for name, value in kafka.items()})
     default = KafkaOptions("")
     return KafkaOptions(
         bootstrap_servers=kafka["bootstrap.servers"],
@@ -211,20 +212,24 @@ def _kafka(options: Mapping[str, str]) -> KafkaOptions:
     )
 
 
-def _check_kafka(kafka: Mapping[str, str]) -> None:
+def check_connection(kafka: Mapping[str, str]) -> None:
+    """Checks addresses and security among the `kafka.*` options, names without the prefix. Raises RefusedOption."""
     try:
         parse_addresses(kafka["bootstrap.servers"])
     except ValueError as error:
         raise RefusedOption(f"kafka.bootstrap.servers: {error}; expected host1:9092,host2:9092") from None
+    security = kafka.get("security.protocol", "PLAINTEXT")
+    if security.upper() != "PLAINTEXT":
+        raise RefusedOption(f"kafka.security.protocol is {security}, but only PLAINTEXT is supported")
+
+
+def _check_isolation(kafka: Mapping[str, str]) -> None:
     isolation = kafka.get("isolation.level", "read_committed")
     if isolation not in ("read_committed", "read_uncommitted"):
         raise RefusedOption(
             f"Invalid value {isolation} for configuration isolation.level: String must be one of: read_committed,"
             " read_uncommitted"
         )
-    security = kafka.get("security.protocol", "PLAINTEXT")
-    if security.upper() != "PLAINTEXT":
-        raise RefusedOption(f"kafka.security.protocol is {security}, but only PLAINTEXT is supported")
 
 
 def _bound(options: Mapping[str, str], end: str) -> Bound | None:
@@ -252,7 +257,7 @@ def _no_match_latest(strategy: str) -> bool:
 
 
 def _rate_limits(options: Mapping[str, str]) -> RateLimits:
-    numbers = _Numbers(options)
+    numbers = Numbers(options)
     limits = RateLimits(
         max_offsets=numbers.integer("maxOffsetsPerTrigger"),
         min_offsets=numbers.integer("minOffsetsPerTrigger"),
@@ -272,8 +277,8 @@ def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     return text == "true"
 
 
-class _Numbers:
-    """Parses options that are integers. Raises RefusedOption."""
+class Numbers:
+    """Parses options that are integers; names are given as users write them. Raises RefusedOption."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = options

@@ -19,6 +19,7 @@ one that must be aborted, and an abort drops what has not been sent.
     interception.py          calls interceptors (KIP-42)
     sender.py                the background task: Produce and InitProducerId requests
     transaction_state.py     the state of a transactional producer, and its errors
+    arrow_encoding.py        Arrow columns to record batches, for the Spark sink
     transactions.py          the requests to the coordinators of the transaction and of the group
 
 Caveats:

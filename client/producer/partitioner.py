@@ -60,6 +60,25 @@ def partitions_for_keys(keys: Sequence[bytes], partition_count: int) -> list[int
     return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(partition_count)).tolist()
 
 
+def partitions_for_slices(buffer: Any, starts: Any, sizes: Any, partition_count: int) -> Any:
+    """`partition_for_key` of keys that are slices of a buffer: no object for a key. Requires numpy.
+
+    Args:
+        buffer: the bytes of all keys, a numpy array of uint8.
+        starts, sizes: where each key is, int64.
+
+    Returns the partitions, int64.
+    """
+    import numpy as np
+
+    hashes = np.empty(len(starts), np.uint32)
+    for size in np.unique(sizes).tolist():
+        chosen = np.flatnonzero(sizes == size)
+        joined = buffer[starts[chosen][:, None] + np.arange(size)].tobytes()
+        hashes[chosen] = _murmur2_of_equal_sizes(joined, size, len(chosen))
+    return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(partition_count)).astype(np.int64)
+
+
 def _murmur2_of_equal_sizes(joined: bytes, size: int, count: int) -> Any:
     """The `murmur2` hashes of `count` concatenated keys of `size` bytes each."""
     import numpy as np

@@ -183,7 +183,7 @@ def _zigzag(numbers: Array) -> Array:
 def _size(zigzag: Array) -> Array:
     """The size of each varint in bytes."""
     sizes = np.ones(len(zigzag), np.int64)
-    greatest = int(zigzag.max())
+    greatest = int(zigzag.max(initial=0))
     for shift in range(7, 64, 7):
         if greatest < 1 << shift:
             break
@@ -191,8 +191,8 @@ def _size(zigzag: Array) -> Array:
     return sizes
 
 
-def _rows(fields: Sequence[Array]) -> list[bytes]:
-    """The concatenated varints of each record's fields."""
+def varint_rows(fields: Sequence[Array]) -> tuple[Array, Array]:
+    """The concatenated varints of each record's fields (int64), and their bounds: one more than there are records."""
     numbers = [_zigzag(field) for field in fields]
     sizes = [_size(number) for number in numbers]
     bounds = np.zeros(len(fields[0]) + 1, np.int64)
@@ -202,13 +202,24 @@ def _rows(fields: Sequence[Array]) -> list[bytes]:
     for number, size in zip(numbers, sizes, strict=True):
         _write(out, position, number, size)
         position = position + size
+    return out, bounds
+
+
+def varint_sizes(numbers: Array) -> Array:
+    """The size in bytes of the varint of each number (int64)."""
+    return _size(_zigzag(numbers))
+
+
+def _rows(fields: Sequence[Array]) -> list[bytes]:
+    """The concatenated varints of each record's fields."""
+    out, bounds = varint_rows(fields)
     blob = out.tobytes()
     return [blob[start:end] for start, end in pairwise(bounds.tolist())]
 
 
 def _write(out: Array, position: Array, number: Array, size: Array) -> None:
     out[position] = (number & np.uint64(0x7F)).astype(np.uint8) | (size > 1).astype(np.uint8) << 7
-    for index in range(1, int(size.max())):
+    for index in range(1, int(size.max(initial=0))):
         longer = np.flatnonzero(size > index)
         byte = ((number[longer] >> np.uint64(7 * index)) & np.uint64(0x7F)).astype(np.uint8)
         out[position[longer] + index] = byte | (size[longer] > index + 1).astype(np.uint8) << 7

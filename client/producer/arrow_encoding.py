@@ -1,0 +1,165 @@
+"""Encodes Arrow columns into record batches, many batches at a time. Requires pyarrow and numpy.
+
+    payload = encode(ArrowRecords(keys, values, timestamps, headers), firsts)
+    batch = payload.batch(0, codec=Codec.ZSTD, producer_id=7, producer_epoch=0, base_sequence=0)
+
+The counterpart of `client.consumer.arrow_batches`, used by the Spark sink. No object is created for a record: the
+numbers of all records are encoded as varints with numpy, and Arrow joins them with keys, values and headers in one
+pass over the bytes. The result is, byte for byte, that of `protocol.records.batch.encode_batch`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from minikafka.protocol.records.batch import assemble
+from minikafka.protocol.records.compression import Codec
+from minikafka.protocol.records.numpy_codec import varint_rows, varint_sizes
+from minikafka.protocol.records.numpy_varints import Array
+
+BLOB = pa.large_binary()
+RECORD_OVERHEAD_MAX = 36
+"""The bytes of a record that are neither key, value nor headers: at most six varints and the attributes."""
+_EMPTY = pa.scalar(b"", BLOB)
+
+
+class ArrowRecords(NamedTuple):
+    """Records in columns of equal length.
+
+    Attributes:
+        keys: `large_binary`; None if no record has a key.
+        values: `large_binary`.
+        timestamps: ms since 1970, int64.
+        headers: a list of structs `key` (string) and `value` (binary) for each record; None if no record has any.
+    """
+
+    keys: pa.Array | None
+    values: pa.Array
+    timestamps: Array
+    headers: pa.Array | None
+
+
+class NullHeaderKey(ValueError):
+    """Raised for a header without a key."""
+
+
+class Payload(NamedTuple):
+    """Encoded records, which are cut into batches.
+
+    Attributes:
+        data: the bytes of all records.
+        bounds: where each record starts, and the end of the last.
+        firsts: the first record of each batch, and the number of records.
+        timestamps: as given.
+    """
+
+    data: memoryview
+    bounds: Array
+    firsts: Array
+    timestamps: Array
+
+    def count(self, index: int) -> int:
+        """The number of records of a batch."""
+        return int(self.firsts[index + 1] - self.firsts[index])
+
+    def batch(
+        self,
+        index: int,
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> bytes:
+        """One batch, with its header and checksum. Raises ValueError for numbers out of the format's range."""
+        first, end = int(self.firsts[index]), int(self.firsts[index + 1])
+        timestamps = self.timestamps[first:end]
+        data = self.data[int(self.bounds[first]) : int(self.bounds[end])]
+        return assemble(
+            data if codec is Codec.NONE else bytes(data),
+            codec=codec, level=level, base_offset=0, leader_epoch=-1, attributes=codec | transactional << 4,
+            last_offset_delta=end - first - 1, base_timestamp=int(timestamps[0]),
+            max_timestamp=int(timestamps.max()), producer_id=producer_id, producer_epoch=producer_epoch,
+            base_sequence=base_sequence, count=end - first,
+        )  # fmt: skip
+
+
+def blob_sizes(blobs: pa.Array) -> Array:
+    """The sizes of binary values in bytes, int64; -1 for null."""
+    return np.asarray(pc.fill_null(pc.cast(pc.binary_length(blobs), pa.int64()), -1))
+
+
+def header_sizes(headers: pa.Array) -> Array:
+    """The bytes of each record's keys and values of headers, int64, with five bytes for each length."""
+    counts = _header_counts(headers)
+    flat = headers.flatten()
+    each = 10 + np.maximum(blob_sizes(pc.struct_field(flat, "key")), 0)
+    each = each + np.maximum(blob_sizes(pc.struct_field(flat, "value")), 0)
+    totals = np.concatenate(([0], np.cumsum(each)))
+    ends = np.cumsum(counts)
+    return np.asarray(totals[ends] - totals[ends - counts])
+
+
+def encode(records: ArrowRecords, firsts: Array) -> Payload:
+    """Encodes records, of which those at `firsts` (increasing, beginning with 0) each begin a batch.
+
+    Raises NullHeaderKey.
+    """
+    count = len(records.values)
+    firsts = np.append(firsts, count)
+    lengths = np.diff(firsts)
+    offset_deltas = np.arange(count, dtype=np.int64) - np.repeat(firsts[:-1], lengths)
+    timestamp_deltas = records.timestamps - np.repeat(records.timestamps[firsts[:-1]], lengths)
+    value_sizes = blob_sizes(records.values)
+    key_sizes = np.full(count, -1, np.int64) if records.keys is None else blob_sizes(records.keys)
+    tail_sizes, tails = _tails(records.headers, count)
+    inner = [timestamp_deltas, offset_deltas, key_sizes, value_sizes]
+    sizes = 1 + tail_sizes + np.maximum(key_sizes, 0) + np.maximum(value_sizes, 0)
+    for numbers in inner:
+        sizes = sizes + varint_sizes(numbers)
+    fields = [sizes, np.zeros(count, np.int64), *inner]
+    if records.keys is None:
+        parts = [_varint_array(fields), records.values, *tails]
+    else:
+        parts = [_varint_array(fields[:-1]), records.keys, _varint_array([value_sizes]), records.values, *tails]
+    data, bounds = _joined(parts)
+    return Payload(data, bounds, firsts, records.timestamps)
+
+
+def _header_counts(headers: pa.Array) -> Array:
+    return np.asarray(pc.fill_null(pc.cast(pc.list_value_length(headers), pa.int64()), 0))
+
+
+def _tails(headers: pa.Array | None, count: int) -> tuple[Array, list[Any]]:
+    """The sizes of what follows each record's value, and the columns that it consists of."""
+    if headers is None or not (counts := _header_counts(headers)).any():
+        return np.ones(count, np.int64), [pa.scalar(b"\x00", BLOB)]
+    flat = headers.flatten()
+    names = pc.struct_field(flat, "key").cast(BLOB)
+    if names.null_count:
+        raise NullHeaderKey("a header has no key: Kafka does not permit null as the key of a header")
+    values = pc.struct_field(flat, "value").cast(BLOB)
+    parts = [_varint_array([blob_sizes(names)]), names, _varint_array([blob_sizes(values)]), values]
+    data, bounds = _joined(parts)
+    ends = np.cumsum(counts)
+    cuts = bounds[np.concatenate(([0], ends))]
+    bodies = pa.Array.from_buffers(BLOB, count, [None, pa.py_buffer(cuts), pa.py_buffer(data)])
+    return varint_sizes(counts) + np.diff(cuts), [_varint_array([counts]), bodies]
+
+
+def _varint_array(fields: list[Array]) -> pa.Array:
+    out, bounds = varint_rows(fields)
+    return pa.Array.from_buffers(BLOB, len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(out)])
+
+
+def _joined(parts: list[Any]) -> tuple[memoryview, Array]:
+    """The concatenated parts of all rows, and the bounds of the rows; null counts as empty."""
+    joined = pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement="")
+    _, bounds, data = joined.buffers()
+    return memoryview(data or b""), np.frombuffer(bounds, np.int64)[joined.offset : joined.offset + len(joined) + 1]

@@ -1,0 +1,187 @@
+"""Sends record batches to the leaders of their partitions, idempotently. Blocking.
+
+Requests are pipelined: up to five for each leader await their responses, while the next batches are encoded. After an
+error, all batches that were not acknowledged are sent again, one after the other; the leader recognizes those that it
+has by their sequence numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import (
+    BrokerNotAvailableError,
+    KafkaError,
+    LeaderNotAvailableError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+    error_for,
+)
+from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector import sockets
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.sink_options import SinkOptions
+
+IN_FLIGHT_MAX = 5
+"""The number of batches of a producer that a leader remembers."""
+_TOPIC_NAMES_VERSION_MAX = 11
+"""Later versions add partitions to transactions implicitly, or identify topics by id."""
+_ACKNOWLEDGED = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """An encoded batch."""
+
+    tp: TopicPartition
+    data: bytes
+    count: int
+
+
+@dataclass(slots=True)
+class _Leader:
+    connection: sockets.BrokerConnection
+    in_flight: deque[list[Outgoing]] = field(default_factory=deque)
+
+
+class BatchSender:
+    """Sends batches; after `flush` all of them are acknowledged."""
+
+    def __init__(self, brokers: OffsetReader, options: SinkOptions, transactional_id: str | None) -> None:
+        self._brokers = brokers
+        self._options = options
+        self._transactional_id = transactional_id
+        self._leaders: dict[int, _Leader] = {}
+
+    def close(self) -> None:
+        """Closes the connections; responses that are awaited are lost."""
+        for leader in self._leaders.values():
+            leader.connection.close()
+        self._leaders.clear()
+
+    def send(self, batches: Sequence[Outgoing]) -> None:
+        """Sends batches of different partitions. Raises KafkaError if one cannot be delivered."""
+        by_leader: dict[int, list[Outgoing]] = {}
+        for one in batches:
+            by_leader.setdefault(self._brokers.metadata.leader(*one.tp), []).append(one)
+        remaining = list(by_leader.items())
+        while remaining:
+            node_id, some = remaining[0]
+            try:
+                leader = self._leader(node_id)
+                if len(leader.in_flight) >= IN_FLIGHT_MAX:
+                    self._receive(leader)
+                    continue
+                remaining.pop(0)
+                leader.in_flight.append(some)
+                leader.connection.send(self._request(some), highest=_TOPIC_NAMES_VERSION_MAX)
+            except KafkaError as error:
+                self._deliver_again(error, [one for _, unsent in remaining for one in unsent])
+                return
+
+    def flush(self) -> None:
+        """Waits until all batches are acknowledged. Raises KafkaError if one cannot be delivered."""
+        try:
+            for leader in self._leaders.values():
+                while leader.in_flight:
+                    self._receive(leader)
+        except KafkaError as error:
+            self._deliver_again(error, [])
+
+    def _leader(self, node_id: int) -> _Leader:
+        known = self._leaders.get(node_id)
+        if known is not None and not known.connection.closed:
+            return known
+        if node_id < 0:
+            raise LeaderNotAvailableError("a partition has no leader")
+        broker = self._brokers.metadata.brokers.get(node_id)
+        if broker is None:
+            raise BrokerNotAvailableError(f"broker {node_id} is not in the metadata")
+        kafka = self._options.kafka
+        self._leaders[node_id] = _Leader(
+            sockets.BrokerConnection(
+                broker.host, broker.port, client_id=kafka.client_id, timeout_s=kafka.request_timeout_s
+            )
+        )
+        return self._leaders[node_id]
+
+    def _request(self, batches: Sequence[Outgoing]) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for one in batches:
+            topics.setdefault(one.tp.topic, []).append(PartitionProduceData(index=one.tp.partition, records=one.data))
+        return ProduceRequest(
+            transactional_id=self._transactional_id,
+            acks=self._options.acks,
+            timeout_ms=int(self._options.kafka.request_timeout_s * 1000),
+            topic_data=[TopicProduceData(name=name, partition_data=some) for name, some in topics.items()],
+        )
+
+    def _receive(self, leader: _Leader) -> None:
+        """Receives the oldest response. Raises the first error in it; acknowledged batches are forgotten."""
+        response = leader.connection.receive()
+        refused: KafkaError | None = None
+        waiting = {one.tp: one for one in leader.in_flight[0]}
+        for topic in response.responses:
+            for result in topic.partition_responses:
+                tp = TopicPartition(topic.name, result.index)
+                if result.error_code in _ACKNOWLEDGED:
+                    waiting.pop(tp, None)
+                elif tp in waiting and (refused is None or refused.retriable):
+                    refused = _refusal(tp, waiting[tp], result)
+        if refused is None and waiting:
+            refused = UnknownTopicOrPartitionError(f"no answer about {next(iter(waiting))}")
+        if refused is None:
+            leader.in_flight.popleft()
+            return
+        leader.in_flight[0] = list(waiting.values())
+        raise refused
+
+    def _deliver_again(self, error: KafkaError, unsent: list[Outgoing]) -> None:
+        """Sends everything that was not acknowledged again, in order, one request at a time."""
+        queue = [one for leader in self._leaders.values() for some in leader.in_flight for one in some] + unsent
+        self.close()
+        deadline, pause_s = sockets.now_s() + self._options.delivery_timeout_s, 0.02
+        position = 0
+        while True:
+            if not error.retriable:
+                raise error
+            if sockets.now_s() >= deadline:
+                raise RequestTimedOutError(
+                    f"Expiring records for {queue[position].tp}: {self._options.delivery_timeout_s:.0f} s have passed"
+                    f" since the first attempt (kafka.delivery.timeout.ms): {error}"
+                ) from error
+            sockets.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+            try:
+                self._brokers.refresh(dict.fromkeys(one.tp.topic for one in queue))
+                while position < len(queue):
+                    one = queue[position]
+                    leader = self._leader(self._brokers.metadata.leader(*one.tp))
+                    leader.in_flight.append([one])
+                    leader.connection.send(self._request([one]), highest=_TOPIC_NAMES_VERSION_MAX)
+                    self._receive(leader)
+                    position += 1
+                return
+            except KafkaError as again:
+                error = again
+                self.close()
+
+
+def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:
+    text = result.error_message or str(error_for(result.error_code))
+    where = "".join(
+        f"; record {one.batch_index} of the batch: {one.batch_index_error_message or 'refused'}"
+        for one in (result.record_errors or ())[:3]
+    )
+    advice = ""
+    if result.error_code == ErrorCode.MESSAGE_TOO_LARGE:
+        advice = (
+            f": a batch of {batch.count} records with {len(batch.data)} bytes; raise the topic's max.message.bytes"
+            + (", or set kafka.batch.size lower" if batch.count > 1 else "")
+        )
+    return error_for(result.error_code, f"{tp}: {text}{where}{advice}")

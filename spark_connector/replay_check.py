@@ -1,0 +1,107 @@
+"""Recognizes whether a repeated task writes the same records: their number and a fingerprint of their content. Pure.
+
+A task of a repeated micro-batch skips what was committed before. That is right only if it has the same rows again: if
+rows move between tasks, for example after a shuffle by a random number, they would be doubled or lost. The fingerprint
+does not depend on the order of rows, which a shuffle does not keep.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minikafka.client.producer.arrow_encoding import blob_sizes
+from minikafka.protocol.records.numpy_varints import Array
+from minikafka.spark_connector.sink_columns import blob_buffers
+
+_WORDS = 8
+"""The number of eight-byte words of a key or value that are hashed; they overlap or leave gaps, evenly spaced."""
+_WORD = 8
+_MIX, _MIX_VALUES, _MIX_SUM = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), 0x165667B19E3779F9
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
+
+
+class NotRepeated(Exception):
+    """A task of a repeated micro-batch has other rows than those which it has committed before."""
+
+
+@dataclass
+class Content:
+    """The records of a task: their number, and the sum of the fingerprints of their keys and values."""
+
+    rows: int = 0
+    fingerprint: int = 0
+
+    def add(self, keys: Any, values: Any) -> None:
+        """Adds records, given by their columns of type `large_binary`; `keys` may be None."""
+        hashes = _hashes(values)
+        if keys is not None:
+            hashes = (hashes ^ (_hashes(keys) * _MIX_VALUES)) * _MIX
+        total = int(hashes.sum(dtype=np.uint64))
+        for blobs in (keys, values):
+            if blobs is not None:
+                buffer, bounds = blob_buffers(blobs)
+                total += int(buffer[bounds[0] : bounds[-1]].sum(dtype=np.uint64)) * _MIX_SUM
+        self.rows += len(values)
+        self.fingerprint = (self.fingerprint + total) & 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a task has committed last: the number of the micro-batch, and its records."""
+
+    version: int
+    content: Content
+
+    def metadata(self) -> str:
+        """The form in which it is stored with the offset of a consumer group."""
+        return json.dumps({"batch": self.version, "rows": self.content.rows, "fp": f"{self.content.fingerprint:x}"})
+
+    @classmethod
+    def parse(cls, offset: int, metadata: str) -> Marker:
+        """Reads a marker; the offset is the number of the micro-batch plus one."""
+        try:
+            fields = json.loads(metadata)
+            content = Content(int(fields["rows"]), int(fields["fp"], 16))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"the marker {metadata!r} was not written by this sink: {error}") from None
+        return cls(offset - 1, content)
+
+
+def check_repeated(marker: Marker, again: Content, check: str, task: str) -> None:
+    """Raises NotRepeated if a task has other records than before.
+
+    Args:
+        check: the option replayCheck: "content", "rows" or "none".
+        task: names the task in the error message.
+    """
+    committed = marker.content
+    if check == "none" or (committed.rows == again.rows and (check == "rows" or committed == again)):
+        return
+    difference = f"{again.rows} instead of {committed.rows} rows" if again.rows != committed.rows else "other content"
+    raise NotRepeated(
+        f"{task} has committed micro-batch {marker.version} before, and has {difference} now that it is repeated: the"
+        " query's plan does not repeat itself (random numbers, the current time, a user-defined function that is not"
+        " deterministic, or another number of tasks), so that records may be doubled or lost. Make it deterministic,"
+        " or accept that by the option replayCheck: 'rows' compares their number only, 'none' nothing"
+    )
+
+
+def _hashes(blobs: Any) -> Array:
+    """A hash of each value, uint64, from its size and up to `_WORDS` of its words."""
+    sizes = blob_sizes(blobs)
+    buffer, bounds = blob_buffers(blobs)
+    first = int(bounds[0])
+    padded = np.concatenate((buffer[first : int(bounds[-1])], np.zeros(_WORD, np.uint8)))
+    words = np.ndarray(len(padded) - _WORD + 1, "<u8", padded, strides=(1,))
+    starts, spare = bounds[:-1] - first, np.maximum(sizes - _WORD, 0)
+    masks = None if sizes.min(initial=_WORD) >= _WORD else _MASKS[np.clip(sizes, 0, _WORD)]
+    hashes = (sizes + 2).astype(np.uint64) * _MIX
+    for step in range(_WORDS if spare.any() else 1):
+        word = words[starts + spare * step // (_WORDS - 1)]
+        hashes = (hashes ^ (word if masks is None else word & masks)) * _MIX
+        hashes ^= hashes >> np.uint64(29)
+    return hashes

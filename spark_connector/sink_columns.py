@@ -1,0 +1,174 @@
+"""The columns of the sink: their types, and from Spark's Arrow batches to columns for the encoder. Pure.
+
+Only columns with these names are written; Spark's own sink ignores the others as well, and has no `timestamp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from minikafka.client.consumer.arrow_batches import HEADER
+from minikafka.client.producer.arrow_encoding import BLOB, ArrowRecords
+from minikafka.client.producer.partitioner import partitions_for_slices
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.numpy_varints import Array
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+TYPES = {
+    "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": (HEADERS_TYPE,),
+    "partition": ("int",),
+    "timestamp": ("timestamp", "timestamp_ntz"),
+}
+NULL_TOPIC = (
+    "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default"
+    " topic."
+)
+
+
+class UnsuitableColumn(ValueError):
+    """A column is missing, has another type, or a value that cannot be written."""
+
+
+def check_schema(schema: StructType, topic: str | None) -> None:
+    """Raises UnsuitableColumn, with the words of Spark's sink, for missing columns and wrong types."""
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if topic is None and "topic" not in types:
+        raise UnsuitableColumn(
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+        )
+    if "value" not in types:
+        raise UnsuitableColumn("Required attribute 'value' not found")
+    for name, allowed in TYPES.items():
+        found = types.get(name)
+        if found is None or (name == "topic" and topic is not None):
+            continue
+        if found.startswith(("varchar", "char")):
+            found = "string"
+        if found not in allowed:
+            raise UnsuitableColumn(
+                f"{name} attribute unsupported type {found}. {name} must be a(n) {' or '.join(allowed)}"
+            )
+
+
+class Rows(NamedTuple):
+    """A batch of rows in columns.
+
+    Attributes:
+        topics: the names of the topics.
+        topic_of: the index of each row's topic in `topics`.
+        partitions: of the column `partition`, -1 where it is null; None without the column.
+    """
+
+    records: ArrowRecords
+    topics: list[str]
+    topic_of: Array
+    partitions: Array | None
+
+
+def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
+    """Converts a batch of Spark's. Raises UnsuitableColumn for a null topic or a negative partition."""
+    names = set(batch.schema.names)
+    keys = batch.column("key").cast(BLOB) if "key" in names else None
+    if keys is not None and keys.null_count == len(keys):
+        keys = None
+    timestamps = np.full(len(batch), now_ms, np.int64)
+    if "timestamp" in names:
+        timestamps = _milliseconds(batch.column("timestamp"), now_ms)
+    headers = batch.column("headers").cast(pa.list_(HEADER)) if "headers" in names else None
+    records = ArrowRecords(keys, batch.column("value").cast(BLOB), timestamps, headers)
+    topics, topic_of = _topics(batch, topic)
+    partitions = None
+    if "partition" in names:
+        column = batch.column("partition")
+        partitions = np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
+        if column.null_count < len(column) and pc.min(column).as_py() < 0:
+            raise UnsuitableColumn(
+                f"Invalid partition: {pc.min(column)}. Partition number should always be non-negative or null."
+            )
+    return Rows(records, topics, topic_of, partitions)
+
+
+def _milliseconds(column: pa.Array, now_ms: int) -> Array:
+    microseconds = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    found = np.asarray(pc.fill_null(microseconds, 0)) // 1000
+    return np.where(np.asarray(column.is_null()), now_ms, found)
+
+
+def _topics(batch: pa.RecordBatch, topic: str | None) -> tuple[list[str], Array]:
+    if topic is not None:
+        return [topic], np.zeros(len(batch), np.int64)
+    column = batch.column("topic").cast(pa.string())
+    if column.null_count:
+        raise UnsuitableColumn(NULL_TOPIC)
+    found = column.dictionary_encode()
+    return found.dictionary.to_pylist(), np.asarray(found.indices).astype(np.int64)
+
+
+def choose_partitions(rows: Rows, count_of: Callable[[str], int], sticky: int) -> Array:
+    """Chooses each row's partition: its own, that of its key as Java's default partitioner, or one for all others.
+
+    Args:
+        count_of: returns the number of partitions of a topic.
+        sticky: determines the partition of rows without a key.
+
+    Raises UnsuitableColumn for a partition that does not exist.
+    """
+    chosen = np.full(len(rows.topic_of), -1, np.int64) if rows.partitions is None else rows.partitions.copy()
+    keyed = np.zeros(len(chosen), bool)
+    if rows.records.keys is not None:
+        keyed = np.asarray(rows.records.keys.is_valid())
+    for index, topic in enumerate(rows.topics):
+        count, own = count_of(topic), rows.topic_of == index
+        if (own & (chosen >= count)).any():
+            raise UnsuitableColumn(f"{TopicPartition(topic, int(chosen[own].max()))} does not exist: topic {topic} has"
+                                   f" {count} partitions; see the column 'partition'")  # fmt: skip
+        free = own & (chosen < 0)
+        chosen[free & ~keyed] = sticky % count
+        of_key = np.flatnonzero(free & keyed)
+        if of_key.size:
+            chosen[of_key] = _of_keys(rows.records.keys, of_key, count)
+    return chosen
+
+
+def _of_keys(keys: Any, wanted: Array, count: int) -> Array:
+    buffer, bounds = blob_buffers(keys)
+    starts = bounds[:-1][wanted]
+    return np.asarray(partitions_for_slices(buffer, starts, bounds[1:][wanted] - starts, count))
+
+
+def blob_buffers(blobs: Any) -> tuple[Array, Array]:
+    """The bytes of a `large_binary` array, and the bounds of its values within them."""
+    _, bounds, data = blobs.buffers()
+    buffer = np.frombuffer(data or b"", np.uint8)
+    return buffer, np.frombuffer(bounds, np.int64)[blobs.offset : blobs.offset + len(blobs) + 1]
+
+
+def sort_rows(rows: Rows, partitions: Array) -> tuple[ArrowRecords, list[tuple[TopicPartition, int]]]:
+    """Sorts the rows by topic and partition, keeping their order within each.
+
+    Returns the sorted rows, and each partition with its first row.
+    """
+    keys = rows.topic_of * (int(partitions.max(initial=0)) + 1) + partitions
+    records = rows.records
+    if (np.diff(keys) < 0).any():
+        order = np.argsort(keys, kind="stable")
+        records = ArrowRecords(*(None if one is None else one.take(order) for one in records))
+        keys, partitions, topic_of = keys[order], partitions[order], rows.topic_of[order]
+    else:
+        topic_of = rows.topic_of
+    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+    places: Sequence[tuple[int, int, int]] = list(
+        zip(topic_of[firsts].tolist(), partitions[firsts].tolist(), firsts.tolist(), strict=True)
+    )
+    return records, [(TopicPartition(rows.topics[topic], partition), first) for topic, partition, first in places]

@@ -1,0 +1,130 @@
+"""The options of the sink: parses and validates the options of Spark's Kafka sink, with its error messages. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from minikafka.protocol.records.compression import Codec
+from minikafka.spark_connector.options import OPTIONS as SOURCE_OPTIONS
+from minikafka.spark_connector.options import KafkaOptions, Numbers, RefusedOption, check_connection
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+CHECKS = ("content", "rows", "none")
+OPTIONS = ("topic", "includeHeaders", "delivery", "replayCheck", "transactionalIdPrefix", "txnAppId", "txnVersion")
+"""All options except `kafka.*`; the last five do not exist in Spark's Kafka sink."""
+_OPTIONS_OF_SPARK_ITSELF = ("path", "paths", "queryname", "checkpointlocation")
+_UNSUPPORTED = {
+    "key.serializer": "Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer.",
+    "value.serializer": (
+        "Kafka option 'value.serializer' is not supported as value are serialized with ByteArraySerializer."
+    ),
+    "transactional.id": (
+        "Kafka option 'transactional.id' is not supported: each task has one of its own, which begins with the option"
+        " 'transactionalIdPrefix'."
+    ),
+}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """The parsed options of a write (times in seconds, sizes in bytes).
+
+    Attributes:
+        topic: where all records go; None: to the topic of their column.
+        exactly_once: whether each task writes in a transaction.
+        replay_check: what a task compares with what it has committed, if Spark repeats a micro-batch: one of `CHECKS`.
+        app_id, version: of the options txnAppId and txnVersion; -1: not given.
+        batch_bytes: the approximate size of a record batch before compression.
+    """
+
+    kafka: KafkaOptions
+    topic: str | None = None
+    exactly_once: bool = True
+    replay_check: str = "content"
+    prefix: str = "minikafka-spark"
+    app_id: str = ""
+    version: int = -1
+    codec: Codec = Codec.NONE
+    acks: int = -1
+    batch_bytes: int = 512 << 10
+    request_bytes_max: int = 1 << 20
+    delivery_timeout_s: float = 120.0
+    transaction_timeout_ms: int | None = None
+
+
+def parse_sink(given: Mapping[str, str]) -> SinkOptions:
+    """Parses the options of a write; names are case-insensitive. Raises RefusedOption."""
+    options = {name.lower(): value for name, value in given.items()}
+    _check_names(options)
+    kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    for name, text in _UNSUPPORTED.items():
+        if name in kafka:
+            raise RefusedOption(text)
+    if "bootstrap.servers" not in kafka:
+        raise RefusedOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
+    check_connection(kafka)
+    numbers = Numbers({f"kafka.{name}": value for name, value in kafka.items()})
+    default = SinkOptions(KafkaOptions(""))
+    exactly_once = _one_of(options, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) == EXACTLY_ONCE
+    app_id, version = options.get("txnappid", ""), Numbers(options).integer_or("txnVersion", -1)
+    if bool(app_id) != (version >= 0):
+        raise RefusedOption("txnAppId and txnVersion are given together, and txnVersion is not negative")
+    return SinkOptions(
+        kafka=KafkaOptions(
+            bootstrap_servers=kafka["bootstrap.servers"],
+            client_id=kafka.get("client.id", default.kafka.client_id),
+            request_timeout_s=numbers.integer_or("kafka.request.timeout.ms", 30_000) / 1000,
+            api_timeout_s=numbers.integer_or("kafka.max.block.ms", 60_000) / 1000,
+        ),
+        topic=options.get("topic"),
+        exactly_once=exactly_once,
+        replay_check=_one_of(options, "replayCheck", CHECKS),
+        prefix=options.get("transactionalidprefix", default.prefix),
+        app_id=app_id,
+        version=version,
+        codec=_codec(kafka.get("compression.type", "none")),
+        acks=_acks(kafka.get("acks", "all"), exactly_once),
+        batch_bytes=numbers.positive("kafka.batch.size") or default.batch_bytes,
+        request_bytes_max=numbers.positive("kafka.max.request.size") or default.request_bytes_max,
+        delivery_timeout_s=numbers.integer_or("kafka.delivery.timeout.ms", 120_000) / 1000,
+        transaction_timeout_ms=numbers.integer("kafka.transaction.timeout.ms"),
+    )
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in OPTIONS}
+    ignored = {*_OPTIONS_OF_SPARK_ITSELF, *(name.lower() for name in SOURCE_OPTIONS)}
+    for name in options:
+        if name in known or name in ignored or name.startswith("kafka."):
+            continue
+        near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1, cutoff=0.5)
+        hint = f"did you mean '{known.get(near[0], near[0])}'?" if near else f"it has {', '.join(OPTIONS)}, kafka.*"
+        raise RefusedOption(f"the minikafka sink has no option '{name}'; {hint}")
+
+
+def _one_of(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    value = options.get(name.lower(), allowed[0]).lower()
+    if value not in allowed:
+        raise RefusedOption(f"{name} is '{value}', expected {' or '.join(allowed)}")
+    return value
+
+
+def _codec(name: str) -> Codec:
+    codec = {one.name.lower(): one for one in Codec}.get(name.lower())
+    if codec is None:
+        raise RefusedOption(
+            f"Invalid value {name} for configuration compression.type: String must be one of: none, gzip, snappy,"
+            " lz4, zstd"
+        )
+    return codec
+
+
+def _acks(text: str, exactly_once: bool) -> int:
+    acks = {"all": -1, "-1": -1, "1": 1}.get(text.lower())
+    if acks is None:
+        raise RefusedOption(f"kafka.acks is '{text}', expected all or 1: without acknowledgements records may be lost")
+    if exactly_once and acks != -1:
+        raise RefusedOption("kafka.acks must be 'all' for delivery 'exactly_once'; or set delivery to 'at_least_once'")
+    return acks

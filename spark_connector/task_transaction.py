@@ -1,0 +1,191 @@
+"""The transaction of one task: the requests to the coordinators of its transactional id and of its marker. Blocking.
+
+The order is what makes it exact: `begin` fences every older attempt of the task and ends its transaction, so the marker
+that `marker` reads afterwards is final. The marker is committed with the records: offsets of a consumer group without
+members, which has the name of the transactional id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError, error_for
+from minikafka.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minikafka.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minikafka.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from minikafka.protocol.messages.end_txn import EndTxnRequest
+from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minikafka.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector.offset_reader import GROUP, TRANSACTION, OffsetReader
+from minikafka.spark_connector.replay_check import Marker
+
+_OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
+"""Version 1 of the protocol of transactions (KIP-98): a task has one transaction, which needs no epoch of its own."""
+_OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
+
+
+class Transaction:
+    """A producer with a transactional id, or without one an idempotent producer.
+
+    All methods raise KafkaError: the first that is not retriable, RequestTimedOutError after `kafka.max.block.ms`.
+    """
+
+    def __init__(self, brokers: OffsetReader, transactional_id: str | None) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id, self.epoch = -1, -1
+        self._brokers = brokers
+        self._added: set[TopicPartition] = set()
+        self._nodes: dict[int, int] = {}
+
+    def begin(self, timeout_ms: int) -> None:
+        """Gets a producer id and epoch: fences older producers of the transactional id, aborts their transaction."""
+        request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms)
+
+        def attempt() -> Any:
+            response = self._ask(request, None if self.transactional_id is None else TRANSACTION)
+            if response.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise error_for(
+                    response.error_code,
+                    f"the broker refuses a transaction of {timeout_ms} ms: set kafka.transaction.timeout.ms to"
+                    " its transaction.max.timeout.ms at most",
+                )
+            self._check(response.error_code, "InitProducerId")
+            return response
+
+        response = self._brokers.retry(attempt, "starting the producer")
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Makes partitions part of the transaction, before records are sent to them."""
+        topics: dict[str, list[int]] = {}
+        for tp in partitions:
+            if tp not in self._added:
+                topics.setdefault(tp.topic, []).append(tp.partition)
+        if self.transactional_id is None or not topics:
+            return
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=some) for name, some in topics.items()],
+        )
+
+        def attempt() -> None:
+            response = self._ask(request, TRANSACTION)
+            for topic in response.results_by_topic_v3_and_below:
+                for one in topic.results_by_partition:
+                    self._check(one.partition_error_code, f"adding {topic.name}-{one.partition_index}")
+
+        self._brokers.retry(attempt, "adding partitions to the transaction")
+        self._added.update(TopicPartition(name, index) for name, some in topics.items() for index in some)
+
+    def marker(self) -> Marker | None:
+        """Returns what was committed last under this transactional id; None if nothing was."""
+        group = self.transactional_id or ""
+
+        def attempt() -> Any:
+            node = self._coordinator(GROUP)
+            modern = self._brokers.connection_to(node).version_for(OffsetFetchRequest) >= _OFFSET_FETCH_GROUPS
+            request = OffsetFetchRequest(require_stable=True, topics=None)
+            if modern:
+                request = OffsetFetchRequest(
+                    require_stable=True, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+                )
+            else:
+                request.group_id = group
+            response = self._ask(request, GROUP, highest=_OFFSET_FETCH_VERSION_MAX)
+            found = response.groups[0] if modern else response
+            self._check(found.error_code, "OffsetFetch")
+            partitions = [one for topic in found.topics for one in topic.partitions]
+            for one in partitions:
+                self._check(one.error_code, "OffsetFetch")
+            return partitions
+
+        found = [one for one in self._brokers.retry(attempt, "reading the marker") if one.committed_offset > 0]
+        if not found:
+            return None
+        newest = max(found, key=lambda one: one.committed_offset)
+        return Marker.parse(newest.committed_offset, newest.metadata or "")
+
+    def mark(self, marker: Marker) -> None:
+        """Makes a marker part of the transaction: the offset of one partition of each topic that it writes."""
+        places = {tp.topic: tp.partition for tp in sorted(self._added)}
+        common: dict[str, Any] = {
+            "transactional_id": self.transactional_id, "group_id": self.transactional_id,
+            "producer_id": self.producer_id, "producer_epoch": self.epoch,
+        }  # fmt: skip
+        commit = TxnOffsetCommitRequest(topics=[
+            TxnOffsetCommitRequestTopic(name=name, partitions=[TxnOffsetCommitRequestPartition(
+                partition_index=index, committed_offset=marker.version + 1, committed_metadata=marker.metadata(),
+            )])
+            for name, index in places.items()
+        ], **common)  # fmt: skip
+
+        def add() -> None:
+            self._check(self._ask(AddOffsetsToTxnRequest(**common), TRANSACTION).error_code, "AddOffsetsToTxn")
+
+        def attempt() -> None:
+            for topic in self._ask(commit, GROUP).topics:
+                for one in topic.partitions:
+                    self._check(one.error_code, "TxnOffsetCommit")
+
+        self._brokers.retry(add, "adding the marker to the transaction")
+        self._brokers.retry(attempt, "writing the marker")
+
+    def end(self, *, commit: bool) -> None:
+        """Commits or aborts the transaction; may be repeated. Nothing if it has no partitions."""
+        if self.transactional_id is None or not self._added:
+            return
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        self._brokers.retry(
+            lambda: self._check(self._ask(request, TRANSACTION).error_code, "EndTxn"), "ending the transaction"
+        )
+
+    def resume(self, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]) -> None:
+        """Takes over the open transaction of a task, to end it."""
+        self.producer_id, self.epoch, self._added = producer_id, epoch, set(partitions)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the coordinator has this producer's transaction open: not aborted by a time-out meanwhile."""
+        request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id or ""])
+
+        def attempt() -> Any:
+            (state,) = self._ask(request, TRANSACTION).transaction_states
+            self._check(state.error_code, "DescribeTransactions")
+            return state
+
+        state = self._brokers.retry(attempt, "describing the transaction")
+        mine = (state.producer_id, state.producer_epoch) == (self.producer_id, self.epoch)
+        return mine and state.transaction_state == "Ongoing"
+
+    def _ask(self, request: Any, coordinator: int | None, *, highest: int | None = None) -> Any:
+        node = None if coordinator is None else self._coordinator(coordinator)
+        try:
+            return self._brokers.request(request, node, highest=highest or _OLD_PROTOCOL.get(type(request)))
+        except KafkaError:
+            self._nodes.clear()
+            raise
+
+    def _coordinator(self, key_type: int) -> int:
+        if key_type not in self._nodes:
+            self._nodes[key_type] = self._brokers.coordinator(self.transactional_id or "", key_type)
+        return self._nodes[key_type]
+
+    def _check(self, error_code: int, action: str) -> None:
+        if error_code:
+            self._nodes.clear()
+            raise error_for(error_code, f"{action} of {self.transactional_id!r}: {error_for(error_code)}")

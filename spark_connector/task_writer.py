@@ -1,0 +1,147 @@
+"""Writes the rows of one task: from Spark's Arrow batches to acknowledged record batches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minikafka.client.producer.arrow_encoding import (
+    RECORD_OVERHEAD_MAX,
+    ArrowRecords,
+    NullHeaderKey,
+    Payload,
+    blob_sizes,
+    encode,
+    header_sizes,
+)
+from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.numpy_varints import Array
+from minikafka.spark_connector import sockets
+from minikafka.spark_connector.batch_sender import BatchSender, Outgoing
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.replay_check import Content
+from minikafka.spark_connector.sink_columns import UnsuitableColumn, choose_partitions, rows_of, sort_rows
+from minikafka.spark_connector.sink_options import SinkOptions
+from minikafka.spark_connector.task_transaction import Transaction
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SEQUENCES = 1 << 31
+
+
+class TaskWriter:
+    """Writes rows with the producer id of a transaction, or without one.
+
+    Attributes:
+        content: what was written.
+        partitions: where.
+    """
+
+    def __init__(self, brokers: OffsetReader, options: SinkOptions, transaction: Transaction) -> None:
+        self.content = Content()
+        self._brokers = brokers
+        self._options = options
+        self._transaction = transaction
+        self._sender = BatchSender(brokers, options, transaction.transactional_id)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._sticky = random.randrange(1 << 30)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self._sequences)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._sender.close()
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Writes all rows and waits until they are acknowledged.
+
+        Raises UnsuitableColumn for values that cannot be written, KafkaError.
+        """
+        for batch in batches:
+            if len(batch):
+                self._write_batch(batch)
+        self._sender.flush()
+
+    def _write_batch(self, batch: pa.RecordBatch) -> None:
+        rows = rows_of(batch, self._options.topic, sockets.now_ms())
+        self._sticky += 1
+        records, places = sort_rows(rows, choose_partitions(rows, self._partition_count, self._sticky))
+        self.content.add(records.keys, records.values)
+        self._transaction.add([tp for tp, _ in places])
+        starts = np.array([first for _, first in places], np.int64)
+        firsts = self._cut(records, starts, places)
+        try:
+            payload = encode(records, firsts)
+        except NullHeaderKey as error:
+            raise UnsuitableColumn(f"headers: {error}") from None
+        waves: dict[int, list[Outgoing]] = {}
+        places_of = np.searchsorted(starts, firsts, side="right") - 1
+        numbers = np.arange(len(firsts)) - np.searchsorted(firsts, starts)[places_of]
+        for index, (place, number) in enumerate(zip(places_of.tolist(), numbers.tolist(), strict=True)):
+            waves.setdefault(number, []).append(self._outgoing(payload, index, places[place][0]))
+        for wave in waves.values():
+            self._sender.send(wave)
+
+    def _outgoing(self, payload: Payload, index: int, tp: TopicPartition) -> Outgoing:
+        sequence, count = self._sequences.get(tp, 0), payload.count(index)
+        data = payload.batch(
+            index,
+            codec=self._options.codec,
+            producer_id=self._transaction.producer_id,
+            producer_epoch=self._transaction.epoch,
+            base_sequence=sequence,
+            transactional=self._transaction.transactional_id is not None,
+        )
+        self._sequences[tp] = (sequence + count) % _SEQUENCES
+        return Outgoing(tp, data, count)
+
+    def _cut(self, records: ArrowRecords, starts: Array, places: list[tuple[TopicPartition, int]]) -> Array:
+        """Returns the first record of each batch: about `batch_bytes` together, or a large record alone."""
+        sizes = np.maximum(blob_sizes(records.values), 0) + RECORD_OVERHEAD_MAX
+        if records.keys is not None:
+            sizes = sizes + np.maximum(blob_sizes(records.keys), 0)
+        if records.headers is not None:
+            sizes = sizes + header_sizes(records.headers)
+        largest, limit = int(sizes.argmax()), self._options.batch_bytes
+        if sizes[largest] - RECORD_OVERHEAD_MAX > self._options.request_bytes_max:
+            tp = places[int(np.searchsorted(starts, largest, side="right")) - 1][0]
+            raise UnsuitableColumn(
+                f"{tp}: The message is {sizes[largest]} bytes when serialized which is larger than"
+                f" {self._options.request_bytes_max}, which is the value of the max.request.size configuration"
+                " (kafka.max.request.size)."
+            )
+        position = np.cumsum(sizes) - sizes
+        lengths = np.diff(np.append(starts, len(sizes)))
+        bucket = (position - np.repeat(position[starts], lengths)) // limit
+        alone = sizes > limit // 2
+        begins = np.ones(len(sizes), bool)
+        begins[1:] = (np.diff(bucket) != 0) | alone[1:] | alone[:-1]
+        begins[starts] = True
+        return np.flatnonzero(begins)
+
+    def _partition_count(self, topic: str) -> int:
+        """Returns the number of a topic's partitions, waiting for a new topic. Raises UnknownTopicOrPartitionError."""
+        known = self._brokers.metadata.topics
+        deadline, pause_s = sockets.now_s() + self._options.kafka.api_timeout_s, 0.05
+        while topic not in known or not known[topic].partitions:
+            self._brokers.refresh([topic], create=True)
+            error = self._brokers.metadata.errors.get(topic)
+            if topic in known:
+                break
+            if error is not None and not error.retriable:
+                raise error
+            if sockets.now_s() >= deadline:
+                raise UnknownTopicOrPartitionError(
+                    f"Topic {topic} not present in metadata after {self._options.kafka.api_timeout_s * 1000:.0f} ms"
+                    " (kafka.max.block.ms)."
+                )
+            sockets.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+        return len(known[topic].partitions)

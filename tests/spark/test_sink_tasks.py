@@ -1,0 +1,208 @@
+"""The tasks of the sink without Spark: each record is written once, whatever is repeated, fenced or interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+import numpy as np  # noqa: E402
+from support.node import NodeProcess  # noqa: E402
+from support.spark_brokers import create  # noqa: E402
+from support.spark_sink import numbers, read_committed  # noqa: E402
+
+from minikafka.client.producer.partitioner import partition_for_key  # noqa: E402
+from minikafka.protocol.errors import KafkaError, NetworkError  # noqa: E402
+from minikafka.spark_connector import sockets  # noqa: E402
+from minikafka.spark_connector.replay_check import NotRepeated  # noqa: E402
+from minikafka.spark_connector.sink_columns import UnsuitableColumn  # noqa: E402
+from minikafka.spark_connector.sink_options import SinkOptions, parse_sink  # noqa: E402
+from minikafka.spark_connector.sink_tasks import write_for_driver, write_once, write_plainly  # noqa: E402
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+
+def options(node: NodeProcess, topic: str, **more: str) -> SinkOptions:
+    return parse_sink({"kafka.bootstrap.servers": node.bootstrap, "topic": topic, **more})
+
+
+def rows(*ranges: range, **columns: Any) -> Iterator[pa.RecordBatch]:
+    """A batch for each range, with its numbers as values."""
+    for some in ranges:
+        yield pa.RecordBatch.from_pydict({"value": [b"%d" % number for number in some], **columns})
+
+
+def topic(node: NodeProcess, name: str, partitions: int = 2) -> str:
+    create(node.bootstrap, {name: partitions})
+    return name
+
+
+def test_keys_headers_timestamps_and_partitions_are_written(node: NodeProcess) -> None:
+    name = topic(node, "columns", 3)
+    keys, places = [None, b"", b"key", None], [2, None, None, 1]
+    headers = [None, [], [{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None]
+    moment = 1_700_000_000_123
+    times = pa.array([moment * 1000, None, moment * 1000 + 1, 0], pa.timestamp("us", tz="UTC"))
+    batch = pa.RecordBatch.from_pydict({
+        "value": ["zero", None, "two", ""], "key": keys, "headers": headers, "timestamp": times,
+        "partition": pa.array(places, pa.int32()), "unknown": [1, 2, 3, 4],
+    })  # fmt: skip
+    before = sockets.now_ms()
+    assert write_once(options(node, name), "columns", 0, 0, iter([batch])).rows == 4
+    found = {(one.value, one.partition): one for one in read_committed(node.bootstrap, name)}
+    wanted = [(b"zero", 2), (None, partition_for_key(b"", 3)), (b"two", partition_for_key(b"key", 3)), (b"", 1)]
+    assert set(found) == set(wanted)
+    assert [found[one].key for one in wanted] == keys
+    assert [found[one].headers for one in wanted] == [(), (), (("a", b"1"), ("b", None)), ()]
+    assert [found[one].timestamp for one in wanted[::2]] == [moment, moment]
+    assert found[wanted[3]].timestamp == 0 and found[wanted[1]].timestamp >= before
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_many_batches_to_many_partitions(node: NodeProcess, codec: str) -> None:
+    name = topic(node, f"many-{codec}", 5)
+    chosen = options(node, name, **{"kafka.compression.type": codec, "kafka.batch.size": "2000"})
+    ranges = [range(first, first + 1000) for first in range(0, 3000, 1000)]
+    keys = [b"%d" % (number % 97) for number in range(1000)]
+    assert write_plainly(chosen, rows(*ranges, key=keys)).rows == 3000
+    found = read_committed(node.bootstrap, name)
+    assert numbers(found) == list(range(3000))
+    assert all(one.partition == partition_for_key(one.key or b"", 5) for one in found)
+
+
+def test_a_repeated_task_writes_nothing(node: NodeProcess) -> None:
+    name = topic(node, "repeated")
+    chosen = options(node, name)
+    assert not write_once(chosen, name, 0, 0, rows(range(10), range(10, 20))).skipped
+    assert write_once(chosen, name, 0, 0, rows(range(5, 20), range(5))).skipped
+    assert not write_once(chosen, name, 1, 0, rows(range(20, 30))).skipped
+    assert write_once(chosen, name, 0, 0, rows(range(20))).skipped, "a zombie of the batch before"
+    assert not write_once(chosen, name, 0, 1, rows(range(30, 40))).skipped, "another task"
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("again", "check", "refused"),
+    [
+        ([range(10)], "content", False),
+        ([range(9)], "content", True),
+        ([range(1, 11)], "content", True),
+        ([range(1, 11)], "rows", False),
+        ([range(9)], "rows", True),
+        ([range(9)], "none", False),
+        ([], "content", True),
+        ([], "none", False),
+    ],
+)
+def test_rows_that_moved_between_tasks_are_refused(
+    node: NodeProcess, again: list[range], check: str, refused: bool
+) -> None:
+    name = topic(node, f"moved-{check}-{sum(map(len, again))}-{refused}-{again[0].start if again else ''}")
+    chosen = options(node, name, replayCheck=check)
+    write_once(chosen, name, 7, 3, rows(range(10)))
+    if refused:
+        with pytest.raises(NotRepeated, match=f"task 3 of {name} has committed micro-batch 7 before.*replayCheck"):
+            write_once(chosen, name, 7, 3, rows(*again))
+    else:
+        write_once(chosen, name, 7, 3, rows(*again))
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(10))
+
+
+class Interrupted(Exception):
+    """Raised in the middle of a task."""
+
+
+def test_a_task_that_fails_leaves_nothing_and_can_be_repeated(node: NodeProcess) -> None:
+    name = topic(node, "interrupted")
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from rows(range(10))
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        write_once(options(node, name), name, 0, 0, failing())
+    assert numbers(read_committed(node.bootstrap, name)) == []
+    write_once(options(node, name), name, 0, 0, rows(range(10)))
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(10))
+
+
+def test_a_zombie_is_fenced(node: NodeProcess) -> None:
+    """The attempt that Spark repeats while the old one still writes: only one of the two commits."""
+    name = topic(node, "zombie")
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        yield from rows(range(10))
+        write_once(options(node, name), name, 0, 0, rows(range(10), range(10, 20)))
+        yield from rows(range(10, 20))
+
+    with pytest.raises(KafkaError):
+        write_once(options(node, name), name, 0, 0, overtaken())
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(20))
+
+
+@pytest.mark.parametrize("lost", ["sent", "answer"])
+def test_each_lost_request_is_repeated(node: NodeProcess, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    """The connection breaks at each request in turn, before the broker has it or before its answer is there."""
+    name = topic(node, f"lost-{lost}")
+    chosen = options(node, name)
+    send, receive = sockets.BrokerConnection.send, sockets.BrokerConnection.receive
+    count = [0, -1]
+
+    def breaking(connection: sockets.BrokerConnection, *arguments: Any, **more: Any) -> Any:
+        count[0] += 1
+        if count[0] == count[1]:
+            if lost == "answer":
+                receive(connection)
+            connection.close()
+            raise NetworkError("broken by the test")
+        return (receive if lost == "answer" else send)(connection, *arguments, **more)
+
+    monkeypatch.setattr(sockets.BrokerConnection, "receive" if lost == "answer" else "send", breaking)
+    version = 0
+    while version == 0 or count[0] >= count[1]:
+        count[:] = [0, version + 1]
+        first = version * 4
+        write_once(chosen, name, version, 0, rows(range(first, first + 2), range(first + 2, first + 4)))
+        version += 1
+    assert version > 6
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(version * 4))
+
+
+def test_what_waits_for_the_driver_is_not_visible(node: NodeProcess) -> None:
+    name = topic(node, "waits")
+    result = write_for_driver(options(node, name), "waits-0", rows(range(10)))
+    assert result.transactional_id == "waits-0" and result.rows == 10
+    assert read_committed(node.bootstrap, name) == []
+    assert write_for_driver(options(node, name), "waits-1", rows()).transactional_id is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"partition": pa.array([7], pa.int32())}, "refused-7 does not exist: topic refused has 2 partitions"),
+        ({"partition": pa.array([-1], pa.int32())}, "Invalid partition: -1. Partition number should always be non-neg"),
+        ({"headers": [[{"key": None, "value": b""}]]}, "a header has no key"),
+        ({"value": [bytes(2 << 20)]}, r"refused-\d: The message is 2097188 bytes when serialized .*max.request.size"),
+    ],
+)
+def test_values_that_cannot_be_written_are_named(node: NodeProcess, columns: dict[str, Any], message: str) -> None:
+    if "refused" not in _created:
+        _created.add(topic(node, "refused"))
+    with pytest.raises(UnsuitableColumn, match=message):
+        write_once(options(node, "refused"), "refused", 0, 0, rows(range(1), **columns))
+
+
+_created: set[str] = set()
+
+
+def test_a_null_topic_and_a_batch_too_large_are_refused(node: NodeProcess) -> None:
+    create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
+    with pytest.raises(KafkaError, match="narrow-0: .*a batch of 100 records .*max.message.bytes, or set kafka.batch"):
+        write_once(options(node, "narrow"), "narrow", 0, 0, rows(range(100), key=[bytes(np.int64(10))] * 100))
+    chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
+    with pytest.raises(UnsuitableColumn, match="contains a null topic"):
+        write_once(chosen, "null", 0, 0, rows(range(2), topic=["narrow", None]))
