@@ -1,10 +1,12 @@
-"""A PySpark data source without a jar: `spark.read.format("minikafka")` and `spark.readStream.format("minikafka")`.
+"""A PySpark data source without a jar: `format("minikafka")` reads and writes topics, as batches and as streams.
 
     from minikafka.spark_connector import register
     register(spark)                     # only needed where Spark does not find the module `pyspark_minikafka`
 
     frame = (spark.read.format("minikafka").option("kafka.bootstrap.servers", "localhost:9092")
              .option("subscribe", "flights").load())
+
+    frame.write.format("minikafka").mode("append").option(…, "localhost:9092").option("topic", "copies").save()
 
 Options, columns and the JSON form of offsets are those of Spark's own Kafka source (`format("kafka")`). The source
 reads from minikafka and any other Kafka cluster, by default committed records only. It is blocking code: Spark runs it
@@ -15,7 +17,12 @@ driver resolves the start and end offsets and splits the ranges into input parti
 micro-batch, in a separate process. Each executor task reads one input partition: fetch responses become Arrow columns
 (`minikafka.client.consumer.arrow_batches`), which Spark uses without copying.
 
-    data_source.py        `format("minikafka")`: schema, batch queries, registration with Spark
+The path of a write. Spark calls a writer of `writers.py` in each task with Arrow batches. `task_writer.py` sorts their
+rows by partition, has them encoded (`minikafka.client.producer.arrow_encoding`) and sends the record batches, in one
+transaction for each task. A micro-batch that Spark repeats is not written again: a task commits, with its records, a
+marker with the number of the micro-batch, and reads it before it writes (`sink_tasks.py`).
+
+    data_source.py        `format("minikafka")`: schema, batch queries, writers, registration with Spark
     options.py            parses and validates all options
     offset_resolution.py  options to partitions and offsets: subscriptions, starting and ending offsets, timestamps
     range_planner.py      ranges of offsets to input partitions: minPartitions, maxRecordsPerPartition
@@ -28,10 +35,26 @@ micro-batch, in a separate process. Each executor task reads one input partition
     sockets.py            a blocking connection to one broker; clocks
     data_loss.py          failOnDataLoss: the error or the warning
     progress.py           `lag`: how far a stream is behind, from its progress
+    sink_options.py       parses and validates the options of writes
+    sink_columns.py       the columns of the sink: types, casts, the partition of each row
+    writers.py            the writers that Spark calls: the tasks' work, the driver's commit and abort
+    sink_tasks.py         what a task does: transactions, markers, at_least_once
+    task_transaction.py   a task's requests to the coordinators of its transaction and its marker
+    task_writer.py        a task's rows to record batches of limited size, with sequence numbers
+    batch_sender.py       sends record batches to the leaders of their partitions; retries
+    replay_check.py       recognizes whether a repeated task has the same rows as before
 
 *Caveats*
 
-    * Only PLAINTEXT: no TLS and no SASL yet. No sink yet: it comes with transactions.
+    * Only PLAINTEXT: no TLS and no SASL yet.
+    * A micro-batch becomes visible task by task. A batch write becomes visible when all tasks have succeeded, but its
+      transactions are committed one after another: a driver that dies meanwhile leaves a part of them committed.
+    * A task of a repeated micro-batch is compared with what it has committed before, not with other tasks: if the
+      number of tasks has changed between the attempts, rows of a task that no longer exists may be doubled unnoticed.
+    * Markers are offsets of consumer groups, one for each task number of a query. They expire with
+      `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for longer may double it.
+    * The sink has no metrics in `lastProgress`: Spark offers none to Python sinks. There is no delivery mode `atomic`.
+    * The output mode `update` is refused by Spark for Python sinks.
     * No filter push-down: Spark 4.3 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit
       a query by offsets and timestamps, and its columns by `.schema(…)`.
     * Repeated actions on a data frame read the same offsets: Spark plans the batch of a data frame once.

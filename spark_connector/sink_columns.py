@@ -163,7 +163,8 @@ def sort_rows(rows: Rows, partitions: Array) -> tuple[ArrowRecords, list[tuple[T
     records = rows.records
     if (np.diff(keys) < 0).any():
         order = np.argsort(keys, kind="stable")
-        records = ArrowRecords(*(None if one is None else one.take(order) for one in records))
+        keys_taken, headers = (None if one is None else one.take(order) for one in (records.keys, records.headers))
+        records = ArrowRecords(keys_taken, records.values.take(order), records.timestamps[order], headers)
         keys, partitions, topic_of = keys[order], partitions[order], rows.topic_of[order]
     else:
         topic_of = rows.topic_of

@@ -33,7 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     (folder / "site").mkdir()
     (folder / "site" / "pyspark_minikafka").symlink_to(CHECKOUT / "package" / "pyspark_minikafka")
-    os.environ["PYTHONPATH"] = str(folder / "site")
+    given = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder / "site"), *([given] if given else [])])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("tests").config(map=configuration(folder))
     session = builder.getOrCreate()
@@ -45,7 +46,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(120)
-    del os.environ["PYTHONPATH"]
+    if given is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = given
 
 
 def configuration(folder: Path) -> dict[str, str]:
