@@ -59,7 +59,8 @@ def test_keys_headers_timestamps_and_partitions_are_written(node: NodeProcess) -
     assert [found[one].key for one in wanted] == keys
     assert [found[one].headers for one in wanted] == [(), (), (("a", b"1"), ("b", None)), ()]
     assert [found[one].timestamp for one in wanted[::2]] == [moment, moment]
-    assert found[wanted[3]].timestamp == 0 and found[wanted[1]].timestamp >= before
+    assert found[wanted[3]].timestamp == 0
+    assert found[wanted[1]].timestamp >= before
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -175,7 +176,8 @@ def test_each_lost_request_is_repeated(node: NodeProcess, monkeypatch: pytest.Mo
 def test_what_waits_for_the_driver_is_not_visible(node: NodeProcess) -> None:
     name = topic(node, "waits")
     result = write_for_driver(options(node, name), "waits-0", rows(range(10)))
-    assert result.transactional_id == "waits-0" and result.rows == 10
+    assert result.transactional_id == "waits-0"
+    assert result.rows == 10
     assert read_committed(node.bootstrap, name) == []
     assert write_for_driver(options(node, name), "waits-1", rows()).transactional_id is None
 
@@ -201,7 +203,7 @@ _created: set[str] = set()
 
 def test_a_null_topic_and_a_batch_too_large_are_refused(node: NodeProcess) -> None:
     create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
-    with pytest.raises(KafkaError, match="narrow-0: .*a batch of 100 records .*max.message.bytes, or set kafka.batch"):
+    with pytest.raises(KafkaError, match=r"narrow-0: .*a batch of 100 records .*max.message.bytes, or set kafka.batch"):
         write_once(options(node, "narrow"), "narrow", 0, 0, rows(range(100), key=[bytes(np.int64(10))] * 100))
     chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
     with pytest.raises(UnsuitableColumn, match="contains a null topic"):
