@@ -38,6 +38,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def random_id() -> str:
+    """Returns 128 random bits as hexadecimal digits."""
+    return os.urandom(16).hex()
+
+
 def sleep(seconds: float) -> None:
     """Sleeps; not at all for negative durations."""
     time.sleep(max(0.0, seconds))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ class TaskWriter:
         self._transaction = transaction
         self._sender = BatchSender(brokers, options, transaction.transactional_id)
         self._sequences: dict[TopicPartition, int] = {}
-        self._sticky = random.randrange(1 << 30)
+        self._sticky = int(sockets.random_id()[:7], 16)
 
     @property
     def partitions(self) -> list[TopicPartition]:

@@ -5,8 +5,6 @@ Light imports: Spark imports this module in every session.
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from minikafka.spark_connector.sink_options import SinkOptions
-
-_logger = logging.getLogger(__name__)
 
 
 def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
@@ -40,9 +36,11 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes a data frame: readers of committed records see nothing before all tasks have succeeded."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        from minikafka.spark_connector.sockets import random_id
+
         options = checked_options(given, schema)
         self._options = options
-        self._name = f"{options.prefix}-{options.app_id or uuid.uuid4().hex}"
+        self._name = f"{options.prefix}-{options.app_id or random_id()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from minikafka.spark_connector import sink_tasks
@@ -75,7 +73,11 @@ class BatchWriter(DataSourceArrowWriter):
                 ) from error
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Aborts the transactions of all tasks; those of tasks without a message by starting their producer again."""
+        """Aborts the transactions of all tasks; those of tasks without a message by starting their producer again.
+
+        Raises the last KafkaError after all have been tried: what remains open is aborted by its time-out.
+        """
+        from minikafka.protocol.error_codes import ErrorCode
         from minikafka.protocol.errors import KafkaError
         from minikafka.spark_connector.offset_reader import offset_reader_for
         from minikafka.spark_connector.sink_tasks import DRIVER_TIMEOUT_MS
@@ -83,6 +85,7 @@ class BatchWriter(DataSourceArrowWriter):
 
         if not self._options.exactly_once or self._options.app_id:
             return
+        failure: KafkaError | None = None
         for task, message in enumerate(messages):
             try:
                 if message is None:
@@ -91,7 +94,10 @@ class BatchWriter(DataSourceArrowWriter):
                 elif (found := self._transaction_of(message)) is not None:
                     found.end(commit=False)
             except KafkaError as error:
-                _logger.warning("a transaction was not aborted: task %d: %s", task, error.message)
+                if error.code != ErrorCode.INVALID_TXN_STATE:  # it has been committed
+                    failure = error
+        if failure is not None:
+            raise failure
 
     def _transaction_of(self, message: Any) -> Any:
         if message is None or message.transactional_id is None:
