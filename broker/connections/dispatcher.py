@@ -6,7 +6,7 @@ known once the response is encoded, so measuring is the last step; `Connection` 
 the throttle time.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -60,7 +60,7 @@ class Dispatcher(Generic[S]):
         large_messages: Decodes and encodes messages that take longer than a step of a task may take.
         long_polls: The waiting requests of those connections that give a receiver for their responses.
         shortcuts: Functions that answer usual requests from their bytes, by the API key in the frame.
-        requests: Counts the decoded requests, by API key and version.
+        requests: Counts the decoded requests, by API key times 256 plus version; a defaultdict.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Dispatcher(Generic[S]):
         large_messages: LargeMessages = LARGE_MESSAGES,
         long_polls: LongPolls | None = None,
         shortcuts: Mapping[bytes, Shortcut] | None = None,
-        requests: Counter[tuple[int, int]] | None = None,
+        requests: dict[int, int] | None = None,
     ) -> None:
         self._services = services
         self._routes = routes
@@ -88,7 +88,7 @@ class Dispatcher(Generic[S]):
         self._large_messages = large_messages
         self._long_polls = long_polls or LongPolls()
         self._shortcuts = shortcuts or {}
-        self._requests: Counter[tuple[int, int]] = Counter() if requests is None else requests
+        self._requests = defaultdict[int, int](int) if requests is None else requests
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         """Carry a request through all steps. Cancellation does not undo the handler's effects.
@@ -124,10 +124,10 @@ class Dispatcher(Generic[S]):
             key = bytes(frame[:2])
             shortcut = self._shortcuts.get(key)
             if shortcut is not None and (parts := shortcut(frame)) is not None:
-                self._requests[frame[1], frame[3]] += 1
+                self._requests[frame[1] << 8 | frame[3]] += 1
                 return parts, 0
             if receiver is not None and key == FETCH and (joined := self._long_polls.join(frame, receiver)):
-                self._requests[frame[1], frame[3]] += 1
+                self._requests[frame[1] << 8 | frame[3]] += 1
                 return joined
         else:
             receiver = None
@@ -162,7 +162,7 @@ class Dispatcher(Generic[S]):
     ) -> Answer | Started | Parked:
         """The steps after the request was decoded."""
         route, header, version, request = decoded
-        self._requests[route.key, version] += 1
+        self._requests[route.key << 8 | version] += 1
         try:
             principal = self._principal_of(connection)
             context = RequestContext(self._services, version, header.client_id or "", connection, principal)

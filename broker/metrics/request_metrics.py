@@ -22,15 +22,15 @@ def connection_metrics(
     return collect
 
 
-def request_metrics(requests: Mapping[tuple[int, int], int], name_of: Callable[[int], str]) -> Collector:
-    """Requests by API and version. `requests` is by API key and version."""
+def request_metrics(requests: Mapping[int, int], name_of: Callable[[int], str]) -> Collector:
+    """Requests by API and version. `requests` is by API key times 256 plus version."""
 
     def collect() -> Iterator[Family | None]:
         yield Family(
             "kafka_network_requestmetrics_requests",
             "counter",
             "Requests that were decoded.",
-            [((name_of(key), str(version)), float(count)) for (key, version), count in requests.items()],
+            [((name_of(key >> 8), str(key & 0xFF)), float(count)) for key, count in requests.items()],
             ("request", "version"),
         )
 

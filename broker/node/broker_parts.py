@@ -3,7 +3,7 @@
 `BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -73,7 +73,7 @@ class BrokerParts:
         isr_changes: Has the controller change the ISR of partitions that this node leads.
         replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
-        requests: How many requests of clients were decoded, by API key and version.
+        requests: How many requests of clients were decoded, by API key times 256 plus version.
         connection_count: Returns the number of open connections of clients.
     """
 
@@ -122,7 +122,7 @@ class BrokerParts:
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
         self.long_polls = LongPolls()
-        self.requests: Counter[tuple[int, int]] = Counter()
+        self.requests = defaultdict[int, int](int)
         self.connection_count: Callable[[], int] = lambda: 0
 
     def _transaction_parts(self, seams: Seams) -> TransactionParts:
