@@ -31,8 +31,7 @@ is a log: a record is at one offset, and offsets without a record are normal (ma
   and no commit of the lower offset may have taken effect later.
 - *deleted value that returns*: the final reading of a compacted topic has a record, and not the tombstone behind it:
   delete.retention.ms begins only when what it deletes has been removed.
-- *deleted record that is read*: the final reading has a record below the log start offset that it found, or that was
-  known before it began: from a `LogStart`, or from a `DeleteRecords` that was acknowledged.
+- *deleted record that is read*: the final reading has a record below the log start offset that it found.
 - *write unseen after healing*: the final reading fails, or ends before an acknowledged record below the log's end.
 - *replicas that differ below the high watermark*: at an offset below the high watermarks of both.
 - *input counted twice*, *input not counted*: of a read-process-write program, whose outputs name their inputs in their
@@ -68,7 +67,8 @@ later record of the key may have replaced in a compacted topic, are never report
 - A log start offset excuses missing records also before it was observed. If retention deletes records, the history
   must contain a reading of the log start offset afterwards (`LogStart` or `ReadAll`).
 - A `DeleteRecords` with offset -1 excuses every record of its partition: record the offset that the broker returned.
-- Polls are not judged by the log start offset: what a consumer was sent before a deletion it may return later.
+- Polls are not judged by the log start offset: what a consumer was sent before a deletion it may return later. A log
+  start offset that goes back is not reported: after a crash it is that of the last checkpoint, in Apache Kafka too.
 - With unclean leader election records may be lost, and read and then lost; its topics are not to be in the history.
 - In compacted topics any write that may be later excuses a missing record, unless two final readings follow each other:
   then the later one must have a later record of the key, or there is a tombstone that may have gone. With one reading

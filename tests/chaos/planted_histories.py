@@ -59,14 +59,6 @@ def read_below_the_log_start(it: Script, *, legal: bool) -> tuple[int, ...]:
     return sent, it.read_all((0, "a"), (1, "b"), start=int(not legal))
 
 
-def read_after_its_deletion(it: Script, *, legal: bool) -> tuple[int, ...]:
-    """Deleted records return, and so does the log start offset. The deletion may have had no effect."""
-    sent = it.send("a", 0)
-    it.send("b", 1)
-    deleted = it.do("admin", DeleteRecords(FIRST, 1), UNKNOWN if legal else OK)
-    return sent, deleted, it.read_all((0, "a"), (1, "b"))
-
-
 def lost_transaction(it: Script, *, legal: bool) -> tuple[int, ...]:
     """A delayed request of an earlier commit may have aborted the transaction; or the commit is unknown."""
     it.begin()
@@ -423,7 +415,7 @@ HISTORIES = {
         committed_offset_of_a_transaction,
     ],
     Kind.VALUE_RETURNS: COMPACTION[Kind.VALUE_RETURNS],
-    Kind.DELETED_READ: [read_below_the_log_start, read_after_its_deletion],
+    Kind.DELETED_READ: [read_below_the_log_start],
     Kind.UNSEEN: [unseen, unreadable, unseen_transaction, unseen_by_a_later_reader],
     Kind.REPLICAS_DIFFER: [replicas_differ, a_replica_lacks_a_record, a_compacted_replica_lacks_a_record],
     Kind.COUNTED_TWICE: [counted_twice],

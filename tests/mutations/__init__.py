@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 SEEDS_MAX = 16
 STORY_ONLY = -1
+TEST_ONLY = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Mutation:
         new: the bug.
         tests: arguments for pytest; with the bug at least one test of these fails, without it none.
         seeds: so many seeds of the simulation, from 0 on, sufficed to notice it (`seeds.py`); `STORY_ONLY` if the first
-            `SEEDS_MAX` did not, so that a story is what shows it; 0 if it is not measured. After a change of the code
-            other seeds notice it.
+            `SEEDS_MAX` did not, so that a story is what shows it, and `TEST_ONLY` if it is a test of a smaller part; 0
+            if it is not measured. After a change of the code other seeds notice it.
     """
 
     name: str

@@ -35,6 +35,7 @@ MUTATIONS = (
         "        while self._pending and self._pending[0].end_offset <= offset:\n",
         "        while self._pending:\n",
         (f"{_BUGS}::test_kafka_15489_a_controller_that_reaches_no_majority_gives_up",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a new controller does not know the sessions of its predecessor, and never fences a broker that is gone",
@@ -50,6 +51,7 @@ MUTATIONS = (
         "            if trio.current_time() - until > LATE_MS / 1000:\n",
         "            if until > trio.current_time():\n",
         (f"{_BUGS}::test_kafka_15019_a_controller_that_was_stalled_fences_nobody",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a broker that registers again stays in the isr",
@@ -57,6 +59,7 @@ MUTATIONS = (
         "    removed = remove_from_isrs(image, request.broker_id, context, unclean_shutdown=unclean_shutdown)\n",
         "    removed = remove_from_isrs(image, -1, context, unclean_shutdown=unclean_shutdown)\n",
         (f"{_BUGS}::test_kip_966_the_last_replica_standing_loses_its_unsynced_records",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "two brokers get the same block of producer ids",
@@ -72,6 +75,7 @@ MUTATIONS = (
         "index, replicas, isr, isr[0], directories=directories)\n",
         "index, replicas, replicas, isr[0], directories=directories)\n",
         (f"{_NODES}::test_a_new_partition_does_not_wait_for_brokers_that_are_down",),
+        seeds=9,
     ),
     Mutation(
         "the metadata log is acknowledged before it is flushed",
@@ -79,6 +83,7 @@ MUTATIONS = (
         "        await self._stored.sync()\n",
         "        await trio.lowlevel.checkpoint()\n",
         (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the vote is not flushed",
@@ -86,6 +91,7 @@ MUTATIONS = (
         "        await self._disk.run(self._disk.write_atomically, f\"{self._log.directory}/{FILE_NAME}\", data)\n",
         "        self._disk.write_atomically(f\"{self._log.directory}/{FILE_NAME}\", data, sync=False)\n",
         (f"{_NODES}::test_metadata_survives_a_power_failure_of_the_only_controller",),
+        seeds=2,
     ),
     # -- waiting for metadata ---------------------------------------------------------------------------------------
     Mutation(
@@ -111,6 +117,7 @@ MUTATIONS = (
         "    if image.next_producer_id:\n",
         "    if image.next_producer_id < 0:\n",
         (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
+        seeds=8,
     ),
     Mutation(
         "a snapshot forgets the leader epochs",
@@ -118,6 +125,7 @@ MUTATIONS = (
         "                leader_epoch=state.leader_epoch,\n",
         "",
         (f"{_COORDINATION}::test_a_cluster_starts_again_from_snapshots",),
+        seeds=1,
     ),
     Mutation(
         "a node waits for records that its snapshot has replaced",
@@ -133,6 +141,7 @@ MUTATIONS = (
         "        await self._notify([*removed, *records])\n",
         "        await self._notify(records)\n",
         (f"{_BUGS}::test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the image keeps what an installed snapshot no longer has",
@@ -140,6 +149,7 @@ MUTATIONS = (
         "            old.clear()\n            old.update(new)\n",
         "            old.update(new)\n",
         (f"{_BUGS}::test_kafka_14238_a_node_gets_a_snapshot_in_place_of_records_that_are_gone",),
+        seeds=STORY_ONLY,
     ),
     # -- group coordinators -----------------------------------------------------------------------------------------
     Mutation(
@@ -148,6 +158,7 @@ MUTATIONS = (
         "            self.groups.resigned(index)\n",
         "            self.groups.resigned(index, 0)\n",
         (f"{_BUGS}::test_kafka_7447_a_coordinator_moves_away_and_back_while_it_loads",),
+        seeds=1,
     ),
     Mutation(
         "a new coordinator loads only up to its high watermark",
@@ -156,6 +167,7 @@ MUTATIONS = (
         "        known = self._partitions.find(*partition)\n"
         "        found = known.log.read(offset, max_bytes=max_bytes, limit_offset=known.high_watermark)\n",
         (f"{_COORDINATION}::test_the_last_commit_is_known_to_the_next_coordinator",),
+        seeds=4,
     ),
     Mutation(
         "a commit of offsets is acknowledged before it is committed",
@@ -163,6 +175,7 @@ MUTATIONS = (
         "        await self._wait_committed(shard, offset)\n        return reply\n",
         "        return reply\n",
         (f"{_COORDINATION}::test_a_commit_that_was_acknowledged_survives_the_coordinator",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "the sessions of members do not begin when a coordinator has loaded",

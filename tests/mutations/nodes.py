@@ -1,6 +1,6 @@
 """Planted bugs where the parts of a broker meet: start, registration, in-sync replicas, logs after a restart."""
 
-from mutations import STORY_ONLY, Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _BUGS = "tests/simulation/test_published_bugs.py"
 _NODES = "tests/simulation/test_node_stories.py"
@@ -224,6 +224,7 @@ MUTATIONS = (
         "                if batch.producer_id >= 0 and assign_offsets:\n"
         "                    update_producer(producers, self.active, batch)\n",
         (f"{_NODES}::test_a_batch_that_is_sent_again_to_the_next_leader_is_known",),
+        seeds=1,
     ),
     Mutation(
         "the sequences of producers are lost in a clean restart",
@@ -239,6 +240,7 @@ MUTATIONS = (
         "        if batch.producer_id >= 0:\n            update_producer(self.producers, segment, batch)\n",
         "",
         (f"{_NODES}::test_a_batch_that_is_sent_again_after_a_restart_is_known",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "flush.messages is ignored",
@@ -254,6 +256,7 @@ MUTATIONS = (
         "                self.active.undo_append(self.end_offset)\n",
         "                assert self.end_offset >= 0\n",
         ("tests/storage/test_passing_errors.py",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a record can be read before it is flushed",
@@ -261,5 +264,6 @@ MUTATIONS = (
         "        elif not appended.flush_due:\n",
         "        else:\n",
         (f"{_NODES}::test_a_record_that_is_not_flushed_yet_cannot_be_read",),
+        seeds=STORY_ONLY,
     ),
 )

@@ -1,6 +1,6 @@
 """Planted bugs of transactions: epochs, markers, verification."""
 
-from mutations import Mutation
+from mutations import STORY_ONLY, TEST_ONLY, Mutation
 
 _COORDINATOR = "tests/broker/coordinator/transactions/test_transaction_coordinator.py"
 _VERIFICATION = "tests/broker/partitions/test_verification.py"
@@ -14,6 +14,7 @@ MUTATIONS = (
         "await _until_done(partial(self.runtime.until_committed, shard.partition, shard.coordinator_epoch, offset))",
         "assert offset >= 0",
         (f"{_COORDINATOR}::test_markers_wait_until_the_outcome_is_committed",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a new coordinator forgets the transactions whose outcome is decided",
@@ -21,6 +22,7 @@ MUTATIONS = (
         "        for transactional_id in list(self.prepared_offsets):\n",
         "        for transactional_id in list(self.prepared_offsets)[:0]:\n",
         (f"{_STORIES}::test_a_coordinator_dies_after_the_outcome_is_decided",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "a repeated EndTxn ends the next transaction",
@@ -28,6 +30,7 @@ MUTATIONS = (
         "    return epoch == current.producer_epoch or (repeated and current.state not in (EMPTY, ONGOING))\n",
         "    return epoch == current.producer_epoch or repeated\n",
         (f"{_COORDINATOR}::test_kafka_17754_a_late_commit_does_not_end_the_next_transaction",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "an aborted transaction keeps the epoch of its producer, who is not fenced",
@@ -35,6 +38,7 @@ MUTATIONS = (
         "            return self.prepared(now_ms, server_version, commit=False)\n",
         "            return self.prepared(now_ms, 0, commit=False)\n",
         (f"{_COORDINATOR}::test_a_transaction_that_takes_too_long_is_aborted_with_an_epoch_of_its_own",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a marker for a leader that is gone is not sent again",
@@ -42,6 +46,7 @@ MUTATIONS = (
         "                if not error:\n",
         "                if error not in SUPERSEDED:\n",
         (f"{_STORIES}::test_a_leader_dies_before_it_has_the_marker",),
+        seeds=STORY_ONLY,
     ),
     Mutation(
         "epochs grow beyond the last one",
@@ -49,6 +54,7 @@ MUTATIONS = (
         "    if bumps and is_exhausted(current.producer_epoch):\n",
         "    if bumps and current.producer_epoch > EPOCH_MAX:\n",
         (f"{_COORDINATOR}::test_a_producer_without_epochs_gets_a_new_id_with_its_last_transaction",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a marker leaves the token of a verification valid",
@@ -56,6 +62,7 @@ MUTATIONS = (
         "        if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):\n",
         "        if known is not None and known.producer_epoch < marker_epoch:\n",
         (f"{_VERIFICATION}::test_a_marker_makes_a_token_void",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a marker makes the token of the next transaction void",
@@ -63,6 +70,7 @@ MUTATIONS = (
         "        if known is not None and not (known.bumps_epoch and known.producer_epoch >= marker_epoch):\n",
         "        if known is not None:\n",
         (f"{_VERIFICATION}::test_the_marker_of_the_transaction_before_leaves_the_token_of_the_next_one",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a token outlives the leader epoch",
@@ -70,6 +78,7 @@ MUTATIONS = (
         "        self._verifications.clear()\n",
         "",
         (f"{_VERIFICATION}::test_a_new_leader_epoch_makes_a_token_void",),
+        seeds=TEST_ONLY,
     ),
     Mutation(
         "a transaction is opened without asking its coordinator",

@@ -107,6 +107,13 @@ def try_seed(seed: int, kinds: Sequence[str] = ()) -> Result:
     return result
 
 
+def _prepare_process() -> None:
+    """Collect no garbage by itself, and never look again at what is there before the first seed."""
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+
+
 def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Result]:
     """The results of many seeds, in order."""
     attempt = partial(try_seed, kinds=kinds)
@@ -115,5 +122,5 @@ def try_seeds(seeds: range, jobs: int, kinds: Sequence[str] = ()) -> Iterator[Re
             yield from map(attempt, seeds)
         return
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, gc.disable, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
+    with ProcessPoolExecutor(jobs, context, _prepare_process, max_tasks_per_child=SEEDS_PER_PROCESS) as pool:
         yield from pool.map(attempt, seeds)

@@ -136,7 +136,6 @@ class Partition:
         at: The first write that was found at an offset, by reading or from its acknowledgement.
         conflicts: Offsets with another write than that of `at`, and the operation that says so.
         log_start: The highest log start offset that may have been in effect. Missing records below it are excused.
-        log_starts: Log start offsets that were certainly in effect when an operation was complete, in that order.
         finals: By isolation: read_committed or not.
         failed_final: A final reading without success after which there was none.
     """
@@ -151,7 +150,6 @@ class Partition:
         default_factory=dict[tuple[int, str], tuple[Read, Operation]]
     )
     log_start: int = 0
-    log_starts: list[tuple[int, Operation]] = field(default_factory=list[tuple[int, Operation]])
     finals: dict[bool, Final] = field(default_factory=dict[bool, Final])
     failed_final: Operation | None = None
     keys: dict[str | None, KeyUses] = field(default_factory=dict[str | None, KeyUses])
@@ -268,11 +266,8 @@ class Facts:
                 self._raise_log_start(name, start)
             case LogStart(name, start) if operation.outcome is Outcome.OK:
                 self._raise_log_start(name, start)
-                self.partition(name).log_starts.append((start, operation))
             case DeleteRecords(name, before) if operation.outcome is not Outcome.FAIL:
                 self._raise_log_start(name, NEVER if before == -1 else before)
-                if operation.outcome is Outcome.OK and before != -1:
-                    self.partition(name).log_starts.append((before, operation))
             case _:
                 pass
 

@@ -45,7 +45,7 @@ async def final_reading(
     async with await _open_admin(process, limit_s) as admin:
         await _until(limit_s, "brokers stay cordoned", lambda: uncordon_all(process, admin))
         partitions = await _led_partitions(process, admin, limit_s)
-        await _until(limit_s, "a transaction stays open", _no_open_transaction(process, partitions))
+        await _until(limit_s, "a transaction stays open", _no_open_transaction(admin, partitions))
         await _write_everywhere(process, partitions, limit_s)
         for group in groups:
             await _wait_without_lag(process, admin, group, limit_s)
@@ -63,16 +63,14 @@ def _fetch(process: ClientProcess, admin: Admin, client: str, group: str) -> Cal
     return fetch
 
 
-def _no_open_transaction(
-    process: ClientProcess, partitions: Collection[TopicPartition]
-) -> Callable[[], Awaitable[bool]]:
+def _no_open_transaction(admin: Admin, partitions: Collection[TopicPartition]) -> Callable[[], Awaitable[bool]]:
     """Whether the last stable offset is the end of each partition: what the producers left open has timed out."""
 
     async def closed() -> bool:
-        async with process.consumer(isolation_level="read_committed") as stable, process.consumer() as plain:
-            stable_ends = await stable.end_offsets(list(partitions))
-            ends = await plain.end_offsets(list(partitions))
-        return all(stable_ends[tp] >= ends[tp] for tp in partitions)
+        latest = dict.fromkeys(partitions, LATEST)
+        stable = await admin.list_offsets(latest, isolation_level="read_committed")
+        ends = await admin.list_offsets(latest)
+        return all(stable[tp].offset >= ends[tp].offset for tp in partitions)
 
     return closed
 
