@@ -358,18 +358,17 @@ class Partition(Replica):
             raise NotLeaderOrFollowerError(f"node {node_id} has registered again since it fetched {self}")
         found = self._read(offset, max_bytes, self.log.end_offset, last_fetched_epoch, at_least_one_batch)
         if first_read and found.diverging is None:
-            now_ms = self._environment.steady_ms()
             follower.fetched(
                 offset,
                 log_start_offset=log_start_offset,
                 leader_end_offset=self.log.end_offset,
-                now_ms=now_ms,
+                now_ms=self._environment.steady_ms(),
                 broker_epoch=broker_epoch,
             )
             self._deletions.advanced(self.low_watermark)
             if self.leader_state.may_enter_isr(follower, self.high_watermark):
                 self.isr_change_wanted(self)
-            self._advance(now_ms)
+            self._advance()
             found.high_watermark = self.high_watermark
         return found
 
@@ -433,12 +432,12 @@ class Partition(Replica):
             self.leader_state.reject(proposal)
             self._isr_changed()
 
-    def _advance(self, now_ms: int | None = None) -> None:
+    def _advance(self) -> None:
         leader_state = self.leader_state
         assert leader_state is not None, "only a leader advances the high watermark by itself"
         end = self.log.end_offset
         committable_offset = leader_state.committable_offset(
-            end, self.log.config.min_insync_replicas, self._environment.steady_ms() if now_ms is None else now_ms
+            end, self.log.config.min_insync_replicas, self._environment.steady_ms()
         )
         if committable_offset is not None:
             if self.log.flush_due:
