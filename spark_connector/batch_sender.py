@@ -2,7 +2,8 @@
 
 Requests are pipelined: up to five for each leader await their responses, while the next batches are encoded. After an
 error, all batches that were not acknowledged are sent again, one after the other; the leader recognizes those that it
-has by their sequence numbers.
+has by their sequence numbers. The first batch of a partition is acknowledged before the second is sent: a leader that
+does not know the producer yet would accept any sequence number, and refuse the first batch afterwards.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class BatchSender:
         self._options = options
         self._transactional_id = transactional_id
         self._leaders: dict[int, _Leader] = {}
+        self._known: set[TopicPartition] = set()
+        self._first_in_flight: set[TopicPartition] = set()
 
     def close(self) -> None:
         """Closes the connections; responses that are awaited are lost."""
@@ -66,6 +69,11 @@ class BatchSender:
 
     def send(self, batches: Sequence[Outgoing]) -> None:
         """Sends batches of different partitions. Raises KafkaError if one cannot be delivered."""
+        partitions = {one.tp for one in batches}
+        if not partitions.isdisjoint(self._first_in_flight):
+            self.flush()
+        self._first_in_flight |= partitions - self._known
+        self._known |= partitions
         by_leader: dict[int, list[Outgoing]] = {}
         for one in batches:
             by_leader.setdefault(self._brokers.metadata.leader(*one.tp), []).append(one)
@@ -92,6 +100,7 @@ class BatchSender:
                     self._receive(leader)
         except KafkaError as error:
             self._deliver_again(error, [])
+        self._first_in_flight.clear()
 
     def _leader(self, node_id: int) -> _Leader:
         known = self._leaders.get(node_id)
