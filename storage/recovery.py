@@ -246,6 +246,8 @@ class Loader:
             self.end_offset = segment.base_offset
             segment.open_unchecked()
             start = self._resume(segment) if index == first else self._reset(segment)
+            if index == first:
+                self.epochs.truncate_from_end(self.end_offset)  # The file may be newer or older than the batches.
             position, reason = self._scan(segment, start)
             self.report.scanned_bytes += position - start
             if reason:

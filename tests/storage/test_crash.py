@@ -122,6 +122,9 @@ class Life:
         assert sorted(found) == list(range(log.start_offset, log.end_offset))
         assert not log.report.damage or "was saved in files" in log.report.damage
         check_indexes(log)
+        for batch in read_batches(log):
+            if batch.base_offset >= self.start_max:
+                assert log.epochs.epoch_of(batch.base_offset) == batch.leader_epoch
         self.current = found
         self.written = {offset: {value} for offset, value in found.items()}
 
