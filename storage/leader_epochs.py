@@ -3,8 +3,8 @@
 The rules are those of Kafka's `LeaderEpochFileCache`. Entries strictly increase in epoch and start offset. They are
 stored in `leader-epoch-checkpoint`, one `epoch offset` per line. The file is replaced at each assignment, but not
 flushed: epochs beyond the recovery point can be rebuilt from the batches, and the flush that advances the recovery
-point flushes the file first, and writes it if the disk was full before. After a crash those are rebuilt, as the file may
-have survived a truncation that the log has not, or the reverse; a damaged or missing file is rebuilt as a whole
+point flushes the file first, and writes it if the disk was full before. After a crash those are rebuilt, as the file
+may have survived a truncation that the log has not, or the reverse; a damaged or missing file is rebuilt as a whole
 (KAFKA-16541).
 """
 

@@ -24,7 +24,6 @@ from trio._core._entry_queue import EntryQueue
 from trio._core._ki import KIManager
 
 from minikafka.broker.node.step_watch import StepWatch
-from simulation.world.cheap_trio import use_cheap_trio
 from simulation.world.trio_loop import cheap_deadlines, run_ready_tasks
 
 CLOSE_ATTEMPTS = 20
@@ -113,7 +112,6 @@ def seed_scheduler(random: Random) -> None:
     trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio_run._r = random
     cheap_deadlines()
-    use_cheap_trio()
 
 
 def _weakly(hook: Any) -> Callable[[object], None]:

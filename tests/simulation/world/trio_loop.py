@@ -6,7 +6,6 @@ of a deadline. A simulated second has a thousand rounds. What the tasks see is t
 
 from __future__ import annotations
 
-from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -18,7 +17,6 @@ from trio._core._traps import CancelShieldedCheckpoint, WaitTaskRescheduled
 TRACEBACK_FRAMES = 1 + trio_run.CONTEXT_RUN_TB_FRAMES
 STALE_MAX = 1000
 """Trio removes stale deadlines above this number, and so does `expire`."""
-_NUMBER = attrgetter("_counter")
 
 
 def run_ready_tasks(runner: Any, now: float) -> float:
@@ -38,14 +36,18 @@ def run_ready_tasks(runner: Any, now: float) -> float:
     batch = list(ready)
     ready.clear()
     if len(batch) > 1:
-        batch.sort(key=_NUMBER)
+        batch.sort(key=_number)
         trio_run._r.shuffle(batch)
     context = trio_run.GLOBAL_RUN_CONTEXT
     while batch:
         context.task = task = batch.pop()
         _run(runner, task)
         del context.task
-    return 0.0 if ready else max(0.0, deadlines.next_deadline() - now)
+    return 0.0 if ready else float(max(0.0, deadlines.next_deadline() - now))
+
+
+def _number(task: trio.lowlevel.Task) -> int:
+    return task._counter
 
 
 def _run(runner: Any, task: Any) -> None:
@@ -66,8 +68,7 @@ def _run(runner: Any, task: Any) -> None:
         assert type(message) is WaitTaskRescheduled, message
         task._cancel_points += 1
         task._abort_func = message.abort_func
-        if task._cancel_status.effectively_cancelled:
-            task._attempt_delivery_of_any_pending_cancel()
+        task._attempt_delivery_of_any_pending_cancel()
         return
     runner.task_exited(task, outcome)
 
