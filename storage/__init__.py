@@ -103,6 +103,8 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
 - Corrupt batches are not fetched again from other replicas. If the length of a batch is corrupt, the following batches
   are unreadable up to the next index entry (every `index.interval.bytes`). Corruption found while a log is modified, as
   in a truncation, takes its data directory offline, like a failed disk.
+- A log start offset that DeleteRecords has moved is durable with the next checkpoint. If all in-sync replicas are
+  killed before, the deleted records are back, as in Kafka.
 - A `.txnindex` that disappears from a segment below the recovery point is not detected (nor in Kafka): no other file
   records its existence. It is rebuilt when the segment is scanned.
 - A checksum does not cover a batch's base offset and leader epoch (by design of the format): their corruption is
