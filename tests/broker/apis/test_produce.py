@@ -10,6 +10,7 @@ import trio
 
 from minikafka.broker.apis.produce import handle
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.partitions.traffic import Traffic
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import PartitionRecord, TopicRecord
 from minikafka.protocol.error_codes import ErrorCode
@@ -30,6 +31,7 @@ class Replica:
 
     def __init__(self, topic_id: bytes) -> None:
         self.topic_id = topic_id
+        self.traffic = Traffic()
         self.appended = 0
 
     def append(self, batch: object, **_: object) -> Any:
