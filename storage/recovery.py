@@ -100,6 +100,7 @@ class Loader:
     snapshots: ProducerSnapshots = field(init=False)
     _epoch: int = field(init=False, default=-1)
     _is_compacted: bool = field(init=False, default=False)
+    _has_earlier: bool = field(init=False, default=False)
 
     def load(self, *, clean: bool) -> None:
         """Raises CorruptLog and OSError, and leaves no file open then."""
@@ -195,7 +196,8 @@ class Loader:
         latest = self.epochs.latest
         if epoch >= 0 and (latest is None or epoch > latest):
             # Compaction may have removed records before the first batch, so its epoch starts at the base offset.
-            self.epochs.assign(epoch, offset if latest is not None else self.segments.bases[0])
+            is_first = latest is None and not self._has_earlier
+            self.epochs.assign(epoch, self.segments.bases[0] if is_first else offset)
 
     def _create(self, base_offset: int) -> None:
         self.segments.append(
@@ -248,6 +250,7 @@ class Loader:
             start = self._resume(segment) if index == first else self._reset(segment)
             if index == first:
                 self.epochs.truncate_from_end(self.end_offset)  # The file may be newer or older than the batches.
+                self._has_earlier = self.end_offset > self.segments.bases[0]
             position, reason = self._scan(segment, start)
             self.report.scanned_bytes += position - start
             if reason:
