@@ -8,6 +8,7 @@ from random import Random
 
 from minikafka.broker.node.node import Node
 from minikafka.controller.metadata.image import Image
+from simulation.faults.mounting import mount
 from simulation.world.cluster import Cluster, Host
 
 
@@ -217,6 +218,8 @@ class Chaos:
         ):
             self.cluster.kill(host)
         host.descriptors_max = None
+        for path in host.disk.unmounted:
+            mount(host, path)
         host.disk.heal()
         if left is not None:
             host.disk.fail_directory(left)

@@ -7,6 +7,7 @@ from random import Random
 
 from simulation.faults.chaos import Chaos
 from simulation.faults.disks import beside_metadata, downtime_s, duration_s
+from simulation.faults.mounting import mount
 from simulation.world.cluster import Host
 
 STOP_S = 4.0
@@ -139,7 +140,7 @@ def _missing_at_start(
         host.unclean = True
         host.disk.unmount(path, missing=missing)
 
-    _change_and_repair(chaos, random, host, allowed, change, lambda: host.disk.mount(path))
+    _change_and_repair(chaos, random, host, allowed, change, lambda: mount(host, path))
 
 
 def wipe(chaos: Chaos, random: Random) -> None:
