@@ -24,7 +24,7 @@ from minikafka.cli.group_rows import (
     read_group_offsets,
 )
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
-from minikafka.cli.options import Time, client_options
+from minikafka.cli.options import F, Time, client_options
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
@@ -41,6 +41,11 @@ RESETTABLE = ("Empty", "Dead")
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 watch_option = click.option("--watch", is_flag=True, help="Redraw in place every second, until Ctrl-C.")
 group_arguments = click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
+
+
+def view_options(function: F) -> F:
+    """Adds what all views of groups have: `--bootstrap-server`, the groups, `--watch` and `--json`."""
+    return client_options(group_arguments(watch_option(as_json_option(function))))
 
 
 @click.group()
@@ -93,10 +98,7 @@ Look = Callable[["Admin", Sequence[str]], Awaitable[Frame]]
 
 
 @groups.command()
-@client_options
-@group_arguments
-@watch_option
-@as_json_option
+@view_options
 def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show type, state, assignor, coordinator, epoch and number of members of GROUPs; of all without arguments.
 
@@ -127,10 +129,7 @@ def describe(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_
 
 
 @groups.command()
-@client_options
-@group_arguments
-@watch_option
-@as_json_option
+@view_options
 def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show the members of GROUPs and their partitions; of all groups without arguments.
 
@@ -154,10 +153,7 @@ def members(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_j
 
 
 @groups.command()
-@client_options
-@group_arguments
-@watch_option
-@as_json_option
+@view_options
 def lag(bootstrap_server: str, group_ids: tuple[str, ...], watch: bool, as_json: bool) -> None:
     """Show committed offset, end offset, lag and member for each partition of GROUPs; of all without arguments.
 

@@ -118,8 +118,9 @@ the old ones, which readers may still hold. Offsets, sequences and the ends of b
   them with every restart, as it removes the snapshot at the log start offset.)
 - A log whose recovery needs room that a full disk does not have is not opened before there is room.
 - What blocks for an fsync runs in threads (`off_loop.py`), except where a log must not go on before: a truncation below
-  the recovery point, a log that is made anew within a second of its deletion, and a copy that takes the place of a
-  missing log wait for the disk on the event loop.
+  the recovery point, a log that is made anew within a second of its deletion, a copy that is begun or that takes the
+  place of a missing log, and a stray that is set aside wait for the disk on the event loop.
+- If the data directory fails from which a replica is being moved, its copy keeps its room until the next start.
 - Only format v2 (Kafka 0.11 and newer) is read, as in Kafka 4. No tiered storage.
 - A power failure while a copy takes the place of its log, on a node one of whose disks then fails too, may leave both:
   the node refuses to start, and names them.
