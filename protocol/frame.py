@@ -1,12 +1,15 @@
 """Splits a byte stream into frames: a 4-byte size, then that many bytes. No I/O.
 
 A frame's buffer is writable, because offset and leader epoch are set in place in produced batches. It grows as bytes
-arrive: a peer that announces 100 MiB and sends nothing occupies at most `GROWTH_SIZE_BYTES`.
+arrive: a peer that announces 100 MiB and sends nothing occupies at most `FIRST_SIZE_BYTES`, and `GROWTH_SIZE_BYTES`
+once somebody asks for the frame's `target`.
 """
 
 from minikafka.protocol.message import MalformedMessage
 
+FIRST_SIZE_BYTES = 64 << 10
 GROWTH_SIZE_BYTES = 1 << 20
+_ZEROS = memoryview(bytes(GROWTH_SIZE_BYTES))
 
 
 class OversizedFrame(MalformedMessage):
@@ -31,6 +34,17 @@ class FrameReader:
         self._oversized: OversizedFrame | None = None
 
     @property
+    def is_partial(self) -> bool:
+        """Whether a part of a frame was received.
+
+        Raises:
+            OversizedFrame: as `feed`; the frames before it were returned.
+        """
+        if self._oversized is not None:
+            raise self._oversized
+        return self._body is not None
+
+    @property
     def target(self) -> memoryview | None:
         """The buffer for the rest of a partial frame, for `recv_into`; None between frames.
 
@@ -44,8 +58,14 @@ class FrameReader:
         if self._body is None:
             return None
         if self._filled == len(self._body):
-            self._body.extend(bytes(min(self._size - self._filled, max(GROWTH_SIZE_BYTES, self._filled))))
+            self._grow(self._body, min(self._size, max(GROWTH_SIZE_BYTES, 2 * self._filled)))
         return memoryview(self._body)[self._filled :]
+
+    @staticmethod
+    def _grow(body: bytearray, size: int) -> None:
+        """Extend to `size` bytes, without a second buffer of that size beside it."""
+        while len(body) < size:
+            body.extend(_ZEROS[: size - len(body)])
 
     @property
     def partial(self) -> tuple[int, bytes]:
@@ -131,5 +151,5 @@ class FrameReader:
         if len(self._prefix) == 4:
             size = self._checked(self._prefix)
             self._prefix, self._size, self._filled = b"", size, 0
-            self._body = bytearray(min(size, GROWTH_SIZE_BYTES))
+            self._body = bytearray(min(size, max(FIRST_SIZE_BYTES, len(data) - position - taken)))
         return position + taken

@@ -174,7 +174,7 @@ class Connection:
         """Whether the task has anything to do. Raises OversizedFrame."""
         return bool(
             self._unsent or self._frames or self._started or self._throttle_ms or self._failure
-        ) or self._reader.target is not None
+        ) or self._reader.is_partial
 
     def _answer_now(self) -> None:
         """Answer the frames up to the first that needs the task, and send the responses together."""
@@ -252,7 +252,7 @@ class Connection:
                 self._memory.hold(self._held_bytes)
             await self._answer(frames, started)
             self._release()
-        if self._reader.target is not None:
+        if self._reader.is_partial:
             await self._answer(await self._rest_of_frame(), None)
             self._release()
         await self._send([])  # The next turn sends in another task.
@@ -355,12 +355,11 @@ class Connection:
 
     async def _rest_of_frame(self) -> list[bytearray]:
         """The frame of which a part was received; none if the stream ends before."""
-        while (target := self._reader.target) is not None:
+        while self._reader.is_partial:
             if not self._held_bytes:
-                target.release()
                 await self._make_room()
-                target = self._reader.target
-                assert target is not None, "nobody else reads"
+            target = self._reader.target
+            assert target is not None, "nobody else reads"
             with target:
                 count = await self.transport.receive_into(target)
             if not count:

@@ -1,10 +1,12 @@
 """Frames are the same however their bytes arrive, and nothing is allocated before bytes arrive."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader, OversizedFrame
+from minikafka.protocol.frame import FIRST_SIZE_BYTES, GROWTH_SIZE_BYTES, FrameReader, OversizedFrame
 
 
 def framed(bodies: list[bytes]) -> bytes:
@@ -51,6 +53,21 @@ def test_a_large_frame_is_received_directly_and_its_buffer_grows_as_bytes_arrive
         received += count
         frame = reader.received(count)
     assert bytes(frame) == b"ab" + b"x" * (size - 2)
+
+
+@pytest.mark.parametrize("arrived", [0, 2, FIRST_SIZE_BYTES - 1, 3 * FIRST_SIZE_BYTES])
+def test_a_frame_of_which_a_part_arrived_takes_no_more_memory_than_that_part_until_it_is_read_on(arrived: int) -> None:
+    size = 100 << 20
+    reader = FrameReader(size)
+    data = memoryview(size.to_bytes(4, "big") + bytes(arrived))
+    tracemalloc.start()
+    try:
+        assert reader.feed(data) == []
+        occupied, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert occupied < max(FIRST_SIZE_BYTES, arrived) + 4096
+    assert reader.is_partial
 
 
 def test_the_bytes_after_a_large_frame_begin_the_next_one() -> None:
