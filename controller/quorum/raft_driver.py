@@ -8,7 +8,7 @@ vote is on the device before it is sent, and a record before the Fetch that ackn
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import structlog
 import trio
@@ -97,6 +97,7 @@ class RaftDriver:
         self._listener = listener
         self._effects: deque[Effect] = deque()
         self._effects_queued = trio.Event()
+        self._persisting = False
         self._deadline_moved = trio.Event()
         self._sleeps_until = 0.0
         self._raft = Raft(
@@ -165,11 +166,19 @@ class RaftDriver:
         self._queue(self._raft.resign(trio.current_time()))
 
     def _queue(self, effects: Effects) -> None:
-        if effects:
+        if len(effects) == 1 and self._may_pass(effects[0]):
+            self._carry_out_at_once(effects[0])
+        elif effects:
             self._effects += effects
             self._effects_queued.set()
         if self._raft.deadline < self._sleeps_until:
             self._deadline_moved.set()
+
+    def _may_pass(self, effect: Effect) -> TypeGuard[SendResponse]:
+        """Whether this effect need not wait for those in the queue."""
+        if not isinstance(effect, SendResponse) or effect.waits_for_log or self._persisting:
+            return False
+        return not any(isinstance(before, Persist) for before in self._effects)
 
     async def _run_timer(self) -> None:
         while True:
@@ -201,7 +210,9 @@ class RaftDriver:
             while self._effects:
                 effect = self._effects.popleft()
                 if isinstance(effect, Persist):
+                    self._persisting = True
                     await self._stored.persist(effect.state, self.voters)
+                    self._persisting = False
                 elif isinstance(effect, Sync):
                     await self._sync(effect)
                 elif isinstance(effect, SendRequest):

@@ -1,7 +1,8 @@
 """The effects that Raft returns for its caller to carry out, strictly in the order in which they were returned.
 
 The order is what makes votes and acknowledgements durable: no effect behind a `Persist` or a `Sync` may be visible to
-another node before that is on the device. Further inputs are allowed meanwhile; their effects queue up behind.
+another node before that is on the device. Further inputs are allowed meanwhile; their effects queue up behind. Only a
+response that says nothing about the log need not wait for a Sync (`SendResponse.waits_for_log`).
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import TypeAlias
 
 from minikafka.controller.raft.election_state import ElectionState
 from minikafka.controller.raft.log_interface import SnapshotId
-from minikafka.controller.raft.messages import Request, Response
+from minikafka.controller.raft.messages import BeginEpochResponse, Request, Response
 
 Token: TypeAlias = object
 """An opaque object by which the driver finds a request again."""
@@ -47,6 +48,14 @@ class SendResponse:
 
     token: Token
     message: Response
+
+    @property
+    def waits_for_log(self) -> bool:
+        """Whether it stays behind a Sync; it stays behind a Persist in any case.
+
+        A leader announces itself to a voter whose disk is slow, and disconnects it if it hears nothing at all.
+        """
+        return not isinstance(self.message, BeginEpochResponse)
 
 
 @dataclass(frozen=True, slots=True)

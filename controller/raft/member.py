@@ -121,8 +121,10 @@ class Member:
     def respond(self, token: Token, message: Response) -> None:
         self.effects.append(SendResponse(token, message))
 
-    def sync(self) -> None:
-        self.effects.append(Sync(self.log.end_offset, self.epoch))
+    def sync(self) -> Sync:
+        sync = Sync(self.log.end_offset, self.epoch)
+        self.effects.append(sync)
+        return sync
 
     def commit(self, high_watermark: int) -> None:
         """Advance the high watermark; a lower one is ignored."""

@@ -231,6 +231,8 @@ class Raft:
         member = self._begin(now)
         if isinstance(member.state, Leader):
             raft_leader.synced(member, member.state, sync)
+        elif isinstance(member.state, Follower):
+            raft_follower.synced(member, member.state, sync)
         return self._finish()
 
     def resign(self, now: float) -> Effects:

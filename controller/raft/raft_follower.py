@@ -3,7 +3,7 @@
 An observer without a known leader asks voters at random, whose responses name the leader.
 """
 
-from minikafka.controller.raft.effects import Installed
+from minikafka.controller.raft.effects import Installed, Sync
 from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.log_interface import EpochEnd, SnapshotId
 from minikafka.controller.raft.member import Inconsistent, Member
@@ -39,6 +39,16 @@ def _fetch(member: Member, follower: Follower) -> None:
         follower.next_request_at = member.now + settings.request_timeout
     follower.in_flight = request
     member.send(follower.leader_id, request)
+
+
+def synced(member: Member, follower: Follower, sync: Sync) -> None:
+    """The request that acknowledges what is on the device now is due; the timeouts begin with it."""
+    if follower.unsynced != sync:
+        return
+    follower.unsynced = None
+    follower.next_request_at = member.now
+    if not follower.leader_suspected:
+        follower.fetch_deadline = member.now + follower.fetch_timeout
 
 
 def _next_fetch(member: Member, *, max_wait: float) -> Fetch:
@@ -99,7 +109,7 @@ def _handle_fetched(member: Member, follower: Follower, response: FetchResponse)
             member.log.append_as_follower(response.records)
         except ValueError:
             return False
-        member.sync()
+        follower.unsynced = member.sync()
     member.commit(min(response.high_watermark, member.log.end_offset))
     return True
 
@@ -135,7 +145,7 @@ def _handle_snapshot_part(member: Member, follower: Follower, part: FetchSnapsho
     download.data += part.data
     if len(download.data) == part.size:
         follower.download = None
-        _install(member, download)
+        _install(member, follower, download)
     return True
 
 
@@ -149,13 +159,13 @@ def completed_by(member: Member, follower: Follower, part: FetchSnapshotResponse
     return part.snapshot, bytes(download.data) + part.data
 
 
-def _install(member: Member, download: Download) -> None:
+def _install(member: Member, follower: Follower, download: Download) -> None:
     snapshot, data = download.snapshot, bytes(download.data)
     if snapshot.offset < member.high_watermark:
         raise Inconsistent(f"{snapshot} is below the high watermark {member.high_watermark}")
     member.log.start_at(snapshot, data)
     member.high_watermark = snapshot.offset
-    member.sync()
+    follower.unsynced = member.sync()
     member.effects.append(Installed(snapshot, data))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, TypeAlias
 
-from minikafka.controller.raft.effects import Token
+from minikafka.controller.raft.effects import Sync, Token
 from minikafka.controller.raft.election_state import NO_NODE
 from minikafka.controller.raft.log_interface import SnapshotId
 from minikafka.controller.raft.messages import Fetch, FetchSnapshot, Vote
@@ -49,6 +49,8 @@ class Follower:
         leader_responded: the leader has responded as leader of this epoch.
         leader_suspected: since its last response the connection broke, or it resigned.
         download: the snapshot that is being fetched to replace the log.
+        unsynced: the Sync that its next request waits for. Its own disk says nothing about the leader: until then
+            nothing is due, and no timeout expires.
         has_yielded: as `Unattached`.
     """
 
@@ -61,10 +63,13 @@ class Follower:
     leader_responded: bool = False
     leader_suspected: bool = False
     download: Download | None = None
+    unsynced: Sync | None = None
     has_yielded: bool = False
 
     @property
     def deadline(self) -> float:
+        if self.unsynced is not None:
+            return inf
         return min(self.fetch_deadline, self.next_request_at)
 
     @property

@@ -118,9 +118,30 @@ MUTATIONS = (
     Mutation(
         "a follower acknowledges what it has not synced",
         _FOLLOWER,
-        "            return False\n        member.sync()",
+        "            return False\n        follower.unsynced = member.sync()",
         "            return False",
         _TESTS,
+    ),
+    Mutation(
+        "a follower gives up on its leader while its own disk works",
+        "controller/raft/role_states.py",
+        "        if self.unsynced is not None:\n            return inf\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a follower that waited for its disk has no time left for the leader",
+        _FOLLOWER,
+        "    if not follower.leader_suspected:\n        follower.fetch_deadline = member.now + follower.fetch_timeout\n",
+        "",
+        _TESTS,
+    ),
+    Mutation(
+        "a response overtakes the vote that it depends on",
+        "controller/quorum/raft_driver.py",
+        "or effect.waits_for_log or self._persisting:",
+        "or effect.waits_for_log:",
+        ("tests/controller/quorum/test_raft_driver.py",),
     ),
     Mutation(
         "a divergent fetch counts as an acknowledgement",
@@ -189,7 +210,7 @@ MUTATIONS = (
     Mutation(
         "an installed snapshot is not synced",
         _FOLLOWER,
-        "    member.high_watermark = snapshot.offset\n    member.sync()",
+        "    member.high_watermark = snapshot.offset\n    follower.unsynced = member.sync()",
         "    member.high_watermark = snapshot.offset",
         _TESTS,
     ),

@@ -100,3 +100,22 @@ def test_a_rotten_disk_with_a_failed_directory_is_replaced_when_the_faults_end(t
     story.until_in_sync("t", *((2, 3) if left else (1, 2, 3)))
     story.until(lambda: broken_at_rest(story.hosts.values()) == [])
     assert story.read("t") == RECORDS
+
+
+def test_a_voter_whose_disk_takes_eight_seconds_knows_its_leader_and_its_broker_is_not_fenced(tell: Tell) -> None:
+    """Nothing that it sends before its records are on the device is missed: the disk says nothing about the leader."""
+    story = tell(nodes=3)
+    story.start()
+    story.create("t", [1, 2, 3])
+    story.until_in_sync("t", 1, 2, 3)
+    leader = story.active
+    slow = next(node_id for node_id in story.hosts if node_id != leader)
+    for directory in story.hosts[slow].directories:
+        story.hosts[slow].disk.slow(directory, lambda _: 8.0)
+    before = len(story.lines)
+    for number in range(3):
+        story.create(f"u{number}", [one for one in (1, 2, 3) if one != slow])
+        story.wait(15)
+    assert [line for line in story.lines[before:] if "fenced" in line or "following" in line] == []
+    assert story.active == leader
+    assert not story.image.brokers[slow].fenced

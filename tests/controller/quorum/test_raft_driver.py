@@ -1,5 +1,6 @@
-"""The timer of the Raft driver: what has arrived is heard before the clock is looked at."""
+"""The Raft driver: what has arrived is heard before the clock is looked at; what may pass a sync, and what may not."""
 
+from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,9 @@ import trio
 import trio.testing
 
 from minikafka.controller.quorum.raft_driver import RaftDriver
+from minikafka.controller.raft.effects import Effect, Persist, SendResponse, Sync
+from minikafka.controller.raft.election_state import ElectionState
+from minikafka.controller.raft.messages import BeginEpochResponse, VoteResponse
 
 TIMEOUT_S = 1.0
 BUSY_S = 1.9
@@ -78,3 +82,45 @@ def test_what_is_due_while_the_others_are_heard_is_done_at_once() -> None:
     trio.run(story, clock=trio.testing.MockClock(autojump_threshold=0))
     assert len(rounds) == 1
     assert rounds[0] <= 1
+
+
+@pytest.mark.parametrize(
+    ("waiting", "response", "passes"),
+    [
+        (Sync(3, 1), BeginEpochResponse(1, 2), True),
+        (Sync(3, 1), VoteResponse(1, 2, granted=False), False),
+        (Persist(ElectionState(1)), BeginEpochResponse(1, 2), False),
+    ],
+)
+def test_a_response_that_says_nothing_about_the_log_does_not_wait_for_a_sync(
+    waiting: Effect, response: Any, passes: bool
+) -> None:
+    """Also while the disk is at work on the effect before it, which is no longer in the queue."""
+    sent = list[Any]()
+    at_work, may_end = trio.Event(), trio.Event()
+
+    async def disk(*_: object) -> None:
+        at_work.set()
+        await may_end.wait()
+
+    driver: Any = RaftDriver.__new__(RaftDriver)
+    driver.voters, driver._persisting, driver._sleeps_until = (1, 2, 3), False, 0.0
+    driver._effects, driver._effects_queued = deque(), trio.Event()
+    driver._raft = SimpleNamespace(deadline=TIMEOUT_S, synced=lambda *_: [])
+    driver._stored = SimpleNamespace(sync=disk, persist=disk)
+
+    async def story() -> None:
+        driver._queue([waiting])
+        driver._queue([SendResponse(sent.append, response)])
+        in_queue = len(sent)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(driver._carry_out, nursery)
+            await at_work.wait()
+            driver._queue([SendResponse(sent.append, response)])
+            assert (in_queue, len(sent)) == ((1, 2) if passes else (0, 0))
+            may_end.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert sent == [response.to_map()] * 2
+            nursery.cancel_scope.cancel()
+
+    trio.run(story)
