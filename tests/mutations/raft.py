@@ -132,7 +132,8 @@ MUTATIONS = (
     Mutation(
         "a follower that waited for its disk has no time left for the leader",
         _FOLLOWER,
-        "    if not follower.leader_suspected:\n        follower.fetch_deadline = member.now + follower.fetch_timeout\n",
+        "    if not follower.leader_suspected:\n"
+        "        follower.fetch_deadline = member.now + follower.fetch_timeout\n",
         "",
         _TESTS,
     ),
