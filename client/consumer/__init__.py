@@ -13,6 +13,7 @@ oldest chunk, which decodes them when the first one is requested, and moves the 
     listener.py            `Listener`: callbacks for rebalances, called where the application requests records
     background_fetch.py    the background task: Fetch requests, start offsets, errors
     fetch_state.py         planned fetches and buffered chunks; aborted transactions
+    fetch_session.py       fetch sessions: requests that contain only changes (KIP-227)
     partition_state.py     the positions of one partition, and what fetches of it have to respect
     chunk.py               records of one partition from a fetch response, decoded on first access
     position_validation.py detects truncated logs after elections (KIP-320): `LogTruncationError`
@@ -26,6 +27,7 @@ fetched nor returned, and iterations end when all partitions are there.
 Caveats:
     * `stop_at`: if an unclean election shortens a log below the end that was found, the iteration waits until the log
       is as long again. A member of a group under the consumer protocol ends without partitions after two heartbeats.
-    * No fetch sessions (KIP-227).
+    * Up to ten partitions of a broker are fetched without a session: the request is short, and it needs none of the
+      broker's slots.
     * Commits carry no leader epoch: truncation is detected while a consumer runs, not from its committed offset.
 """

@@ -18,6 +18,7 @@ from minikafka.client.connections.cluster_metadata import missing_patience_s, mi
 from minikafka.client.connections.connection import Connection
 from minikafka.client.connections.retry_backoff import Backoff
 from minikafka.client.connections.seams import Seams
+from minikafka.client.consumer.fetch_session import FetchSession
 from minikafka.client.consumer.fetch_state import READ_COMMITTED, Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.consumer.position_validation import validate
@@ -25,11 +26,11 @@ from minikafka.client.offset_queries import EARLIEST, LATEST, committed_offsets,
 from minikafka.client.offsets import OffsetAndTimestamp
 from minikafka.client.options import ConsumerOptions
 from minikafka.protocol.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError, error_for
-from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest
+from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
 
 _PURPOSE = "fetch"
-_VERSION_WITH_IDS = 13
+_VERSION_WITH_SESSIONS, _VERSION_WITH_IDS = 7, 13
 _TIMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -55,11 +56,21 @@ class FetchLoop:
         self._arrival = anyio.Event()
         self._in_flight: dict[int, None] = {}
         self._connecting: dict[int, None] = {}
+        self._sessions: dict[int, FetchSession] = {}
         self._finding_positions = self._finding_ends = self._validating_positions = False
         self.fetches = self.responses = 0
         self.latency_s = 0.0
         """The number of fetches sent and answered, and the time that the answers took."""
         self._missing_since: dict[str, float] = {}
+
+    def close_sessions(self) -> None:
+        """Have the brokers forget the fetch sessions, without waiting for it: they keep a limited number."""
+        deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
+        for node_id, session in self._sessions.items():
+            connection = self._cluster.connected(node_id) or self._cluster.connected(node_id, _PURPOSE)
+            request = session.closing()
+            if connection is not None and request is not None:
+                connection.post(request, lambda reply: None, deadline=deadline)
 
     def wake(self) -> None:
         """Look for partitions to fetch now."""
@@ -104,7 +115,7 @@ class FetchLoop:
             self._cluster.refresh_soon()
         return leader
 
-    def _fetch(self, node_id: int, partitions: list[tuple[PartitionState, FetchPartition]]) -> None:
+    def _fetch(self, node_id: int, partitions: list[tuple[PartitionState, int]]) -> None:
         if node_id in self._in_flight:
             return
         connection = self._cluster.connected(node_id, _PURPOSE)
@@ -123,11 +134,14 @@ class FetchLoop:
             self._fail(error)
 
     def _post(
-        self, node_id: int, connection: Connection, partitions: list[tuple[PartitionState, FetchPartition]]
+        self, node_id: int, connection: Connection, partitions: list[tuple[PartitionState, int]]
     ) -> None:
         version = connection.version_for(FetchRequest)
+        session = self._sessions.get(node_id)
+        if session is None or version < _VERSION_WITH_SESSIONS:
+            session = self._sessions[node_id] = FetchSession(self._options.max_partition_fetch_bytes)
         by_id = version >= _VERSION_WITH_IDS
-        fetch = self._fetcher.request(partitions, self._cluster.metadata.topic_id if by_id else None)
+        fetch = self._fetcher.request(session, partitions, self._cluster.metadata.topic_id if by_id else None)
         deadline = anyio.current_time() + self._options.request_timeout_ms / 1000
         self._in_flight[node_id] = None
         self.fetches += 1
@@ -141,6 +155,7 @@ class FetchLoop:
         except BaseException:
             self._in_flight.pop(node_id, None)
             self._fetcher.completed(fetch)
+            session.reset()
             raise
 
     async def _connect(self, node_id: int) -> None:
@@ -157,18 +172,23 @@ class FetchLoop:
         self.responses += 1
         self.latency_s += anyio.current_time() - deadline + self._options.request_timeout_ms / 1000
         self._fetcher.completed(fetch)
-        if not isinstance(reply, KafkaError) and reply.error_code:
-            reply = error_for(reply.error_code, "fetching failed")
         if isinstance(reply, KafkaError):
-            for state, _ in fetch.requested.values():
-                self._handle_failure(PartitionFailure(state, reply))
-        else:
+            fetch.session.reset()
+            self._fail_all(fetch, reply)
+        elif not reply.error_code:
+            fetch.session.answered(reply)
             self._accept(fetch, reply)
+        elif not fetch.session.refused(reply.error_code):
+            self._fail_all(fetch, error_for(reply.error_code, "fetching failed"))
         self.arrived()
         self.wake()
 
+    def _fail_all(self, fetch: PendingFetch, error: KafkaError) -> None:
+        for state, _ in fetch.requested.values():
+            self._handle_failure(PartitionFailure(state, error))
+
     def _accept(self, fetch: PendingFetch, reply: Any) -> None:
-        names = {self._cluster.metadata.topic_id(tp.topic): tp.topic for tp in fetch.requested}
+        names = fetch.session.names() if reply.responses else {}
         for topic in reply.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:

@@ -450,3 +450,5 @@ class Consumer(ClusterClient):
         if self._subscriptions is not None:
             with anyio.move_on_after(_CLOSE_TIMEOUT_S, shield=True):
                 await self._subscriptions.close(everything=clean)
+        if self._loop is not None:
+            self._loop.close_sessions()

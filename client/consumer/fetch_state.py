@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minikafka.client.consumer.chunk import Chunk, portions
+from minikafka.client.consumer.fetch_session import FetchSession, TopicIds
 from minikafka.client.consumer.partition_state import PartitionState
 from minikafka.client.options import ConsumerOptions
 from minikafka.client.records import ConsumerRecord
 from minikafka.protocol.errors import CorruptMessageError, KafkaError, error_for
-from minikafka.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minikafka.protocol.messages.fetch import FetchRequest
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import Batch, batches
 from minikafka.protocol.records.compression import TooMuchContent
@@ -35,10 +36,11 @@ READ_COMMITTED = "read_committed"
 
 
 class PendingFetch(NamedTuple):
-    """A fetch in flight: the request, and the requested partitions with their eras at that time."""
+    """A fetch in flight: the request, the requested partitions with their eras at that time, and the session."""
 
     request: FetchRequest
     requested: dict[TopicPartition, tuple[PartitionState, int]]
+    session: FetchSession
 
 
 class PartitionFailure(NamedTuple):
@@ -238,9 +240,12 @@ class Fetcher:
 
     def plan(
         self, now: float, leader_of: Callable[[str, int], int], epoch_of: Callable[[str, int], int]
-    ) -> dict[int, list[tuple[PartitionState, FetchPartition]]]:
-        """The partitions to fetch now, by leader or preferred replica. The first one rotates, so that none starves."""
-        by_leader: dict[int, list[tuple[PartitionState, FetchPartition]]] = {}
+    ) -> dict[int, list[tuple[PartitionState, int]]]:
+        """The partitions to fetch now with their leader epochs, by leader or preferred replica.
+
+        The first one rotates, so that none starves where there is no session; in a session the broker sees to that.
+        """
+        by_leader: dict[int, list[tuple[PartitionState, int]]] = {}
         states = list(self.states.values())
         self._turn += 1
         turn = self._turn % len(states) if states else 0
@@ -251,13 +256,7 @@ class Fetcher:
             if leader >= 0 and state.fetch_offset is not None and not state.needs_validation(epoch):
                 if state.preferred_replica >= 0 and state.preferred_until > now:
                     leader = state.preferred_replica
-                partition = FetchPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=epoch,
-                    fetch_offset=state.fetch_offset,
-                    partition_max_bytes=self._options.max_partition_fetch_bytes,
-                )
-                by_leader.setdefault(leader, []).append((state, partition))
+                by_leader.setdefault(leader, []).append((state, epoch))
         return by_leader
 
     def _is_wanted(self, state: PartitionState, now: float) -> bool:
@@ -272,21 +271,11 @@ class Fetcher:
         )
 
     def request(
-        self, partitions: Sequence[tuple[PartitionState, FetchPartition]], topic_id: Callable[[str], bytes] | None
+        self, session: FetchSession, partitions: Sequence[tuple[PartitionState, int]], topic_ids: TopicIds | None
     ) -> PendingFetch:
-        """The request to one leader; `topic_id` is given for versions that name topics by id."""
-        topics: dict[str, FetchTopic] = {}
+        """The request to one leader; `topic_ids` is given for versions that name topics by id."""
         requested: dict[TopicPartition, tuple[PartitionState, int]] = {}
-        for state, partition in partitions:
-            name = state.tp.topic
-            topic = topics.get(name)
-            if topic is None:
-                topic = topics[name] = (
-                    FetchTopic(topic_id=topic_id(name), partitions=[])
-                    if topic_id
-                    else FetchTopic(topic=name, partitions=[])
-                )
-            topic.partitions.append(partition)
+        for state, _ in partitions:
             state.in_flight = True
             requested[state.tp] = (state, state.era)
         full = any(one.buffered >= RESPONSES_AHEAD and not one.paused for one in self.states.values())
@@ -297,9 +286,9 @@ class Fetcher:
             min_bytes=self._options.fetch_min_bytes,
             max_bytes=self._options.fetch_max_bytes,
             isolation_level=int(self._options.isolation_level == READ_COMMITTED),
-            topics=list(topics.values()),
         )
-        return PendingFetch(request, requested)
+        session.fill(request, partitions, topic_ids)
+        return PendingFetch(request, requested, session)
 
     def completed(self, fetch: PendingFetch) -> None:
         """Handle the end of a fetch, successful or not."""

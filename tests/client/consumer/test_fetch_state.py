@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minikafka.client.consumer import chunk as chunk_module
+from minikafka.client.consumer.fetch_session import FetchSession
 from minikafka.client.consumer.fetch_state import Fetcher, PartitionFailure, PendingFetch
 from minikafka.client.options import ConsumerOptions, make
 from minikafka.protocol.errors import CorruptMessageError, OffsetOutOfRangeError
@@ -32,7 +33,7 @@ def fetcher(*places: tuple[TopicPartition, int], **options: Any) -> Fetcher:
 
 def ask(made: Fetcher, now: float = 1.0) -> PendingFetch:
     asks = made.plan(now, lambda topic, partition: 1, lambda topic, partition: 5)
-    return made.request(asks.get(1, []), None)
+    return made.request(FetchSession(1 << 20), asks.get(1, []), None)
 
 
 def batch(first: int, count: int, **more: Any) -> bytes:
