@@ -23,6 +23,7 @@ applies and replies.
 The packages and files:
 
 - `quorum_controller.py`: `QuorumController`, the controller of every node of a cluster.
+- `direct_requests.py`: requests of tools at the controller listener, which no broker has checked and forwarded.
 - `standalone_controller.py`, `standalone_log.py`: the controller of a standalone node, and its metadata log.
 - `active/`: the active controller, on the leader of the quorum: queue, leadership term, broker sessions.
 - `decisions/`: one pure module per kind of request; `request_table.py` maps requests to them.
@@ -51,7 +52,8 @@ The data on disk::
   retried. UnregisterBroker is answered with NOT_CONTROLLER. The responses of CreateTopics, CreatePartitions and
   DeleteTopics have no error for that, so the connection is closed; a client that retries may get TOPIC_ALREADY_EXISTS
   because of its own first attempt.
-- The controller listener is for minikafka nodes only: msgpack frames, unencrypted, without authentication.
+- The controller listener serves Kafka's tools (`--bootstrap-controller`) and minikafka's nodes, which speak msgpack
+  frames there; both unencrypted, without authentication. Kafka's own controllers and brokers cannot join the quorum.
 - Quotas and SCRAM credentials are stored and described, but not enforced yet.
 - Metadata written by Apache Kafka is not read: a data directory that Kafka has used is refused.
 - The names and bounds of settings are Kafka's; policies, config providers and other Java classes are not loaded.

@@ -34,7 +34,7 @@ from minikafka.controller.quorum.metadata_applier import MetadataApplier, Subscr
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import MalformedFrame
 from minikafka.controller.quorum.peer_network import Network
-from minikafka.controller.quorum.peers import Peers, Unreachable
+from minikafka.controller.quorum.peers import Peers, ServeClient, Unreachable
 from minikafka.controller.quorum.quorum_description import QuorumDescription, described
 from minikafka.controller.quorum.quorum_settings import QuorumSettings
 from minikafka.controller.quorum.raft_driver import RaftDriver
@@ -46,7 +46,7 @@ from minikafka.controller.settings.metadata_log_settings import (
     metadata_log_config,
 )
 from minikafka.controller.settings.static_settings import StaticSettings
-from minikafka.protocol.errors import KafkaError, RequestTimedOutError, error_for
+from minikafka.protocol.errors import KafkaError, NotControllerError, RequestTimedOutError, error_for
 from minikafka.protocol.message import MalformedMessage
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from minikafka.storage.data_directory import WrongDirectory
@@ -243,6 +243,18 @@ class QuorumController:
             self.log_levels[logger] = level
             self._set_log_level(logger, level)
         return forwarded.merge(None if forwarded.request is None else await self._forward(forwarded.request, version))
+
+    async def handle_here(self, request: Any, version: int) -> Any:
+        """As `handle`, on the active controller only, and for any broker. Raises NotControllerError elsewhere."""
+        if describe := DESCRIPTIONS.get(type(request)):
+            return describe(self.image, request, version)
+        if self._active is None:
+            raise NotControllerError
+        return (await self._active.handle(request, version)).reply
+
+    def serve_clients(self, serve: ServeClient) -> None:
+        """Have `serve` serve the connections to the controller listener that speak Kafka's protocol."""
+        self._peers.serve_client = serve
 
     async def _forward(self, request: Any, version: int) -> Any:
         """The response of the active controller; retries on the next one where that is safe."""

@@ -147,11 +147,19 @@ class StandaloneController:
             KafkaError: the request fails as a whole.
             KeyError: the controller has no decision for this message.
         """
+        return await self._handle(request, Context(self._static, self._random, version, self.log_levels))
+
+    async def handle_here(self, request: Any, version: int) -> Any:
+        """As `handle`, for a request that was sent to the controller, which does not care for which broker it is."""
+        return await self._handle(
+            request, Context(self._static, self._random, version, self.log_levels, forwarded=True)
+        )
+
+    async def _handle(self, request: Any, context: Context) -> Any:
         describe = DESCRIPTIONS.get(type(request))
         if describe is not None:
-            return describe(self.image, request, version)
+            return describe(self.image, request, context.version)
         decide = DECISIONS[type(request)]
-        context = Context(self._static, self._random, version, self.log_levels)
         return await self.submit(lambda image: decide(image, request, context))
 
     async def register(

@@ -40,6 +40,7 @@ IMPORTS_TRIO = {
     "broker/node/registration.py",
     "broker/node/step_watch.py",
     "broker/node/broker_parts.py",
+    "broker/node/controller_listener.py",
     "broker/node/controller_node.py",
     "broker/node/metrics_parts.py",
     "broker/metrics/http_server.py",

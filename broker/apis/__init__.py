@@ -11,6 +11,8 @@ partition is a value in the response. To add an API, add its module to `handler_
     cluster_answers.py       brokers, topics and leaders as Metadata and others return them
     quorum_state.py          the quorum of the metadata log, for DescribeQuorum
     forwarded.py             APIs that the controller carries out
+    at_controllers.py        the APIs of the controller listener
+    refusals.py              responses with the same error for each topic or resource
     without_security.py      ACLs, SASL and delegation tokens: the responses of a Kafka broker without security
 
     produce, fetch, list_offsets, offset_for_leader_epoch, delete_records         records
@@ -27,5 +29,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     consumer_group_heartbeat, consumer_group_describe                             consumer groups
     push_telemetry                                                                refused, not advertised
 
-*Caveats*: no share groups, no telemetry; they are not advertised.
+*Caveats*: no share groups, no telemetry; they are not advertised. The controller listener advertises what Kafka's does,
+also the requests of Kafka's controllers among themselves, which are refused. A controller validates the dynamic configs
+of brokers, where Kafka's takes any value.
 """

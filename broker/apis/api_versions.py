@@ -20,6 +20,8 @@ VERSIONS = "0-4"
 
 CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 VERSION_WITH_CLIENT_SOFTWARE = 3
+VERSION_WITH_LEVEL_ZERO = 4
+"""Earlier clients refuse a supported feature whose lowest level is 0 (KAFKA-17011): they are not told of it."""
 
 
 class ApiVersionsServices(ClusterView, RoutesService, Protocol):
@@ -46,6 +48,7 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest, _) in FEATURES.items()
+            if lowest or context.version >= VERSION_WITH_LEVEL_ZERO
         ],
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)

@@ -25,8 +25,7 @@ VERSION_WITH_NODES = 2
 async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumService]) -> DescribeQuorumResponse:
     """The metadata partition, if it is the only one requested; else UNKNOWN_TOPIC_OR_PARTITION for all, as in Kafka."""
     response = DescribeQuorumResponse()
-    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
-    known = asked == [(METADATA_TOPIC, [METADATA_PARTITION])]
+    known = is_of_metadata(request)
     for topic in request.topics:
         answers = [await _describe(one.partition_index, context, known=known) for one in topic.partitions]
         response.topics.append(ResponseTopicData(topic_name=topic.topic_name, partitions=answers))
@@ -38,6 +37,12 @@ async def handle(request: DescribeQuorumRequest, context: RequestContext[QuorumS
             for voter in (await context.services.quorum()).addresses
         ]
     return response
+
+
+def is_of_metadata(request: DescribeQuorumRequest) -> bool:
+    """Whether it asks for the metadata partition and nothing else."""
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    return asked == [(METADATA_TOPIC, [METADATA_PARTITION])]
 
 
 async def _describe(index: int, context: RequestContext[QuorumService], *, known: bool) -> ResponsePartitionData:

@@ -5,6 +5,7 @@ Each API has its module in `minikafka.controller.decisions`; this file declares 
 
 from typing import Any
 
+from minikafka.broker.apis.refusals import refusal_of
 from minikafka.broker.apis.services import ControllerService
 from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler
@@ -13,26 +14,13 @@ from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasReq
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from minikafka.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from minikafka.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopicResult,
-)
-from minikafka.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from minikafka.protocol.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
+from minikafka.protocol.messages.create_partitions import CreatePartitionsRequest
+from minikafka.protocol.messages.create_topics import CreateTopicsRequest
+from minikafka.protocol.messages.delete_topics import DeleteTopicsRequest
 from minikafka.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from minikafka.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest
-from minikafka.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from minikafka.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
@@ -62,54 +50,10 @@ async def forward(request: Any, context: RequestContext[ControllerService]) -> A
     try:
         return await context.services.controller.handle(request, context.version)
     except KafkaStorageError as error:
-        response = _refusal(request, error)
+        response = refusal_of(request, error)
         if response is None:
             raise
         return response
-
-
-def _refusal(request: Any, error: KafkaStorageError) -> Any:
-    """A response with the error in each result; None for an API whose response has an error of the whole request."""
-    code, message = error.code, error.message
-    match request:
-        case CreateTopicsRequest():
-            return CreateTopicsResponse(
-                topics=[
-                    CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
-                    for topic in request.topics
-                ]
-            )
-        case CreatePartitionsRequest():
-            return CreatePartitionsResponse(
-                results=[
-                    CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
-                    for topic in request.topics
-                ]
-            )
-        case DeleteTopicsRequest():
-            named = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
-            return DeleteTopicsResponse(
-                responses=[
-                    DeletableTopicResult(
-                        name=topic.name, topic_id=topic.topic_id, error_code=code, error_message=message
-                    )
-                    for topic in named
-                ]
-            )
-        case IncrementalAlterConfigsRequest():
-            return IncrementalAlterConfigsResponse(
-                responses=[
-                    AlterConfigsResourceResponse(
-                        resource_type=one.resource_type,
-                        resource_name=one.resource_name,
-                        error_code=code,
-                        error_message=message,
-                    )
-                    for one in request.resources
-                ]
-            )
-        case _:
-            return None
 
 
 HANDLERS = [ApiHandler(request, versions, forward) for request, versions in FORWARDED.items()]

@@ -31,6 +31,7 @@ from minikafka.broker.connections.request_steps import (
 )
 from minikafka.broker.connections.routes import Route
 from minikafka.protocol.apis import API_VERSIONS_KEY
+from minikafka.protocol.codec.schema import fresh
 from minikafka.protocol.errors import ErrorCode, KafkaError
 from minikafka.protocol.headers import RequestHeader, parse_request_header, response_parts
 from minikafka.protocol.message import MalformedMessage, ManyElements, decode
@@ -303,7 +304,7 @@ def _refusal(route: Route[Any], error: KafkaError) -> Any:
     Raises:
         Disconnect: Responses of this API have no error of the whole request.
     """
-    response = route.response()
+    response = fresh(route.response)
     if not hasattr(response, "error_code"):
         raise Disconnect(f"{route.name}: {error}")
     response.error_code = error.code

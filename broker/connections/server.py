@@ -62,11 +62,25 @@ class Server:
             finally:
                 listening.close()
 
+    async def serve_one(self, transport: Transport, listener_name: str) -> None:
+        """Serve a connection that was accepted elsewhere until it ends; one too many is closed at once."""
+        connection = self._connection(transport, listener_name)
+        if connection is not None:
+            await self._serve(connection, transport.peer_host)
+
     def _admit(self, nursery: trio.Nursery, transport: Transport, listener_name: str) -> bool:
+        connection = self._connection(transport, listener_name)
+        if connection is None:
+            return False
+        nursery.start_soon(self._serve, connection, transport.peer_host)
+        return True
+
+    def _connection(self, transport: Transport, listener_name: str) -> Connection | None:
+        """A connection to be served, which counts from now on; None where it was refused."""
         host = transport.peer_host
         if len(self.connections) >= self._connections_max or self._by_host[host] >= self._connections_max_of(host):
             self._refuse(transport)
-            return False
+            return None
         connection = Connection(
             transport,
             self._handler,
@@ -76,8 +90,7 @@ class Server:
         )
         self.connections[connection] = None
         self._by_host[host] += 1
-        nursery.start_soon(self._serve, connection, host)
-        return True
+        return connection
 
     def _refuse(self, transport: Transport) -> None:
         """Close a connection; what is logged has the number of those refused since it was last logged."""

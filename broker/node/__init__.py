@@ -11,6 +11,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     node.py                 a node that serves clients: the order of start and stop
     broker_parts.py         creates and connects its parts; the services of handlers
     controller_node.py      a controller-only node
+    controller_listener.py  serves tools at the controller listener
     controller_factory.py   the controller of a node: standalone, or part of a quorum
     registration.py         broker registration, heartbeats, controlled shutdown
     directory_reports.py    tells the controller of failed data directories, and where the replicas are

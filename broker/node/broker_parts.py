@@ -163,7 +163,7 @@ class BrokerParts:
 
     async def quorum(self) -> Quorum:
         """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
-        return await quorum_of(self.config, self.controller, self.logs.directories[0], self.now_ms())
+        return await quorum_of(self.config, self.controller, self.logs.directories[0].id, self.now_ms())
 
     # -- how parts are connected ---------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import structlog
 import trio
 
 from minikafka.broker.node.controller_factory import controller_of
+from minikafka.broker.node.controller_listener import ControllerListener
 from minikafka.broker.node.system import System
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.controller.settings.metadata_log_settings import data_directories, metadata_directory
@@ -44,6 +45,7 @@ class ControllerNode:
                 nursery.start_soon(self._end_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(self.controller.run)
+                await nursery.start(ControllerListener(self._config, self._system, self.controller, bytes).run)
                 self._claim_directories(await self.controller.wait_for_cluster_id())
                 listener = self._config.listeners.for_controllers[0]
                 task_status.started(f"{listener.host or '127.0.0.1'}:{listener.port}")

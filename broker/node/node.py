@@ -17,6 +17,7 @@ from minikafka.broker.connections.idle_connections import close_idle_connections
 from minikafka.broker.connections.listener_addresses import advertised_endpoints
 from minikafka.broker.connections.listening import Listening
 from minikafka.broker.node.broker_parts import BrokerParts
+from minikafka.broker.node.controller_listener import ControllerListener
 from minikafka.broker.node.registration import Registration
 from minikafka.broker.node.system import System
 from minikafka.broker.partitions.log_housekeeping import repeat
@@ -75,6 +76,7 @@ class Node:
                 nursery.start_soon(self._shut_down_when_stopped, nursery.cancel_scope)
                 await self._serve_metrics(nursery)
                 await nursery.start(parts.controller.run)
+                await nursery.start(self._controller_listener().run)
                 if not self._logs_loaded:
                     await self._join_for_the_first_time()
                 for task in parts.housekeeping().tasks():
@@ -131,6 +133,12 @@ class Node:
         self.parts.update_cordoned()
         self._logs_loaded = True
         self.parts.directory_reports.check()
+
+    def _controller_listener(self) -> ControllerListener:
+        parts = self.parts
+        return ControllerListener(
+            self._config, self._system, parts.controller, lambda: parts.logs.directories[0].id
+        )
 
     async def _join_for_the_first_time(self) -> None:
         """Data directories without a cluster id get the id of the quorum's cluster."""

@@ -15,11 +15,12 @@ from minikafka.controller.decisions import alter_configs, broker_config_validati
 from minikafka.controller.decisions.decision import Context, Decision
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import ResourceType
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import InvalidRequestError
 from minikafka.protocol.messages.alter_configs import AlterConfigsRequest
 from minikafka.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
-__all__ = ["Split", "split"]
+__all__ = ["Split", "split", "split_at_controller"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,33 @@ def split(image: Image, request: Any, context: Context) -> Split:
     assert not own.records, "the receiving node writes no metadata"
     rest = None if all(order) else _part(request, order, own=False)
     return Split(rest, own.log_levels, own.reply, order)
+
+
+def split_at_controller(image: Image, request: Any, context: Context) -> Split:
+    """Splits a request that a controller receives from a client: it answers for its own log levels, and rejects what
+    is no resource. Arguments: see `split`."""
+    if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
+        return Split(request)
+    order = tuple(_is_for_receiver(one.resource_type, one.resource_name) for one in request.resources)
+    if not any(order):
+        return Split(request)
+    own = _decide(image, _part(request, order, own=True), context)
+    for answer in own.reply.responses:
+        if answer.resource_type not in set(ResourceType):
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
+            answer.error_message = f"Unknown resource type {answer.resource_type}."
+        elif answer.resource_type == ResourceType.BROKER:
+            answer.error_code = ErrorCode.INVALID_REQUEST
+            answer.error_message = f"Invalid broker id {answer.resource_name}: it must be a non-negative integer"
+    rest = None if all(order) else _part(request, order, own=False)
+    return Split(rest, own.log_levels, own.reply, order)
+
+
+def _is_for_receiver(kind: int, name: str) -> bool:
+    """Whether the controller that receives it answers: log levels, unknown types, and names that are no broker's."""
+    if kind == ResourceType.BROKER:
+        return bool(name) and not (name.isascii() and name.isdecimal())
+    return kind == ResourceType.BROKER_LOGGER or kind not in set(ResourceType)
 
 
 def _cordons_wrongly(image: Image, request: Any, resource: Any, context: Context) -> bool:

@@ -26,6 +26,9 @@ The files:
 - `quorum_settings.py`: `controller.quorum.*`, parsed.
 - `quorum_description.py`: the leader's view of its replicas, for DescribeQuorum.
 
+A connection that begins as a request of Kafka's protocol is no node's but a tool's: `peers.py` hands it to the node's
+`ControllerListener` (`broker/node/controller_listener.py`).
+
 *Caveats*
 
 - Frames are neither encrypted nor authenticated.

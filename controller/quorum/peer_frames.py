@@ -17,9 +17,11 @@ import trio
 
 from minikafka.protocol.frame import FrameReader, OversizedFrame
 
-__all__ = ["FrameStream", "MalformedFrame", "decode_frame", "encode_frame"]
+__all__ = ["FrameStream", "MalformedFrame", "PushedBackStream", "decode_frame", "encode_frame", "is_request_of_kafka"]
 
 READ_SIZE = 1 << 16
+SNIFFED_SIZE = 5
+"""A length and the first byte: that of a msgpack map is never 0, that of an API key of Kafka always."""
 _BYTES_MAX = (1 << 31) - 1
 
 
@@ -44,13 +46,52 @@ def decode_frame(data: bytes | bytearray) -> dict[str, Any]:
     return frame
 
 
-class FrameStream:
-    """Reads frames from a stream."""
+def is_request_of_kafka(start: bytes) -> bool | None:
+    """Whether a connection that begins with these bytes speaks Kafka's protocol; None if they are too few to tell."""
+    return start[SNIFFED_SIZE - 1] == 0 if len(start) >= SNIFFED_SIZE else None
 
-    def __init__(self, stream: trio.abc.Stream, size_max: int) -> None:
+
+class PushedBackStream(trio.abc.Stream):
+    """A stream of which the first bytes were read already: they are received again.
+
+    Attributes:
+        stream: the stream itself.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, received: bytes) -> None:
+        self.stream = stream
+        self._received = received
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if not self._received:
+            return await self.stream.receive_some(max_bytes)
+        await trio.lowlevel.checkpoint()
+        size = len(self._received) if max_bytes is None else max_bytes
+        data, self._received = self._received[:size], self._received[size:]
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self.stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self.stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self.stream.aclose()
+
+
+class FrameStream:
+    """Reads frames from a stream.
+
+    Args:
+        received: what was read from the stream before.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, size_max: int, received: bytes = b"") -> None:
         self._stream = stream
         self._reader = FrameReader(size_max)
         self._frames: deque[bytearray] = deque()
+        self._received = received
 
     def set_size_max(self, size_max: int) -> None:
         """Accept frames of up to `size_max` bytes from now on."""
@@ -59,8 +100,8 @@ class FrameStream:
     async def next(self) -> dict[str, Any] | None:
         """The next frame; None at the end. Raises MalformedFrame, and trio's errors of a broken stream."""
         while not self._frames:
-            data = await self._stream.receive_some(READ_SIZE)
-            if not data:
+            data, self._received = self._received, b""
+            if not data and not (data := bytes(await self._stream.receive_some(READ_SIZE))):
                 return None
             try:
                 self._frames += self._reader.feed(memoryview(data))

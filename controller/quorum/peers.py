@@ -1,11 +1,12 @@
 """The connections to the other nodes: opening with backoff, accepting, discovery of the voters. Trio: tasks.
 
 A node opens one connection to each controller when it first has a request for it, and keeps it; controllers accept on
-the controller listener. Each connection begins with a handshake (`handshake.py`). A connection that ends, or that is
-refused by the operating system, is reported at once, so that a killed process is noticed long before a timeout.
+the controller listener. Each connection begins with a handshake (`handshake.py`); one that begins as a request of
+Kafka's protocol is that of a tool, and is handed on. A connection that ends, or that is refused by the operating
+system, is reported at once, so that a killed process is noticed long before a timeout.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -20,17 +21,27 @@ from minikafka.controller.quorum.handshake import (
     shake_hands,
 )
 from minikafka.controller.quorum.peer_connection import OnRequest, PeerConnection
-from minikafka.controller.quorum.peer_frames import FrameStream, MalformedFrame
+from minikafka.controller.quorum.peer_frames import (
+    READ_SIZE,
+    FrameStream,
+    MalformedFrame,
+    PushedBackStream,
+    is_request_of_kafka,
+)
 from minikafka.controller.quorum.peer_network import Network
 
-__all__ = ["FRAME_SIZE_MAX", "Peers", "Unreachable"]
+__all__ = ["FRAME_SIZE_MAX", "Peers", "ServeClient", "Unreachable"]
 
 log = structlog.get_logger("minikafka.peers")
 
 FRAME_SIZE_MAX = 100 << 20
 CONNECT_TIMEOUT_S = 1.0
+FIRST_BYTES_TIMEOUT_S = 10.0
+"""Longer, since a client on a busy machine may need a while to send its first request."""
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
+ServeClient = Callable[[trio.abc.Stream], Awaitable[None]]
+"""Serves a connection that speaks Kafka's protocol, until it ends."""
 _CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -50,6 +61,10 @@ class Peers:
         on_request: handles requests.
         on_connection_lost: called with the node whose connection ended or could not be opened.
         on_refused: called with the voter that refuses this node, or is refused by it, and the reason.
+
+    Attributes:
+        voters: the addresses of the controllers by id.
+        serve_client: serves the connections of tools, which speak Kafka's protocol; None to close them.
     """
 
     def __init__(
@@ -65,6 +80,7 @@ class Peers:
         on_refused: Callable[[int, str], None] = lambda node_id, reason: None,
     ) -> None:
         self.voters = dict(voters)
+        self.serve_client: ServeClient | None = None
         self._node_id = node_id
         self._network = network
         self._cluster_id = cluster_id
@@ -212,7 +228,12 @@ class Peers:
                 await trio.aclose_forcefully(stream)
 
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
-        frames = FrameStream(stream, HANDSHAKE_SIZE_MAX)
+        start = await self._first_bytes(stream)
+        if is_request_of_kafka(start):
+            if self.serve_client is not None:
+                await self.serve_client(PushedBackStream(stream, start))
+            return
+        frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
         try:
             with trio.fail_after(CONNECT_TIMEOUT_S):
                 hello = await shake_hands(stream, frames, self._hello(None), first=False)
@@ -233,6 +254,20 @@ class Peers:
             older.close()
         connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
         await self._serve(connection, self._accepted)
+
+    async def _first_bytes(self, stream: trio.abc.Stream) -> bytes:
+        """What tells a node from a client; less if there is no more, or not in time."""
+        start = b""
+        with trio.move_on_after(FIRST_BYTES_TIMEOUT_S):
+            while is_request_of_kafka(start) is None:
+                try:
+                    data = await stream.receive_some(READ_SIZE)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    break
+                if not data:
+                    break
+                start += data
+        return start
 
     async def _serve(self, connection: PeerConnection, among: dict[int, PeerConnection]) -> None:
         """Serve a connection; report its end, unless another has replaced it or this node is stopping."""

@@ -10,9 +10,9 @@ A field without a default must be given, so that null and empty, which differ in
 Caveats:
     * Where a module has two structs of one name with different fields (DescribeQuorum, AlterClientQuotas, the consumer
       protocol), ours have a prefix: ``RequestTopicData``, ``ResponseTopicData``, ``SubscriptionTopicPartition``.
-    * Of the APIs between Kafka's brokers and controllers only those exist that a broker sends to the controller, in
-      frames of our own: registration, heartbeats, AlterPartition, AssignReplicasToDirs, AllocateProducerIds. They are
-      not advertised to clients. The others are missing, as are share groups and streams groups.
+    * The APIs between Kafka's brokers and controllers are served at the controller listener; our own nodes send
+      registration, heartbeats, AlterPartition, AssignReplicasToDirs and AllocateProducerIds in frames of their own.
+      Share groups and streams groups are missing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from minikafka.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from minikafka.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -46,6 +47,7 @@ from minikafka.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
+from minikafka.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from minikafka.protocol.messages.consumer_group_describe import (
@@ -55,6 +57,10 @@ from minikafka.protocol.messages.consumer_group_describe import (
 from minikafka.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+)
+from minikafka.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
 )
 from minikafka.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from minikafka.protocol.messages.create_delegation_token import (
@@ -95,12 +101,15 @@ from minikafka.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from minikafka.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from minikafka.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from minikafka.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from minikafka.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from minikafka.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
 from minikafka.protocol.messages.fetch import FetchRequest, FetchResponse
+from minikafka.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from minikafka.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
@@ -135,6 +144,7 @@ from minikafka.protocol.messages.offset_for_leader_epoch import (
 )
 from minikafka.protocol.messages.produce import ProduceRequest, ProduceResponse
 from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from minikafka.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
@@ -145,9 +155,20 @@ from minikafka.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRe
 from minikafka.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from minikafka.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from minikafka.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from minikafka.protocol.messages.vote import VoteRequest, VoteResponse
 from minikafka.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 PAIRS = (
+    (VoteRequest, VoteResponse),
+    (BeginQuorumEpochRequest, BeginQuorumEpochResponse),
+    (EndQuorumEpochRequest, EndQuorumEpochResponse),
+    (EnvelopeRequest, EnvelopeResponse),
+    (FetchSnapshotRequest, FetchSnapshotResponse),
+    (ControllerRegistrationRequest, ControllerRegistrationResponse),
+    (AddRaftVoterRequest, AddRaftVoterResponse),
+    (RemoveRaftVoterRequest, RemoveRaftVoterResponse),
+    (UpdateRaftVoterRequest, UpdateRaftVoterResponse),
     (AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
     (AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
     (AllocateProducerIdsRequest, AllocateProducerIdsResponse),

@@ -11,7 +11,7 @@ import trio
 from minikafka.broker.apis.forwarded import forward
 from minikafka.protocol.errors import ErrorCode, KafkaStorageError
 from minikafka.protocol.messages import create_partitions, create_topics, delete_topics, incremental_alter_configs
-from minikafka.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 REQUESTS: list[tuple[Any, str]] = [
     (create_topics.CreateTopicsRequest(topics=[create_topics.CreatableTopic(name="t")]), "topics"),
@@ -51,4 +51,4 @@ def test_each_topic_has_the_error_of_a_full_disk(request_: Any, results: str) ->
 
 def test_an_error_of_the_whole_request_is_left_to_the_dispatcher() -> None:
     with pytest.raises(KafkaStorageError):
-        trio.run(forward, AlterClientQuotasRequest(), CONTEXT)
+        trio.run(forward, UnregisterBrokerRequest(), CONTEXT)

@@ -20,10 +20,11 @@ from minikafka.broker.connections.request_context import (
 )
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.routes import ApiHandler, routes_of
-from minikafka.protocol.errors import ClusterAuthorizationFailedError, ErrorCode
+from minikafka.protocol.errors import ClusterAuthorizationFailedError, ErrorCode, RequestTimedOutError
 from minikafka.protocol.headers import decode_response, encode_request
 from minikafka.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minikafka.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minikafka.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 CLIENT = ConnectionInfo("SASL", "10.0.0.1", "10.0.0.2", 9092)
 ALICE = Principal("User", "alice")
@@ -120,6 +121,17 @@ def test_a_request_that_is_not_authorized_never_reaches_its_handler() -> None:
     answer = run(steps.dispatcher().answer(frame_of(HeartbeatRequest(group_id="g"), 4), CLIENT))
     assert steps.called == ["principal", "authorize", "throttle", "measure"]
     assert heartbeat_response(answer).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_refusal_is_answered_also_where_the_response_has_fields_without_defaults() -> None:
+    async def refuse(request: UnregisterBrokerRequest, context: RequestContext[str]) -> UnregisterBrokerResponse:
+        raise RequestTimedOutError("nobody is active")
+
+    routes = routes_of([ApiHandler(UnregisterBrokerRequest, "0", refuse)])
+    dispatcher = Dispatcher("services", routes, clock=count().__next__)
+    parts, _ = run(dispatcher.answer(frame_of(UnregisterBrokerRequest(broker_id=7), 0), CLIENT))
+    _, response = decode_response(UnregisterBrokerResponse, 0, b"".join(parts)[4:])
+    assert (response.error_code, response.error_message) == (ErrorCode.REQUEST_TIMED_OUT, "nobody is active")
 
 
 def test_the_throttle_time_is_in_the_response_and_mutes_the_connection() -> None:

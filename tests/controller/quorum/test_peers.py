@@ -150,3 +150,36 @@ def test_a_connection_without_handshake_is_closed(garbage: bytes) -> None:
             assert await stream.receive_some() == b""
 
     with_nodes(scenario, None, None)
+
+
+def test_a_connection_of_kafkas_protocol_is_handed_on_with_its_first_bytes() -> None:
+    frame = bytes.fromhex("0000000a") + b"\x00\x12\x00\x00rest.."
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        received: list[bytes] = []
+        ended = trio.Event()
+
+        async def serve(stream: trio.abc.Stream) -> None:
+            while data := await stream.receive_some(3):
+                received.append(bytes(data))
+            ended.set()
+
+        one.peers.serve_client = serve
+        stream = await network.of(9).connect("node-1", 9093)
+        for byte in frame:
+            await stream.send_all(bytes([byte]))
+            await trio.testing.wait_all_tasks_blocked()
+        await stream.aclose()
+        await ended.wait()
+        assert b"".join(received) == frame
+
+    with_nodes(scenario, "a", "a")
+
+
+def test_a_silent_connection_is_closed() -> None:
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        stream = await network.of(9).connect("node-1", 9093)
+        await stream.send_all(b"\x00\x00")
+        assert await stream.receive_some() == b""
+
+    with_nodes(scenario, "a", "a")

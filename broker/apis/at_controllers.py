@@ -1,0 +1,251 @@
+"""The APIs of the controller listener, for tools with `--bootstrap-controller` (KIP-919): those of Kafka's controller.
+
+A controller that is not the active one refuses what changes metadata with NOT_CONTROLLER, and DescribeQuorum with
+NOT_LEADER_OR_FOLLOWER: clients then ask the one that DescribeCluster names. The requests of Kafka's controllers among
+themselves (Vote, Fetch, …) are refused: our quorum speaks a protocol of its own on the same port.
+
+Source: `ControllerApis`, `KafkaRaftClient`.
+"""
+
+from typing import Any, Protocol
+
+from minikafka.broker.apis import api_versions, describe_configs, describe_quorum, without_security
+from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
+from minikafka.broker.apis.forwarded import FORWARDED
+from minikafka.broker.apis.quorum_state import VoterAddress
+from minikafka.broker.apis.refusals import refusal_of
+from minikafka.broker.apis.services import ClusterView, ConfigsService, QuorumService, RoutesService
+from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.routes import ApiHandler, ApiModule
+from minikafka.protocol.errors import (
+    ErrorCode,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    KafkaError,
+    MismatchedEndpointTypeError,
+    NotLeaderOrFollowerError,
+    UnsupportedEndpointTypeError,
+    UnsupportedVersionError,
+    VoterNotFoundError,
+)
+from minikafka.protocol.messages.add_raft_voter import AddRaftVoterRequest
+from minikafka.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from minikafka.protocol.messages.alter_partition import AlterPartitionRequest
+from minikafka.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from minikafka.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from minikafka.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from minikafka.protocol.messages.broker_registration import BrokerRegistrationRequest
+from minikafka.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from minikafka.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from minikafka.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from minikafka.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from minikafka.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
+from minikafka.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from minikafka.protocol.messages.fetch import FetchRequest
+from minikafka.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from minikafka.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from minikafka.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from minikafka.protocol.messages.update_raft_voter import CurrentLeader, UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from minikafka.protocol.messages.vote import VoteRequest
+
+BROKERS, CONTROLLERS = 1, 2
+VERSION_WITH_ENDPOINT_TYPE = 1
+NO_VOTER_CHANGES = "Cluster doesn't support adding or removing voters: its kraft.version is 0"
+
+
+class DirectController(Protocol):
+    """The controller of this node, asked directly."""
+
+    async def handle(self, request: Any, version: int) -> Any:
+        """The response. Raises NotControllerError unless this node's controller is the active one."""
+        ...
+
+
+class Controllers(Protocol):
+    """The controllers of the cluster."""
+
+    @property
+    def direct(self) -> DirectController:
+        """That of this node."""
+        ...
+
+    @property
+    def active_id(self) -> int:
+        """The node of the active controller; -1 if unknown."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch of the quorum."""
+        ...
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        ...
+
+    def controllers(self) -> tuple[VoterAddress, ...]:
+        """The addresses of all controllers."""
+        ...
+
+
+class ControllerServices(ClusterView, ConfigsService, QuorumService, RoutesService, Controllers, Protocol):
+    """Everything that the handlers of a controller listener use."""
+
+
+Context = RequestContext[ControllerServices]
+
+
+async def ask(request: Any, context: Context) -> Any:
+    """The response of this node's controller; the error in each result if it is not the active one."""
+    try:
+        return await context.services.direct.handle(request, context.version)
+    except KafkaError as error:
+        response = refusal_of(request, error)
+        if response is None:
+            raise
+        return response
+
+
+async def describe_controllers(request: DescribeClusterRequest, context: Context) -> DescribeClusterResponse:
+    """The controllers, as if they were brokers.
+
+    Raises:
+        InvalidRequestError: The version knows brokers only.
+        MismatchedEndpointTypeError: Brokers were requested, which only a broker's listener describes.
+        UnsupportedEndpointTypeError: The endpoint type is unknown.
+    """
+    if context.version < VERSION_WITH_ENDPOINT_TYPE:
+        raise InvalidRequestError("The request was sent to an endpoint of the wrong type.")
+    if request.endpoint_type == BROKERS:
+        raise MismatchedEndpointTypeError("The request was sent to an endpoint of the wrong type.")
+    if request.endpoint_type != CONTROLLERS:
+        raise UnsupportedEndpointTypeError(f"Unsupported endpoint type {request.endpoint_type}")
+    services = context.services
+    response = DescribeClusterResponse(
+        endpoint_type=CONTROLLERS, cluster_id=services.image.cluster_id, controller_id=services.active_id
+    )
+    response.brokers = [
+        DescribeClusterBroker(broker_id=one.node_id, host=one.host, port=one.port, rack=None)
+        for one in services.controllers()
+    ]
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+async def quorum(request: DescribeQuorumRequest, context: Context) -> DescribeQuorumResponse:
+    """The metadata partition; NOT_LEADER_OR_FOLLOWER unless this node leads the quorum."""
+    leads = context.services.active_id == context.services.node_id
+    if leads or not describe_quorum.is_of_metadata(request):
+        return await describe_quorum.handle(request, context)
+    refused = ResponsePartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    topic = ResponseTopicData(topic_name=describe_quorum.METADATA_TOPIC, partitions=[refused])
+    return DescribeQuorumResponse(topics=[topic])
+
+
+async def refuse_peer(request: Any, context: Context) -> Any:
+    """Vote, Fetch and the like.
+
+    Raises:
+        InconsistentClusterIdError: The sender belongs to another cluster.
+        InvalidRequestError: It does not: minikafka's quorum does not speak this protocol.
+    """
+    _check_cluster(request, context)
+    raise InvalidRequestError("minikafka's controllers do not replicate by Kafka's requests")
+
+
+async def refuse_voters(request: Any, context: Context) -> Any:
+    """AddRaftVoter and RemoveRaftVoter, with kraft.version 0.
+
+    Raises:
+        InconsistentClusterIdError: The request names another cluster.
+        NotLeaderOrFollowerError: This node does not lead the quorum.
+        UnsupportedVersionError: Voters are fixed.
+    """
+    _check_cluster(request, context)
+    _check_leader(context)
+    raise UnsupportedVersionError(NO_VOTER_CHANGES)
+
+
+async def refuse_update(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
+    """UpdateRaftVoter: refused as the others, with the leader of the quorum."""
+    services = context.services
+    leader = next((one for one in services.controllers() if one.node_id == services.active_id), None)
+    host, port = (leader.host, leader.port) if leader else ("", 0)
+    response = UpdateRaftVoterResponse(
+        current_leader=CurrentLeader(leader_id=services.active_id, leader_epoch=services.epoch, host=host, port=port)
+    )
+    try:
+        _check_cluster(request, context)
+        _check_leader(context)
+        if all(one.node_id != request.voter_id for one in services.controllers()):
+            raise VoterNotFoundError
+        raise UnsupportedVersionError(NO_VOTER_CHANGES)
+    except KafkaError as error:
+        response.error_code = error.code
+    return response
+
+
+async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse:
+    """PRINCIPAL_DESERIALIZATION_FAILURE: no node of ours wraps requests, and without security there is no principal."""
+    return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+
+
+async def register(request: ControllerRegistrationRequest, context: Context) -> ControllerRegistrationResponse:
+    """Refused. Raises InvalidRequestError: the settings of all nodes name the controllers."""
+    raise InvalidRequestError("minikafka's controllers do not register")
+
+
+def _check_cluster(request: Any, context: Context) -> None:
+    if request.cluster_id not in (None, context.services.image.cluster_id):
+        raise InconsistentClusterIdError
+
+
+def _check_leader(context: Context) -> None:
+    if context.services.active_id != context.services.node_id:
+        raise NotLeaderOrFollowerError
+
+
+_OF_BROKERS = (DescribeClientQuotasRequest, ListConfigResourcesRequest)
+"""What a broker forwards, or answers itself, and a controller does not offer."""
+_BETWEEN_NODES: dict[type, str] = {
+    AlterPartitionRequest: "2-3",
+    BrokerRegistrationRequest: "0-4",
+    BrokerHeartbeatRequest: "0-2",
+    AllocateProducerIdsRequest: "0",
+    AssignReplicasToDirsRequest: "0",
+}
+_ASKED = {request: versions for request, versions in FORWARDED.items() if request not in _OF_BROKERS} | _BETWEEN_NODES
+
+CONTROLLER_HANDLERS: list[ApiModule[ControllerServices]] = [
+    api_versions,
+    describe_configs,
+    ApiHandler(DescribeClusterRequest, "0-2", describe_controllers),
+    ApiHandler(DescribeQuorumRequest, describe_quorum.VERSIONS, quorum),
+    *(ApiHandler(request, versions, ask) for request, versions in _ASKED.items()),
+    ApiHandler(FetchRequest, "4-18", refuse_peer),
+    ApiHandler(VoteRequest, "0-2", refuse_peer),
+    ApiHandler(BeginQuorumEpochRequest, "0-1", refuse_peer),
+    ApiHandler(EndQuorumEpochRequest, "0-1", refuse_peer),
+    ApiHandler(FetchSnapshotRequest, "0-1", refuse_peer),
+    ApiHandler(EnvelopeRequest, "0", unwrap),
+    ApiHandler(ControllerRegistrationRequest, "0", register),
+    ApiHandler(AddRaftVoterRequest, "0-1", refuse_voters),
+    ApiHandler(RemoveRaftVoterRequest, "0", refuse_voters),
+    ApiHandler(UpdateRaftVoterRequest, "0", refuse_update),
+    *without_security.HANDLERS,
+]
+"""The handlers of a controller listener."""

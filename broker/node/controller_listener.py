@@ -1,0 +1,143 @@
+"""Serves tools at the controller listener of a node: `ControllerListener`.
+
+Where a node belongs to a quorum, its peers use the same port, in a protocol of their own; `controller/quorum/peers.py`
+hands the connections of Kafka's protocol on. A standalone node binds the port itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from minikafka.broker.apis.at_controllers import CONTROLLER_HANDLERS, ControllerServices
+from minikafka.broker.apis.quorum_state import Quorum, VoterAddress, quorum_of, voters_of
+from minikafka.broker.connections.dispatcher import Dispatcher
+from minikafka.broker.connections.idle_connections import close_idle_connections
+from minikafka.broker.connections.large_messages import LargeMessages
+from minikafka.broker.connections.request_log import RequestLog
+from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.connections.server import Server
+from minikafka.broker.connections.transport import StreamTransport
+from minikafka.broker.node.logging_setup import ROOT
+from minikafka.broker.node.system import System
+from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.controller.direct_requests import DirectRequests
+from minikafka.controller.metadata.image import Image
+from minikafka.controller.settings.effective_settings import EffectiveSettings
+from minikafka.controller.standalone_controller import StandaloneController
+
+if TYPE_CHECKING:
+    from minikafka.controller.quorum_controller import QuorumController
+
+__all__ = ["ControllerListener"]
+
+
+class ControllerListener:
+    """What a controller listener serves; also the services of its handlers.
+
+    Args:
+        config: The settings of the node.
+        system: What it uses of the system that it runs on.
+        controller: The controller of the node.
+        directory_id: Returns the id of a standalone node's metadata directory.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        system: System,
+        controller: "StandaloneController | QuorumController",
+        directory_id: Callable[[], bytes],
+    ) -> None:
+        self.log_levels = system.log_levels
+        self.effective_settings = EffectiveSettings(config.static, controller.image)
+        self.direct = DirectRequests(controller, config.static, system.random)
+        self.routes = routes_of(CONTROLLER_HANDLERS)
+        self._config = config
+        self._system = system
+        self._controller = controller
+        self._directory_id = directory_id
+
+    # -- services for handlers -----------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> Image:
+        """The cluster's committed metadata."""
+        return self._controller.image
+
+    @property
+    def node_id(self) -> int:
+        """This node."""
+        return self._config.node_id
+
+    @property
+    def active_id(self) -> int:
+        """The node of the active controller; -1 if unknown."""
+        controller = self._controller
+        return self.node_id if isinstance(controller, StandaloneController) else controller.leader_id
+
+    @property
+    def epoch(self) -> int:
+        """The leader epoch of the quorum."""
+        return self._controller.leader_epoch
+
+    def controllers(self) -> tuple[VoterAddress, ...]:
+        """The addresses of all controllers."""
+        return voters_of(self._config, self._controller)
+
+    async def quorum(self) -> Quorum:
+        """The quorum of the metadata log. Raises RequestTimedOutError where it has no leader."""
+        return await quorum_of(self._config, self._controller, self._directory_id(), self._system.now_ms())
+
+    # -- serving -------------------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled. Raises OSError: a standalone node's port cannot be bound."""
+        listeners = self._config.listeners.for_controllers
+        if not listeners or not self._config.is_controller:
+            task_status.started()
+            return
+        server, controller, name = self._server(), self._controller, listeners[0].name
+        idle_ms_max = self._config.number("connections.max.idle.ms")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(close_idle_connections, server.connections, idle_ms_max)
+            if isinstance(controller, StandaloneController):
+                for listener in listeners:
+                    nursery.start_soon(server.serve, self._system.listen(listener), listener.name)
+            else:
+
+                async def serve(stream: trio.abc.Stream) -> None:
+                    await server.serve_one(StreamTransport(stream, _peer_host(stream), "", 0), name)
+
+                controller.serve_clients(serve)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def _server(self) -> Server:
+        number, services = self._config.number, self._as_services()
+        dispatcher = Dispatcher(
+            services,
+            self.routes,
+            clock=trio.current_time,
+            observer=RequestLog(self.log_levels, ROOT),
+            large_messages=LargeMessages(self._system.disk.run),
+            requests=defaultdict(int),
+        )
+        return Server(
+            dispatcher,
+            size_bytes_max=number("socket.request.max.bytes"),
+            connections_max=min(number("max.connections"), self._system.connections_max),
+            connections_max_of=lambda host: number("max.connections.per.ip"),
+            memory=RequestMemory(number("queued.max.request.bytes")),
+        )
+
+    def _as_services(self) -> ControllerServices:
+        return self
+
+
+def _peer_host(stream: trio.abc.Stream) -> str:
+    """The address of the client; "" where the stream is none of TCP."""
+    inner = getattr(stream, "stream", None)
+    return str(inner.socket.getpeername()[0]) if isinstance(inner, trio.SocketStream) else ""

@@ -1,0 +1,144 @@
+"""The controller listener: what Apache Kafka's controller answers is what ours does, and Kafka's tools work with it.
+
+`controller/` was recorded from a controller with id 1 whose only broker has id 2; ours are a standalone node, and the
+only member of a quorum. `controller_follower/` was recorded from a controller that was not the active one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.controller_process import standalone_node
+from support.conversation import read
+from support.conversation_player import Connection, play
+from support.node import NodeProcess
+from support.oracle import needs_oracle, run_tool, tool
+
+from minikafka.cli.cluster_layout import HOST
+from minikafka.cli.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.timeout(300)
+HERE = Path(__file__).parent
+ACTIVE = sorted((HERE / "controller").glob("*.txt"))
+FOLLOWING = sorted((HERE / "controller_follower").glob("*.txt"))
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProcess, tuple[str, int]]]:
+    node, address = standalone_node(tmp_path_factory.mktemp("alone") / "data")
+    with node:
+        yield node, address
+
+
+@pytest.fixture(scope="module")
+def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    settings = {"broker.session.timeout.ms": "9000"}
+    with LocalCluster(tmp_path_factory.mktemp("quorum"), brokers=1, settings=settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    settings = {"broker.session.timeout.ms": "9000", "controller.quorum.fetch.timeout.ms": "9000"}
+    with LocalCluster(tmp_path_factory.mktemp("three"), settings=settings) as cluster:
+        yield cluster
+
+
+def controller_address(cluster: LocalCluster, node_id: int) -> tuple[str, int]:
+    return HOST, cluster.nodes[node_id].controller_port
+
+
+def active(cluster: LocalCluster) -> int:
+    """The node of the active controller."""
+    connection = Connection(controller_address(cluster, 1))
+    deadline = time.monotonic() + PATIENCE_S
+    try:
+        while time.monotonic() < deadline:
+            found = connection.ask("DescribeCluster", 1, {"endpoint_type": 2}).controller_id
+            if found >= 0:
+                return int(found)
+        raise AssertionError("no active controller")
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ACTIVE, ids=lambda path: path.stem)
+def test_a_standalone_node_answers_as_kafkas_controller(
+    path: Path, alone: tuple[NodeProcess, tuple[str, int]]
+) -> None:
+    found = play(read(path), alone[1])
+    assert not found, "\n".join(map(str, found)) + "\n" + alone[0].log_tail(20)
+
+
+@pytest.mark.parametrize("path", ACTIVE, ids=lambda path: path.stem)
+def test_a_quorum_of_one_answers_as_kafkas_controller(path: Path, quorum: LocalCluster) -> None:
+    found = play(read(path), controller_address(quorum, 1))
+    assert not found, "\n".join(map(str, found)) + "\n" + quorum.log_tail(1, 20)
+
+
+@pytest.mark.parametrize("path", FOLLOWING, ids=lambda path: path.stem)
+def test_a_controller_that_is_not_active_refuses_as_kafkas(path: Path, three: LocalCluster) -> None:
+    follower = next(one for one in three.controller_ids if one != active(three))
+    found = play(read(path), controller_address(three, follower))
+    assert not found, "\n".join(map(str, found)) + "\n" + three.log_tail(follower, 20)
+
+
+def test_all_controllers_are_described(three: LocalCluster) -> None:
+    connection = Connection(controller_address(three, 2))
+    answer = connection.ask("DescribeCluster", 2, {"endpoint_type": 2})
+    connection.close()
+    assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
+        (node_id, *controller_address(three, node_id)) for node_id in three.controller_ids
+    ]
+
+
+def bootstrap(cluster: LocalCluster, *node_ids: int) -> list[str]:
+    places = [controller_address(cluster, node_id) for node_id in node_ids or cluster.controller_ids]
+    return ["--bootstrap-controller", ",".join(f"{host}:{port}" for host, port in places)]
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_kafka_metadata_quorum(three: LocalCluster) -> None:
+    follower = next(one for one in three.controller_ids if one != active(three))
+    said = tool("metadata-quorum", *bootstrap(three, follower), "describe", "--status")
+    assert "CurrentVoters" in said
+    assert f"CONTROLLER://{HOST}:{three.nodes[1].controller_port}" in said
+    said = tool("metadata-quorum", *bootstrap(three), "describe", "--replication")
+    roles = sorted(line.split()[-1] for line in said.splitlines()[1:] if line.strip())
+    assert roles == ["Follower", "Follower", "Leader"]
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_kafka_configs(three: LocalCluster) -> None:
+    arguments = [*bootstrap(three), "--entity-type", "brokers", "--entity-default"]
+    tool("configs", *arguments, "--alter", "--add-config", "log.retention.ms=123456789")
+    assert "log.retention.ms=123456789" in tool("configs", *arguments, "--describe")
+    tool("configs", *arguments, "--alter", "--delete-config", "log.retention.ms")
+    assert "log.retention.ms" not in tool("configs", *arguments, "--describe")
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_kafka_cluster_and_features(three: LocalCluster) -> None:
+    assert "Cluster ID: " in tool("cluster", "cluster-id", *bootstrap(three))
+    said = tool("cluster", "list-endpoints", *bootstrap(three))
+    assert [line.split()[0] for line in said.splitlines()[1:]] == ["1", "2", "3"]
+    assert "metadata.version" in tool("features", *bootstrap(three), "describe")
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_brokers_are_no_controllers_for_kafkas_tools(three: LocalCluster) -> None:
+    done = run_tool("metadata-quorum", "--bootstrap-controller", three.address(1), "describe", "--status")
+    assert done.returncode != 0
+    assert "MismatchedEndpointType" in done.stderr + done.stdout
