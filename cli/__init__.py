@@ -10,6 +10,7 @@ One module for each subcommand, listed in `main.COMMANDS` and imported when the 
     minikafka consume t               print records as lines
     minikafka groups lag g --watch    show how far a group is behind
     minikafka dump-log FILE           print the contents of a log file
+    minikafka health                  check a cluster; the exit code is 1 if it is not well
     minikafka perf produce t          measure throughput
 
 A command line takes this path: `main.main` picks the subcommand, click parses the options, the command's function
@@ -25,6 +26,16 @@ one line on standard error and an exit code.
     groups.py           `groups`: list, describe, members, lag, reset-offsets, delete
     group_rows.py       rows of groups: members, committed offsets, lag
     offset_reset.py     new offsets for a group, and the CSV of plans
+    configs.py          `configs`: settings of brokers, topics and groups, with their sources
+    client_quotas.py    `configs`: quotas of clients, users and addresses
+    offsets.py          `offsets`: first offsets and ends, or those of a point in time
+    delete_records.py   `delete-records`: up to an offset or a point in time, or all
+    producers.py        `producers`: what partitions know of their producers
+    brokers.py          `brokers`: what each leads and has
+    health.py           `health`: checks of a cluster, for scripts
+    log_dirs.py         `log-dirs`: data directories and the replicas in them
+    features.py         `features`: levels, upgrades and downgrades
+    api_versions.py     `api-versions`: APIs of a broker
     quorum.py           `quorum`: the controller quorum
     elect_leaders.py    `elect-leaders`: preferred and unclean elections
     reassign.py         `reassign`: partition reassignments from JSON plans
@@ -35,6 +46,7 @@ one line on standard error and an exit code.
     cluster_view.py     the status table of `cluster` on a terminal
     redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
+    output.py           tables or JSON, and words that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values
     json_lines.py       input lines in the JSON of `consume --json` (pure)

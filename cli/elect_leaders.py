@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.options import client_options
+from minikafka.cli.options import client_options, no_topic
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted
 
@@ -37,7 +37,7 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) 
     from minikafka.protocol.errors import ElectionNotNeededError
 
     async def work(admin: Admin) -> None:
-        chosen = await partitions_of(admin, names) if names else None
+        chosen = await partitions_of(admin, names, bootstrap_server) if names else None
         results = await admin.elect_leaders(chosen, unclean=unclean)
         errors: list[str] = []
         elected = 0
@@ -55,18 +55,22 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) 
     with_admin(bootstrap_server, work)
 
 
-async def partitions_of(admin: Admin, names: Sequence[str]) -> list[TopicPartition]:
+async def partitions_of(admin: Admin, names: Sequence[str], bootstrap_server: str) -> list[TopicPartition]:
     """The partitions of `TOPIC` or `TOPIC:PARTITION` arguments.
 
-    Raises click.UsageError for another format, KafkaError for a missing topic.
+    Raises click.UsageError for another format, click.ClickException for a missing topic, KafkaError.
     """
     from minikafka.client import TopicPartition
+    from minikafka.protocol.errors import UnknownTopicOrPartitionError
 
     found: list[TopicPartition] = []
     for name in names:
         topic, colon, partition = name.partition(":")
         if not colon:
-            found += [TopicPartition(topic, one.index) for one in (await admin.describe_topic(topic)).partitions]
+            try:
+                found += [TopicPartition(topic, one.index) for one in (await admin.describe_topic(topic)).partitions]
+            except UnknownTopicOrPartitionError:
+                raise no_topic(topic, bootstrap_server) from None
         elif partition.isdecimal():
             found.append(TopicPartition(topic, int(partition)))
         else:

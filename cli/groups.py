@@ -25,6 +25,7 @@ from minikafka.cli.group_rows import (
 )
 from minikafka.cli.offset_reset import Change, Scenario, export_text, plan_changes, read_csv
 from minikafka.cli.options import F, Time, client_options
+from minikafka.cli.output import json_option
 from minikafka.cli.redraw import Redrawing
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
@@ -38,14 +39,13 @@ TYPES = ("classic", "consumer")
 WATCH_INTERVAL_S = 1.0
 RESETTABLE = ("Empty", "Dead")
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 watch_option = click.option("--watch", is_flag=True, help="Redraw in place every second, until Ctrl-C.")
 group_arguments = click.argument("group_ids", nargs=-1, metavar="[GROUP]...")
 
 
 def view_options(function: F) -> F:
     """Adds what all views of groups have: `--bootstrap-server`, the groups, `--watch` and `--json`."""
-    return client_options(group_arguments(watch_option(as_json_option(function))))
+    return client_options(group_arguments(watch_option(json_option(function))))
 
 
 @click.group()
@@ -60,7 +60,7 @@ def groups() -> None:
 @client_options
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES, False), help="Only this state; repeatable.")
 @click.option("--type", "types", multiple=True, type=click.Choice(TYPES), help="Only this protocol; repeatable.")
-@as_json_option
+@json_option
 def list_groups(bootstrap_server: str, states: tuple[str, ...], types: tuple[str, ...], as_json: bool) -> None:
     """List all groups, with their type (classic or consumer, the protocol of the group) and state.
 

@@ -11,6 +11,7 @@ import click
 from minikafka.cli.times import parse_time
 
 if TYPE_CHECKING:
+    from minikafka.client import Admin
     from minikafka.client.consumer.consumer import Consumer
     from minikafka.client.options import ClientOptions
     from minikafka.client.producer.producer import Producer
@@ -52,6 +53,26 @@ def _checked_addresses(context: click.Context, option: click.Parameter, value: s
     except ValueError as error:
         raise click.BadParameter(f"{error}; expected, for example, 127.0.0.1:9092") from None
     return value
+
+
+broker_option = click.option(
+    "--broker", type=click.IntRange(0), metavar="ID", help="The broker to ask.  [default: any]"
+)
+
+
+async def check_broker(admin: Admin, node_id: int | None) -> None:
+    """Raise click.ClickException if a broker that is asked for is not a live one of the cluster."""
+    if node_id is None:
+        return
+    known = sorted(one.node_id for one in (await admin.describe_cluster()).brokers)
+    if node_id not in known:
+        listed = ", ".join(map(str, known))
+        raise click.ClickException(
+            f"broker {node_id} is not a live broker of this cluster, which has {listed}: "
+            "`minikafka brokers` also lists fenced ones"
+        )
+    if node_id not in admin.cluster.metadata.brokers:
+        await admin.cluster.refresh()
 
 
 class NameValue(PairType):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from minikafka.cli.options import client_options
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
 
@@ -25,7 +25,7 @@ def quorum() -> None:
 
 @quorum.command()
 @client_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def describe(bootstrap_server: str, as_json: bool) -> None:
     """Show leader, followers and observers of the metadata log, and the lag of each.
 
@@ -37,7 +37,7 @@ def describe(bootstrap_server: str, as_json: bool) -> None:
 
     async def work(admin: Admin) -> None:
         found = await admin.describe_quorum()
-        click.echo(json.dumps(details(found)) if as_json else "\n".join(description(found)))
+        output(details(found), description(found), as_json=as_json)
 
     with_admin(bootstrap_server, work)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -108,15 +108,15 @@ def run(work: Callable[[Stop], Awaitable[None]]) -> None:
         raise click.exceptions.Exit(128 + number)
 
 
-def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run `work` with a connected Admin. Raises as `run`."""
+def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[None]], **arguments: Any) -> None:
+    """Run `work` with a connected Admin, which takes these arguments. Raises as `run`."""
     from minikafka.cli.options import client_arguments
     from minikafka.client import Admin
     from minikafka.client.options import AdminOptions
 
     async def connected(stop: Stop) -> None:
         with stop.interruptible():
-            async with Admin(**client_arguments(AdminOptions, bootstrap_server)) as admin:
+            async with Admin(**client_arguments(AdminOptions, bootstrap_server, **arguments)) as admin:
                 await work(admin)
 
     run(connected)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.options import NameValue, client_options, no_topic
+from minikafka.cli.output import SET_BY, json_option
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, numbers, table
 
@@ -16,13 +17,9 @@ if TYPE_CHECKING:
     from minikafka.client import Admin, ConfigEntry, KafkaError
     from minikafka.client.connections.cluster_metadata import Partition, Topic
 
-SET_BY = {1: "topic", 2: "broker", 3: "cluster", 4: "server file", 5: "default"}
-"""The source of a setting by its number in Kafka's protocol (`ConfigSource`)."""
-
 config_option = click.option(
     "--config", "configs", multiple=True, type=NameValue(), help="Topic setting by Kafka's name; repeatable."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 
 
 @click.group()

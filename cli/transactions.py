@@ -10,6 +10,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.options import client_options
+from minikafka.cli.output import json_option
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
 from minikafka.cli.template import iso_time
@@ -26,7 +27,6 @@ STATES = (
     "CompleteAbort",
     "PrepareEpochFence",
 )
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -40,7 +40,7 @@ def transactions() -> None:
 @transactions.command("list")
 @client_options
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only this state; repeatable.")
-@as_json_option
+@json_option
 def list_transactions(bootstrap_server: str, states: tuple[str, ...], as_json: bool) -> None:
     """List all transactional ids.
 
@@ -63,7 +63,7 @@ def list_transactions(bootstrap_server: str, states: tuple[str, ...], as_json: b
 @transactions.command()
 @client_options
 @click.argument("transactional_id")
-@as_json_option
+@json_option
 def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> None:
     """Describe the last transaction of a TRANSACTIONAL_ID.
 
@@ -110,7 +110,7 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
     """
 
     async def work(admin: Admin) -> None:
-        chosen = await partitions_of(admin, names or await admin.list_topics(include_internal=True))
+        chosen = await partitions_of(admin, names or await admin.list_topics(include_internal=True), bootstrap_server)
         found = await admin.find_hanging_transactions(chosen, older_than_ms=round(older_than_s * 1000))
         if not found:
             click.echo(f"No hanging transactions in {counted(len(chosen), 'partition')}.")
@@ -148,7 +148,7 @@ def abort(bootstrap_server: str, name: str, start_offset: int) -> None:
     async def work(admin: Admin) -> None:
         if ":" not in name:
             raise click.UsageError(f"{name!r} names no partition: expected TOPIC:PARTITION")
-        (tp,) = await partitions_of(admin, [name])
+        (tp,) = await partitions_of(admin, [name], bootstrap_server)
         for one in await admin.describe_producers(tp):
             if one.transaction_start_offset == start_offset:
                 await admin.abort_transaction(

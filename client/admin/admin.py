@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from minikafka.client.admin.admin_transactions import TransactionAdmin
+from minikafka.client.admin.admin_cluster import RESOURCE_TYPES, ClusterAdmin
 from minikafka.client.admin.admin_types import (
-    BROKER,
-    TOPIC,
     ClusterDescription,
     ConfigEntry,
+    ConfigSynonym,
     LogDirectory,
     NewTopic,
     ReplicaSize,
@@ -58,12 +57,12 @@ from minikafka.protocol.messages.metadata import MetadataRequest, MetadataReques
 from minikafka.protocol.names import TopicPartition
 
 T = TypeVar("T")
-_RESOURCE_TYPES = {"topic": TOPIC, "broker": BROKER, "group": 32, "client-metrics": 16, "broker-logger": 8}
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 _FIRST_VERSION_WITH_STATES = 6
+_FIRST_VERSION_WITH_FENCED_BROKERS = 2
 
 
-class Admin(TransactionAdmin):
+class Admin(ClusterAdmin):
     """Manages topics, configs, groups and the cluster.
 
     Args:
@@ -173,23 +172,27 @@ class Admin(TransactionAdmin):
     # Configs.
 
     async def describe_configs(
-        self, kind: str, name: str, *, keys: Iterable[str] | None = None
+        self, kind: str, name: str, *, keys: Iterable[str] | None = None, synonyms: bool = False
     ) -> dict[str, ConfigEntry]:
         """The configs of a "topic", "broker" (name: its id, "" for the cluster-wide default) or "group".
 
+        With `synonyms`, each with all values that there are for it.
+
         Raises KafkaError, and ValueError for an unknown kind.
         """
-        resource = DescribeConfigsResource(
-            resource_type=_resource_type(kind),
-            resource_name=name,
-            configuration_keys=None if keys is None else list(keys),
-        )
-        request = DescribeConfigsRequest(resources=[resource])
+        request = _configs_request(kind, [name], keys, synonyms=synonyms)
         response = await self._ask(request, "describing configs", _node_of(kind, name))
         _raise(_error(response.results[0], f"{kind} {name!r}"))
+        return _entries(response.results[0])
+
+    async def describe_topic_configs(
+        self, names: Iterable[str], *, keys: Iterable[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+        """The configs of several topics, by one request."""
+        request = _configs_request("topic", names, keys, synonyms=False)
+        response = await self._ask(request, "describing configs")
         return {
-            one.name: ConfigEntry(one.name, one.value, one.config_source, one.read_only, one.is_sensitive)
-            for one in response.results[0].configs
+            one.resource_name: _error(one, f"topic {one.resource_name!r}") or _entries(one) for one in response.results
         }
 
     async def alter_configs(
@@ -279,12 +282,17 @@ class Admin(TransactionAdmin):
 
     # The cluster.
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Describe the cluster: its id, controller and brokers."""
-        response = await self._ask(DescribeClusterRequest(), "describing the cluster")
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        """Describe the cluster: its id, controller and brokers; also fenced ones, by a broker of 4.0 or later."""
+        connection = await self.cluster.any_connection()
+        request = DescribeClusterRequest()
+        if connection.version_for(DescribeClusterRequest) >= _FIRST_VERSION_WITH_FENCED_BROKERS:
+            request.include_fenced_brokers = include_fenced
+        response = await self._ask(request, "describing the cluster")
         _raise(_error(response, "the cluster"))
         brokers = [Broker(one.broker_id, one.host, one.port, one.rack) for one in response.brokers]
-        return ClusterDescription(response.cluster_id, response.controller_id, brokers)
+        fenced = frozenset(one.broker_id for one in response.brokers if one.is_fenced)
+        return ClusterDescription(response.cluster_id, response.controller_id, brokers, fenced)
 
     async def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
         """The log directories of brokers (None: all), with the size of each replica."""
@@ -333,6 +341,31 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
+def _configs_request(
+    kind: str, names: Iterable[str], keys: Iterable[str] | None, *, synonyms: bool
+) -> DescribeConfigsRequest:
+    chosen = None if keys is None else list(keys)
+    resources = [
+        DescribeConfigsResource(resource_type=_resource_type(kind), resource_name=name, configuration_keys=chosen)
+        for name in names
+    ]
+    return DescribeConfigsRequest(resources=resources, include_synonyms=synonyms)
+
+
+def _entries(result: Any) -> dict[str, ConfigEntry]:
+    return {
+        one.name: ConfigEntry(
+            one.name,
+            one.value,
+            one.config_source,
+            one.read_only,
+            one.is_sensitive,
+            tuple(ConfigSynonym(some.name, some.value, some.source) for some in one.synonyms),
+        )
+        for one in result.configs
+    }
+
+
 def _error(result: Any, what: str) -> KafkaError | None:
     """The KafkaError of a result, with the broker's error message if it has one."""
     if not result.error_code:
@@ -347,10 +380,10 @@ def _raise(error: KafkaError | None) -> None:
 
 
 def _resource_type(kind: str) -> int:
-    if kind not in _RESOURCE_TYPES:
-        known = ", ".join(map(repr, _RESOURCE_TYPES))
+    if kind not in RESOURCE_TYPES:
+        known = ", ".join(map(repr, RESOURCE_TYPES))
         raise ValueError(f"unknown config resource type {kind!r}: must be one of {known}")
-    return _RESOURCE_TYPES[kind]
+    return RESOURCE_TYPES[kind]
 
 
 def _node_of(kind: str, name: str) -> int | None:

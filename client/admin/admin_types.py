@@ -25,14 +25,28 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A value that a config has at one of its places; the first one counts. `source` as of `ConfigEntry`."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A config; `source` as in Kafka's protocol: 1 topic, 2-4 broker, 5 default, 8 group."""
+    """A config; `source` as in Kafka's protocol: 1 topic, 2-4 broker, 5 default, 8 group.
+
+    Attributes:
+        synonyms: all values, the one that counts first, where they were asked for.
+    """
 
     name: str
     value: str | None
     source: int
     read_only: bool = False
     sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()
 
     @property
     def is_default(self) -> bool:
@@ -41,11 +55,56 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The result of `describe_cluster`."""
+    """The result of `describe_cluster`.
+
+    Attributes:
+        brokers: those that are live, and fenced ones where they were asked for.
+        fenced: the ids of fenced brokers among them.
+    """
 
     cluster_id: str
     controller_id: int
     brokers: list[Broker]
+    fenced: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersionRange:
+    """An API that a broker offers: Kafka's name of it, and the versions."""
+
+    key: int
+    name: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature: the levels that a broker supports (None: it does not know the feature), and the finalized one, or 0.
+
+    The levels of features that the cluster has not finalized are 0.
+    """
+
+    name: str
+    supported_min: int | None
+    supported_max: int | None
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesDescription:
+    """The result of `describe_features`; `epoch` increases with every change, -1 if it is not known."""
+
+    epoch: int
+    features: list[Feature]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuota:
+    """The quotas of an entity, whose parts are a name or None (the default) by type: "user", "client-id", "ip"."""
+
+    entity: Mapping[str, str | None]
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

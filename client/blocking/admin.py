@@ -7,8 +7,11 @@ from typing import Unpack
 
 from minikafka.client.admin import admin as async_admin
 from minikafka.client.admin.admin_types import (
+    ApiVersionRange,
+    ClientQuota,
     ClusterDescription,
     ConfigEntry,
+    FeaturesDescription,
     GroupDescription,
     GroupListing,
     HangingTransaction,
@@ -85,8 +88,15 @@ class Admin(BlockingClient):
     def create_partitions(self, name: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None) -> None:
         self._wait(self._admin.create_partitions, name, total, assignments=assignments)
 
-    def describe_configs(self, kind: str, name: str, *, keys: Iterable[str] | None = None) -> dict[str, ConfigEntry]:
-        return self._wait(self._admin.describe_configs, kind, name, keys=keys)
+    def describe_configs(
+        self, kind: str, name: str, *, keys: Iterable[str] | None = None, synonyms: bool = False
+    ) -> dict[str, ConfigEntry]:
+        return self._wait(self._admin.describe_configs, kind, name, keys=keys, synonyms=synonyms)
+
+    def describe_topic_configs(
+        self, names: Iterable[str], *, keys: Iterable[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry] | KafkaError]:
+        return self._wait(self._admin.describe_topic_configs, names, keys=keys)
 
     def alter_configs(
         self,
@@ -118,8 +128,39 @@ class Admin(BlockingClient):
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         return self._wait(self._admin.list_offsets, times, isolation_level=isolation_level)
 
-    def describe_cluster(self) -> ClusterDescription:
-        return self._wait(self._admin.describe_cluster)
+    def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        return self._wait(self._admin.describe_cluster, include_fenced=include_fenced)
+
+    def describe_api_versions(self, node_id: int | None = None) -> list[ApiVersionRange]:
+        return self._wait(self._admin.describe_api_versions, node_id)
+
+    def describe_features(self, node_id: int | None = None) -> FeaturesDescription:
+        return self._wait(self._admin.describe_features, node_id)
+
+    def update_features(
+        self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
+    ) -> None:
+        self._wait(self._admin.update_features, levels, upgrade_type=upgrade_type, validate_only=validate_only)
+
+    def describe_client_quotas(
+        self, entity: Mapping[str, str | None] | None = None, *, kinds: Iterable[str] = (), strict: bool = False
+    ) -> list[ClientQuota]:
+        return self._wait(self._admin.describe_client_quotas, entity, kinds=kinds, strict=strict)
+
+    def alter_client_quotas(
+        self,
+        entity: Mapping[str, str | None],
+        *,
+        set: Mapping[str, float] | None = None,  # noqa: A002 (as in `alter_configs`)
+        delete: Iterable[str] = (),
+        validate_only: bool = False,
+    ) -> None:
+        self._wait(
+            self._admin.alter_client_quotas, entity, set=set, delete=delete, validate_only=validate_only
+        )
+
+    def list_config_resources(self, kind: str) -> list[str]:
+        return self._wait(self._admin.list_config_resources, kind)
 
     def describe_log_dirs(self, node_ids: Iterable[int] | None = None) -> dict[int, list[LogDirectory]]:
         return self._wait(self._admin.describe_log_dirs, node_ids)

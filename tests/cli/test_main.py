@@ -45,6 +45,8 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
     (tmp_path / "flights.json").write_text('{"key": "N1", "value": "EWR"}\n')
     plan = {"partitions": [{"topic": topic, "partition": 0, "replicas": [1]}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
+    before_offsets = {"partitions": [{"topic": topic, "partition": 0, "offset": 3}], "version": 1}
+    (tmp_path / "offsets.json").write_text(json.dumps(before_offsets))
     before, _, line = line.rpartition(" | ")
     if not line.startswith(("minikafka topics create", "minikafka topics delete")):
         judge.produce(topic, [Outgoing(b"%d" % number, key=b"k") for number in range(1200)])

@@ -191,7 +191,7 @@ def test_unregistering_an_unknown_broker() -> None:
 
 
 def test_names_are_resolved_to_partitions() -> None:
-    found = result_of({}, lambda admin: elect_leaders.partitions_of(admin, ["t", "t:0", "u:4"]))
+    found = result_of({}, lambda admin: elect_leaders.partitions_of(admin, ["t", "t:0", "u:4"], "b:1"))
     assert found == [TP, TopicPartition("u", 4)]
 
 

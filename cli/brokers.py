@@ -1,0 +1,75 @@
+"""`minikafka brokers`: the brokers of a cluster, what each leads and has, and its part in the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minikafka.cli.options import client_options
+from minikafka.cli.output import json_option, output
+from minikafka.cli.running import with_admin
+from minikafka.cli.tables import table
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin, ClusterDescription, QuorumDescription
+    from minikafka.client.connections.cluster_metadata import Topic
+
+
+@click.command()
+@client_options
+@json_option
+def brokers(bootstrap_server: str, as_json: bool) -> None:
+    """List brokers: addresses, racks, the partitions that each leads and has, and its part in the controller quorum.
+
+    A fenced broker is registered, but sends no heartbeats: it leads nothing, and clients do not see it.
+
+    \b
+    Examples:
+      minikafka brokers
+      minikafka brokers --json
+    """
+
+    async def work(admin: Admin) -> None:
+        from minikafka.cli.topics import described
+
+        cluster = await admin.describe_cluster(include_fenced=True)
+        topics = await described(admin, None)
+        rows = broker_details(cluster, topics.values(), await admin.describe_quorum())
+        output({"cluster_id": cluster.cluster_id, "brokers": rows}, broker_lines(rows), as_json=as_json)
+
+    with_admin(bootstrap_server, work)
+
+
+def broker_details(
+    cluster: ClusterDescription, topics: Iterable[Topic], quorum: QuorumDescription
+) -> list[dict[str, Any]]:
+    """Each broker, for JSON; sorted by id."""
+    partitions = [one for topic in topics for one in topic.partitions]
+    voters = {one.node_id for one in quorum.voters}
+    return [
+        {
+            "broker": one.node_id,
+            "host": one.host,
+            "port": one.port,
+            "rack": one.rack,
+            "state": "fenced" if one.node_id in cluster.fenced else "live",
+            "quorum": "leader" if one.node_id == quorum.leader_id else "voter" if one.node_id in voters else "observer",
+            "leads": sum(some.leader == one.node_id for some in partitions),
+            "replicas": sum(one.node_id in some.replicas for some in partitions),
+            "in_sync": sum(one.node_id in some.in_sync_replicas for some in partitions),
+        }
+        for one in sorted(cluster.brokers, key=lambda one: one.node_id)
+    ]
+
+
+def broker_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """The table."""
+    titles = ("broker", "address", "rack", "state", "quorum", "leads", "replicas", "in sync")
+    columns = ("state", "quorum", "leads", "replicas", "in_sync")
+    cells = [
+        [one["broker"], f"{one['host']}:{one['port']}", one["rack"] or "-", *(one[name] for name in columns)]
+        for one in rows
+    ]
+    return table(titles, cells)

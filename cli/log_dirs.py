@@ -1,0 +1,119 @@
+"""`minikafka log-dirs`: the data directories of brokers, and the replicas in them, as `kafka-log-dirs` (KIP-113)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minikafka.cli.options import check_broker, client_options
+from minikafka.cli.output import json_option, output
+from minikafka.cli.running import with_admin
+from minikafka.cli.tables import table
+
+if TYPE_CHECKING:
+    from minikafka.client import Admin, LogDirectory
+
+
+@click.command("log-dirs")
+@client_options
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.option(
+    "--broker", "broker_ids", multiple=True, type=click.IntRange(0), metavar="ID", help="Only this broker; repeatable."
+)
+@click.option("--replicas", is_flag=True, help="A line for each replica.")
+@json_option
+def log_dirs(
+    bootstrap_server: str, topics: tuple[str, ...], broker_ids: tuple[int, ...], replicas: bool, as_json: bool
+) -> None:
+    """Show the data directories of brokers: errors, size and free space of the disk, replicas of TOPICs or of all.
+
+    \b
+    Examples:
+      minikafka log-dirs
+      minikafka log-dirs flights --replicas
+      minikafka log-dirs --broker 1 --json
+    """
+
+    async def work(admin: Admin) -> None:
+        for node_id in broker_ids:
+            await check_broker(admin, node_id)
+        found = await admin.describe_log_dirs(broker_ids or None)
+        details = [
+            directory_details(node_id, one, topics) for node_id, some in found.items() for one in some
+        ]
+        lines = replica_lines(details) if replicas else directory_lines(details)
+        output(details, lines, as_json=as_json)
+
+    with_admin(bootstrap_server, work)
+
+
+def directory_details(node_id: int, one: LogDirectory, topics: Iterable[str]) -> dict[str, Any]:
+    """A directory, for JSON; sizes in bytes, null where the broker does not tell."""
+    chosen = {tp: replica for tp, replica in sorted(one.replicas.items()) if not topics or tp.topic in topics}
+    return {
+        "broker": node_id,
+        "path": one.path,
+        "error": None if one.error is None else str(one.error),
+        "total_bytes": one.total_bytes if one.total_bytes >= 0 else None,
+        "usable_bytes": one.usable_bytes if one.usable_bytes >= 0 else None,
+        "size_bytes": sum(replica.size_bytes for replica in chosen.values()),
+        "replicas": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "size_bytes": replica.size_bytes,
+                "lag": replica.offset_lag,
+                "future": replica.is_future,
+            }
+            for tp, replica in chosen.items()
+        ],
+    }
+
+
+def directory_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The table of directories."""
+    rows = [
+        [
+            one["broker"],
+            one["path"],
+            one["error"] or "ok",
+            len(one["replicas"]),
+            size_text(one["size_bytes"]),
+            size_text(one["usable_bytes"]),
+            size_text(one["total_bytes"]),
+        ]
+        for one in details
+    ]
+    return table(("broker", "directory", "state", "replicas", "size", "free", "disk"), rows)
+
+
+def replica_lines(details: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The table of replicas; a future one is a copy that is to take the place of another directory's."""
+    rows = [
+        [
+            one["broker"],
+            replica["topic"],
+            replica["partition"],
+            replica["size_bytes"],
+            replica["lag"],
+            "future" if replica["future"] else "current",
+            one["path"],
+        ]
+        for one in details
+        for replica in one["replicas"]
+    ]
+    return table(("broker", "topic", "partition", "bytes", "lag", "copy", "directory"), rows)
+
+
+def size_text(size_bytes: int | None) -> str:
+    """A size in the largest binary unit of which it is at least one; `-` for None."""
+    if size_bytes is None:
+        return "-"
+    size = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

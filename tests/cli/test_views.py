@@ -1,0 +1,172 @@
+"""`minikafka brokers`, `health`, `log-dirs`, `features` and `api-versions`; Kafka's own tools are the judges."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from support.command_line import Minikafka
+from support.node import NodeProcess
+from support.oracle import needs_oracle, tool
+
+from minikafka.cli.api_versions import details
+from minikafka.cli.brokers import broker_details, broker_lines
+from minikafka.cli.health import Check, partition_checks
+from minikafka.cli.log_dirs import directory_details, directory_lines, size_text
+from minikafka.client import ApiVersionRange, ClusterDescription, LogDirectory, QuorumDescription, QuorumReplica
+from minikafka.client.connections.cluster_metadata import Broker, Partition, Topic
+from minikafka.protocol.errors import KafkaStorageError
+
+FEATURE = re.compile(r"Feature: (\S+)\s+SupportedMinVersion: (\S+)\s+SupportedMaxVersion: (\S+)\s+")
+API = re.compile(r"(\w+)\((\d+)\): (\d+)(?: to (\d+))? \[usable: (\d+)\]")
+
+
+def test_a_cluster_of_one_broker(minikafka: Minikafka, node: NodeProcess, topic: str) -> None:
+    found = json.loads(minikafka("brokers", "--json").out)
+    (one,) = found["brokers"]
+    assert (one["broker"], f"{one['host']}:{one['port']}") == (1, node.bootstrap)
+    assert (one["state"], one["quorum"], one["leads"] == one["in_sync"]) == ("live", "leader", True)
+    assert minikafka("brokers").lines[1].split()[:5] == ["1", node.bootstrap, "-", "live", "leader"]
+
+
+def test_brokers_that_are_fenced_or_behind() -> None:
+    cluster = ClusterDescription("c", 1, [Broker(2, "b", 2, "r"), Broker(1, "a", 1, None)], frozenset({2}))
+    topics = [Topic("t", partitions=(Partition(0, 1, 0, (1, 2), (1,)),))]
+    rows = broker_details(cluster, topics, QuorumDescription(3, 1, 9, [QuorumReplica(1, 9), QuorumReplica(3, 9)], []))
+    assert broker_lines(rows) == [
+        "BROKER  ADDRESS  RACK  STATE   QUORUM    LEADS  REPLICAS  IN SYNC",
+        "     1  a:1      -     live    voter         1         1        1",
+        "     2  b:2      r     fenced  observer      0         1        0",
+    ]
+
+
+def test_a_cluster_that_is_well(minikafka: Minikafka, topic: str) -> None:
+    ran = minikafka("health")
+    assert (ran.code, ran.lines[0]) == (0, "ok    brokers: 1 of 1 answer")
+    found = json.loads(minikafka("health", "--json").out)
+    assert found["healthy"]
+    assert [one["check"] for one in found["checks"]] == [
+        "brokers",
+        "controller",
+        "offline",
+        "under-min-isr",
+        "under-replicated",
+    ]
+
+
+def test_partitions_that_are_not_well() -> None:
+    two_in_sync, one_in_sync = Partition(0, 1, 0, (1, 2, 3), (1, 2)), Partition(1, 2, 0, (1, 2, 3), (2,))
+    topic = Topic("t", partitions=(two_in_sync, one_in_sync, Partition(2, -1, 0, (3,), ())))
+    offline, under_min, under = partition_checks([topic], {"t": 2})
+    assert offline.problems == ["t-2 has no leader"]
+    assert under_min.problems == [
+        "t-1 has 1 of 3 replicas in sync, min.insync.replicas=2",
+        "t-2 has 0 of 1 replicas in sync, min.insync.replicas=2",
+    ]
+    assert under.line.startswith("FAIL  under-replicated: t-0 has 2 of 3 replicas in sync; t-1 has")
+    assert Check("x", list("abcdefg")).line == "FAIL  x: a; b; c; d; e, and 2 more"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_health_of_a_cluster_that_is_not_there(minikafka: Minikafka) -> None:
+    ran = minikafka("health", "-b", "127.0.0.1:1", "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["healthy"]) == (1, False)
+    assert "no answer by way of 127.0.0.1:1" in found["checks"][0]["problems"][0]
+
+
+@pytest.mark.slow
+def test_health_notices_a_broker_that_hangs_and_what_it_leads(tmp_path_factory: Any, minikafka: Minikafka) -> None:
+    folder = tmp_path_factory.mktemp("health")
+    with NodeProcess(folder / "data") as alone:
+        assert minikafka("health", "-b", alone.bootstrap).code == 0
+        alone.pause()
+        ran = minikafka("health", "-b", alone.bootstrap, "--timeout", "0.2")
+        alone.resume()
+        assert (ran.code, ran.out.startswith("FAIL  brokers: no answer by way of")) == (1, True), ran
+        assert minikafka("health", "-b", alone.bootstrap).code == 0
+
+
+def test_directories_and_replicas(minikafka: Minikafka, node: NodeProcess, topic: str) -> None:
+    assert minikafka("produce", topic, stdin=b"one\n").code == 0
+    (one,) = json.loads(minikafka("log-dirs", topic, "--json").out)
+    assert (one["broker"], one["error"], one["path"]) == (1, None, str(node.data_dir))
+    (replica,) = one["replicas"]
+    assert (replica["topic"], replica["partition"], replica["lag"], replica["future"]) == (topic, 0, 0, False)
+    assert replica["size_bytes"] == one["size_bytes"] > 0
+    row = minikafka("log-dirs", topic, "--replicas", "--broker", "1").lines[1].split()
+    assert row == ["1", topic, "0", str(one["size_bytes"]), "0", "current", str(node.data_dir)]
+    assert minikafka("log-dirs").lines[1].split()[:3] == ["1", str(node.data_dir), "ok"]
+    assert "broker 7 is not a live broker" in minikafka("log-dirs", "--broker", "7").err
+
+
+def test_a_directory_that_has_failed() -> None:
+    failed = directory_details(3, LogDirectory("/d", KafkaStorageError("/d: disk error"), -1, -1, {}), ())
+    assert directory_lines([failed])[1].split() == ["3", "/d", "/d:", "disk", "error", "0", "0", "B", "-", "-"]
+    assert [size_text(size) for size in (1023, 1024, 5 << 30, 3 << 40)] == ["1023 B", "1.0 KiB", "5.0 GiB", "3.0 TiB"]
+
+
+def test_features_and_their_levels(minikafka: Minikafka) -> None:
+    found = json.loads(minikafka("features", "describe", "--json").out)
+    levels = {one["name"]: one["level"] for one in found["features"]}
+    assert levels["transaction.version"] == 2
+    shown = [line.split() for line in minikafka("features", "describe", "--broker", "1").lines]
+    assert ["transaction.version", "2", "0", "2"] in shown
+    lower = ("features", "downgrade", "transaction.version=1", "--dry-run")
+    assert minikafka(*lower).out == "transaction.version can be set to level 1.\n"
+    assert json.loads(minikafka(*lower, "--json").out)[0]["changed"] is False
+    assert json.loads(minikafka("features", "describe", "--json").out) == found
+    refused = minikafka("features", "upgrade", "bogus=1")
+    assert (refused.code, "Invalid update version 1 for feature bogus" in refused.err) == (1, True)
+    unreadable = minikafka("features", "upgrade", "transaction.version=two")
+    assert (unreadable.code, "a level is a number" in unreadable.err) == (2, True)
+
+
+def test_levels_are_changed(minikafka: Minikafka) -> None:
+    def level() -> int:
+        found = json.loads(minikafka("features", "describe", "--json").out)["features"]
+        return int(next(one["level"] for one in found if one["name"] == "group.version"))
+
+    assert minikafka("features", "disable", "group.version").code == 0
+    assert level() == 0
+    assert minikafka("features", "upgrade", "group.version=1").out == "group.version is now at level 1.\n"
+    assert level() == 1
+
+
+def test_versions_of_apis(minikafka: Minikafka) -> None:
+    found = {one["name"]: one for one in json.loads(minikafka("api-versions", "--broker", "1", "--json").out)}
+    assert found["ApiVersions"]["first"] == 0
+    assert all(one["used"] is not None for one in found.values())
+    assert minikafka("api-versions").lines[1].split()[:2] == ["0", "Produce"]
+    assert details(ApiVersionRange(999, "API 999", 0, 1))["used"] is None
+    assert details(ApiVersionRange(18, "ApiVersions", 90, 91))["used"] is None
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_kafkas_tools_show_the_same(minikafka: Minikafka, node: NodeProcess, topic: str) -> None:
+    assert minikafka("produce", topic, stdin=b"one\n").code == 0
+    at = ("--bootstrap-server", node.bootstrap)
+    printed = json.loads(tool("log-dirs", *at, "--describe", "--topic-list", topic).splitlines()[-1])
+    (ours,) = json.loads(minikafka("log-dirs", topic, "--json").out)
+    (theirs,) = printed["brokers"][0]["logDirs"]
+    assert (theirs["logDir"], theirs["error"]) == (ours["path"], ours["error"])
+    (replica,) = theirs["partitions"]
+    names = {"partition": f"{topic}-0", "size": ours["size_bytes"], "offsetLag": 0, "isFuture": False}
+    assert replica == names
+
+    features = json.loads(minikafka("features", "describe", "--json").out)["features"]
+    described = FEATURE.findall(tool("features", *at, "describe"))
+    assert [name for name, _, _ in described] == [one["name"] for one in features]
+    numbered = {name: (int(low), int(high)) for name, low, high in described if low.isdecimal()}
+    known = {one["name"]: (one["supported_min"], one["supported_max"]) for one in features}
+    assert numbered.items() <= known.items()
+
+    versions = {one["name"]: one for one in json.loads(minikafka("api-versions", "--json").out)}
+    listed = API.findall(tool("broker-api-versions", *at))
+    assert {name: (int(key), int(first), int(last or first)) for name, key, first, last, _ in listed} == {
+        name: (one["key"], one["first"], one["last"]) for name, one in versions.items()
+    }
