@@ -118,7 +118,9 @@ def alter(
     check_target(kind, name, client_id, is_default=is_default)
     if name is None and not is_default:
         raise click.UsageError(f"which {kind}? Give its name" + ("" if kind in CANNOT_DEFAULT else " or --default"))
-    count = len(settings) + len(deleted) + len(appended) + len(subtracted)
+    changes: dict[str, Any] = {"append": dict(appended), "subtract": dict(subtracted)}
+    changes |= {"set": dict(settings), "delete": deleted}
+    count = sum(map(len, changes.values()))
     if not count:
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
     if kind in QUOTA_KINDS and (appended or subtracted):
@@ -130,15 +132,7 @@ def alter(
             await alter_quotas(admin, entity, settings, deleted, dry_run=dry_run)
         else:
             await check_resource(admin, kind, name or "", bootstrap_server)
-            await admin.alter_configs(
-                kind,
-                name or "",
-                set=dict(settings),
-                delete=deleted,
-                append=dict(appended),
-                subtract=dict(subtracted),
-                validate_only=dry_run,
-            )
+            await admin.alter_configs(kind, name or "", validate_only=dry_run, **changes)
         said = f"{'Would alter' if dry_run else 'Altered'} {counted(count, 'setting')} of {shown_name(kind, name)}."
         output({"kind": kind, "name": name, "altered": 0 if dry_run else count}, [said], as_json=as_json)
 
