@@ -20,6 +20,7 @@ from minikafka.client.options import (
     IsolationLevel,
     OffsetReset,
     Partitioner,
+    RecoveryStrategy,
     SecurityProtocol,
     Serializer,
     StopAt,
@@ -39,6 +40,8 @@ class ClientArguments(TypedDict, total=False):
     reconnect_backoff_max_ms: int
     socket_connection_setup_timeout_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: RecoveryStrategy
+    metadata_recovery_rebootstrap_trigger_ms: int
     allow_auto_create_topics: bool
 
 

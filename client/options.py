@@ -28,6 +28,7 @@ _CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assig
 
 BootstrapServers: TypeAlias = str | Sequence[str]
 SecurityProtocol = Literal["PLAINTEXT"]
+RecoveryStrategy = Literal["rebootstrap", "none"]
 Acks = Literal["all", -1, 0, 1, "-1", "0", "1"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 OffsetReset = Literal["earliest", "latest", "none"]
@@ -205,6 +206,8 @@ class ClientOptions:
     reconnect_backoff_max_ms: int = option(1_000, between(0))
     socket_connection_setup_timeout_ms: int = option(10_000, between(1))
     metadata_max_age_ms: int = option(300_000, between(0))
+    metadata_recovery_strategy: RecoveryStrategy = option("rebootstrap", one_of(*get_args(RecoveryStrategy)))
+    metadata_recovery_rebootstrap_trigger_ms: int = option(300_000, between(0))
     allow_auto_create_topics: bool = option(True, boolean)
 
     def check(self, owner: str, given: frozenset[str]) -> None:

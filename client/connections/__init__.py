@@ -9,6 +9,7 @@ it and calls the callback of the oldest request in flight. `Cluster.retry` repea
 with backoff; a background task closes connections whose requests have timed out and refreshes metadata.
 
     cluster_client.py      `Cluster`; `ClusterClient`, the base class of Producer, Consumer and Admin
+    bootstrap.py           where to find the cluster first, and again (KIP-899, KIP-1102)
     cluster_metadata.py    the cached brokers, topics, partitions and leaders
     connection.py          one connection: versions, correlation ids, requests in flight, deadlines
     stream.py              the interfaces between a connection and its socket

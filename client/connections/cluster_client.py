@@ -9,6 +9,7 @@ of Producer, Consumer and Admin: an async context manager with a task group and 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container
 from enum import IntEnum
@@ -17,6 +18,7 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
+from minikafka.client.connections.bootstrap import Bootstrap, connect_to_first
 from minikafka.client.connections.cluster_metadata import Metadata, Topic
 from minikafka.client.connections.connection import Connection, open_connection
 from minikafka.client.connections.retry_backoff import Backoff
@@ -24,7 +26,8 @@ from minikafka.client.connections.seams import Seams
 from minikafka.client.connections.stalled_requests import StalledRequests
 from minikafka.client.connections.stream_tasks import StreamTasks
 from minikafka.client.connections.traffic import Measured, Traffic
-from minikafka.client.options import ClientOptions, parse_addresses
+from minikafka.client.options import ClientOptions
+from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
     BrokerNotAvailableError,
     KafkaError,
@@ -34,13 +37,12 @@ from minikafka.protocol.errors import (
     error_for,
 )
 from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
-from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minikafka.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
+_logger = logging.getLogger("minikafka.client.connections")
 _WATCH_INTERVAL_S = 0.1
 _WATCH_INTERVAL_WHERE_BROKERS_WAIT_S = 0.5
-_CONNECT_STAGGER_S = 0.25
-"""How long an address is tried alone before the next one is tried in parallel."""
 _METADATA_PATIENCE_S = 0.5
 """How long to wait for one broker's metadata before asking another broker."""
 _REPEATED_SOON_MAX = 10
@@ -77,7 +79,7 @@ class Cluster:
         self._seams = seams
         self._task_group = task_group
         self._stream_tasks = StreamTasks(task_group)
-        self._bootstrap = parse_addresses(options.bootstrap_servers)
+        self._bootstrap = Bootstrap(options)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._bootstrap_connections: list[Connection] = []
         self._connecting: dict[tuple[int, str], anyio.Lock] = {}
@@ -161,51 +163,15 @@ class Cluster:
         useful = [one for one in open_now if one not in self._stalled and one not in excluding]
         if useful:
             return min(useful, key=lambda one: one.in_flight)
-        silent = {one.address for one in open_now}
-        known = [(one.host, one.port) for one in self.metadata.brokers.values()] + self._bootstrap
-        addresses = sorted(dict.fromkeys(known), key=lambda one: f"{one[0]}:{one[1]}" in silent)
+        addresses = self._bootstrap.addresses(self.metadata.brokers.values(), {one.address for one in open_now})
         try:
-            found = await self._connect_to_first(addresses)
+            found = await connect_to_first(addresses, self._connect)
         except NetworkError:
             if not open_now:
                 raise
             return min(open_now, key=lambda one: one.in_flight)
         self._bootstrap_connections = [*(one for one in self._bootstrap_connections if not one.closed), found]
         return found
-
-    async def _connect_to_first(self, addresses: list[tuple[str, int]]) -> Connection:
-        """A connection to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
-
-        Raises NetworkError that names all addresses if every attempt fails.
-        """
-        found: list[Connection] = []
-        failures: list[KafkaError] = []
-
-        async def attempt(host: str, port: int, finished: anyio.Event) -> None:
-            try:
-                connection = await self._connect(host, port)
-            except KafkaError as error:
-                failures.append(error)
-            else:
-                found.append(connection)
-                tasks.cancel_scope.cancel()
-            finished.set()
-
-        async with anyio.create_task_group() as tasks:
-            for host, port in addresses:
-                finished = anyio.Event()
-                tasks.start_soon(attempt, host, port, finished)
-                with anyio.move_on_after(_CONNECT_STAGGER_S):
-                    await finished.wait()
-        for late in found[1:]:
-            late.close()
-        if found:
-            return found[0]
-        for error in failures:
-            if not isinstance(error, NetworkError):
-                raise error
-        reasons = "; ".join(error.message for error in failures)
-        raise NetworkError(f"{reasons}; check bootstrap_servers and that a broker is running there")
 
     async def request(
         self,
@@ -259,7 +225,10 @@ class Cluster:
                 topics=None if requested is None else [MetadataRequestTopic(name=name) for name in requested],
                 allow_auto_topic_creation=self._options.allow_auto_create_topics,
             )
-            self.metadata.apply(await self._request_from_any(request), requested)
+            response = await self._request_from_any(request)
+            self._check(response)
+            self.metadata.apply(response, requested)
+            self._bootstrap.succeeded()
             self._close_departed()
             if self._is_incomplete():
                 self.refresh_soon()
@@ -274,6 +243,8 @@ class Cluster:
         patience_s = _METADATA_PATIENCE_S
         with anyio.move_on_after(self._options.request_timeout_ms / 1000):
             while True:
+                if self._bootstrap.attempt(anyio.current_time()):
+                    self._begin_again("no metadata for metadata_recovery_rebootstrap_trigger_ms")
                 connection = await self.any_connection(requested)
                 if connection in requested:
                     patience_s, requested = 2 * patience_s, {}
@@ -281,6 +252,25 @@ class Cluster:
                 with anyio.move_on_after(patience_s):
                     return await connection.request(message, timeout_ms=self._options.request_timeout_ms)
         raise NetworkError(f"no broker answered within {self._options.request_timeout_ms} ms")
+
+    def _check(self, response: MetadataResponse) -> None:
+        """Raise NetworkError if a response has no metadata that could be used."""
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            if self._bootstrap.begins_again:
+                self._begin_again("the broker requires it")
+            raise NetworkError("no metadata: the broker requires its clients to bootstrap again")
+        if not response.brokers and not response.error_code:
+            raise NetworkError("no metadata: the broker knows no brokers yet")
+
+    def _begin_again(self, why: str) -> None:
+        """Drop all connections and brokers: the next metadata come from a bootstrap address (KIP-1102)."""
+        _logger.warning("client begins with bootstrap_servers again: %s", why)
+        self._bootstrap.rounds += 1
+        for _, connection in self._open():
+            connection.close("the client begins with bootstrap_servers again")
+        self.metadata.brokers = {}
+        self._coordinators.clear()
+        self._failures.clear()
 
     def refresh_soon(self) -> None:
         """Have the background task refresh metadata, as something in it has proven wrong."""
@@ -339,6 +329,7 @@ class Cluster:
         self._coordinators.pop((kind, key), None)
 
     async def _connect(self, host: str, port: int) -> Connection:
+        began = self._bootstrap.rounds
         connection = await open_connection(
             host,
             port,
@@ -347,6 +338,9 @@ class Cluster:
             task_group=self._stream_tasks,
             timeout_ms=self._options.socket_connection_setup_timeout_ms,
         )
+        if self._bootstrap.rounds != began:
+            connection.close()
+            raise NetworkError(f"{host}:{port}: the client begins with bootstrap_servers again")
         connection.on_post = self._posted.set
         self.traffic.opened(connection)
         if connection.features_epoch >= self._features_epoch:

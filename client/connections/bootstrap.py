@@ -1,0 +1,99 @@
+"""`Bootstrap`: the addresses at which a client finds its cluster, and begins again if need be (KIP-899, KIP-1102).
+
+With `metadata_recovery_strategy="rebootstrap"` the bootstrap addresses are tried whenever no broker of the metadata can
+be reached. A client whose brokers accept connections but give no metadata for
+`metadata_recovery_rebootstrap_trigger_ms`, or answer REBOOTSTRAP_REQUIRED, drops all connections and what it knows of
+brokers: they may belong to another cluster. With "none" the bootstrap addresses are used until the first metadata
+arrive.
+
+Source: Kafka's `NetworkClient.DefaultMetadataUpdater`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+
+import anyio
+
+from minikafka.client.connections.cluster_metadata import Broker
+from minikafka.client.connections.connection import Connection
+from minikafka.client.options import ClientOptions, parse_addresses
+from minikafka.protocol.errors import KafkaError, NetworkError
+
+_CONNECT_STAGGER_S = 0.25
+"""How long an address is tried alone before the next one is tried in parallel."""
+
+Address = tuple[str, int]
+
+
+class Bootstrap:
+    """The bootstrap addresses of a client, and since when it has tried to get metadata.
+
+    Attributes:
+        begins_again: whether it may begin with these addresses again.
+        rounds: how often it did; what began to connect in an earlier round is too late.
+    """
+
+    def __init__(self, options: ClientOptions) -> None:
+        self.begins_again = options.metadata_recovery_strategy == "rebootstrap"
+        self._trigger_s = options.metadata_recovery_rebootstrap_trigger_ms / 1000
+        self._addresses = parse_addresses(options.bootstrap_servers)
+        self._tried_since: float | None = None
+        self.rounds = 0
+
+    def addresses(self, brokers: Iterable[Broker], silent: Container[str]) -> list[Address]:
+        """Where to look for a broker, in order: these brokers, then the bootstrap addresses; `silent` ones last."""
+        known = [(one.host, one.port) for one in brokers]
+        if not known or self.begins_again:
+            known += self._addresses
+        return sorted(dict.fromkeys(known), key=lambda one: f"{one[0]}:{one[1]}" in silent)
+
+    def attempt(self, now: float) -> bool:
+        """Count an attempt to get metadata; return whether it is time to begin with the bootstrap addresses again."""
+        if self._tried_since is None:
+            self._tried_since = now
+        if not self.begins_again or now - self._tried_since <= self._trigger_s:
+            return False
+        self._tried_since = now
+        return True
+
+    def succeeded(self) -> None:
+        """There are new metadata."""
+        self._tried_since = None
+
+
+async def connect_to_first(
+    addresses: Sequence[Address], connect: Callable[[str, int], Awaitable[Connection]]
+) -> Connection:
+    """A connection to the first address that accepts; attempts start `_CONNECT_STAGGER_S` apart, in order.
+
+    Raises NetworkError that names all addresses if every attempt fails.
+    """
+    found: list[Connection] = []
+    failures: list[KafkaError] = []
+
+    async def attempt(host: str, port: int, finished: anyio.Event) -> None:
+        try:
+            connection = await connect(host, port)
+        except KafkaError as error:
+            failures.append(error)
+        else:
+            found.append(connection)
+            tasks.cancel_scope.cancel()
+        finished.set()
+
+    async with anyio.create_task_group() as tasks:
+        for host, port in addresses:
+            finished = anyio.Event()
+            tasks.start_soon(attempt, host, port, finished)
+            with anyio.move_on_after(_CONNECT_STAGGER_S):
+                await finished.wait()
+    for late in found[1:]:
+        late.close()
+    if found:
+        return found[0]
+    for error in failures:
+        if not isinstance(error, NetworkError):
+            raise error
+    reasons = "; ".join(error.message for error in failures)
+    raise NetworkError(f"{reasons}; check bootstrap_servers and that a broker is running there")
