@@ -3,10 +3,26 @@
 from mutations import Mutation
 
 _SESSION = "client/consumer/fetch_session.py"
-_SESSIONS = ("tests/client/consumer/test_fetch_session.py", "-k", "not kafka")
+_SESSIONS = tuple(
+    f"tests/client/consumer/test_fetch_session.py::{name}"
+    for name in (
+        "test_a_request_contains_what_is_new_has_moved_or_is_no_longer_wanted",
+        "test_a_topic_that_was_made_anew_replaces_the_old_one",
+        "test_a_lost_response_closes_the_session",
+        "test_a_full_response_without_some_partitions_begins_no_session",
+    )
+)
 _BOOTSTRAP = "client/connections/bootstrap.py"
 _CLUSTER = "client/connections/cluster_client.py"
-_RECOVERY = ("tests/client/connections/test_bootstrap.py", "-k", "not trio")
+_RECOVERY = tuple(
+    f"tests/client/connections/test_bootstrap.py::{name}"
+    for name in (
+        "test_the_bootstrap_addresses_are_tried_when_all_known_brokers_are_gone",
+        "test_a_broker_that_requires_it_is_left_at_once",
+        "test_the_time_begins_again_with_each_success",
+        "test_a_connection_that_was_being_opened_meanwhile_is_not_used",
+    )
+)
 
 MUTATIONS = (
     Mutation(
