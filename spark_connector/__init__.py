@@ -20,7 +20,9 @@ micro-batch, in a separate process. Each executor task reads one input partition
 The path of a write. Spark calls a writer of `writers.py` in each task with Arrow batches. `task_writer.py` sorts their
 rows by partition, has them encoded (`minikafka.client.producer.arrow_encoding`) and sends the record batches, in one
 transaction for each task. A micro-batch that Spark repeats is not written again: a task commits, with its records, a
-marker with the number of the micro-batch, and reads it before it writes (`sink_tasks.py`).
+marker with the number of the micro-batch, and reads it before it writes (`sink_tasks.py`). Rows that an earlier attempt
+has committed in tasks which no longer exist are found by their markers (`earlier_attempts.py`). With `delivery` atomic,
+the tasks only encode, and the driver sends all record batches in one transaction (`atomic_writes.py`).
 
     data_source.py        `format("minikafka")`: schema, batch queries, writers, registration with Spark
     options.py            parses and validates all options
@@ -39,6 +41,9 @@ marker with the number of the micro-batch, and reads it before it writes (`sink_
     sink_columns.py       the columns of the sink: types, casts, the partition of each row
     writers.py            the writers that Spark calls: the tasks' work, the driver's commit and abort
     sink_tasks.py         what a task does: transactions, markers, at_least_once
+    atomic_writes.py      `delivery` atomic: tasks encode, the driver sends everything in one transaction
+    driver_commits.py     the driver ends the transactions that tasks have left open
+    earlier_attempts.py   what earlier attempts have committed, also with other tasks
     task_transaction.py   a task's requests to the coordinators of its transaction and its marker
     task_writer.py        a task's rows to record batches of limited size, with sequence numbers
     batch_sender.py       sends record batches to the leaders of their partitions; retries
@@ -47,13 +52,14 @@ marker with the number of the micro-batch, and reads it before it writes (`sink_
 *Caveats*
 
     * Only PLAINTEXT: no TLS and no SASL yet.
-    * A micro-batch becomes visible task by task. A batch write becomes visible when all tasks have succeeded, but its
-      transactions are committed one after another: a driver that dies meanwhile leaves a part of them committed.
-    * A task of a repeated micro-batch is compared with what it has committed before, not with other tasks: if the
-      number of tasks has changed between the attempts, rows of a task that no longer exists may be doubled unnoticed.
+    * A micro-batch becomes visible task by task, except with `delivery` atomic, where all rows pass through the driver.
+      A batch write becomes visible when all tasks have succeeded, but its transactions are committed one after another:
+      a driver that dies meanwhile leaves a part of them committed, except with `delivery` atomic.
+    * A repeated micro-batch with other tasks than before is refused (NotRepeated). One case is not recognized: a task
+      of an older run stalls before its first request while a new run with fewer tasks completes the micro-batch.
     * Markers are offsets of consumer groups, one for each task number of a query. They expire with
       `offsets.retention.minutes`: a query that was stopped in the middle of a micro-batch for longer may double it.
-    * The sink has no metrics in `lastProgress`: Spark offers none to Python sinks. There is no delivery mode `atomic`.
+    * `lastProgress` has the number of rows of a micro-batch only: Spark offers no other metrics to Python sinks.
     * The output mode `update` is refused by Spark for Python sinks.
     * No filter push-down: Spark 4.3 shares pushed filters among all uses of a data frame, which gives wrong rows. Limit
       a query by offsets and timestamps, and its columns by `.schema(…)`.

@@ -25,7 +25,7 @@ _MASKS = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
 class NotRepeated(Exception):
-    """A task of a repeated micro-batch has other rows than those which it has committed before."""
+    """The rows of a repeated micro-batch are distributed in another way than those that were committed before."""
 
 
 @dataclass
@@ -51,24 +51,32 @@ class Content:
 
 @dataclass(frozen=True)
 class Marker:
-    """What a task has committed last: the number of the micro-batch, and its records."""
+    """What a task has committed last.
+
+    Attributes:
+        version: the number of the micro-batch.
+        content: its records.
+        attempt: which run of the query has committed it.
+    """
 
     version: int
     content: Content
+    attempt: str = ""
 
     def metadata(self) -> str:
         """The form in which it is stored with the offset of a consumer group."""
-        return json.dumps({"batch": self.version, "rows": self.content.rows, "fp": f"{self.content.fingerprint:x}"})
+        content = {"rows": self.content.rows, "fp": f"{self.content.fingerprint:x}"}
+        return json.dumps({"batch": self.version, **content, "by": self.attempt})
 
     @classmethod
     def parse(cls, offset: int, metadata: str) -> Marker:
         """Reads a marker; the offset is the number of the micro-batch plus one."""
         try:
             fields = json.loads(metadata)
-            content = Content(int(fields["rows"]), int(fields["fp"], 16))
-        except (ValueError, TypeError, KeyError) as error:
+            content, attempt = Content(int(fields["rows"]), int(fields["fp"], 16)), str(fields.get("by", ""))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"the marker {metadata!r} was not written by this sink: {error}") from None
-        return cls(offset - 1, content)
+        return cls(offset - 1, content, attempt)
 
 
 def check_repeated(marker: Marker, again: Content, check: str, task: str) -> None:

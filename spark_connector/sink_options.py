@@ -10,10 +10,13 @@ from minikafka.protocol.records.compression import Codec
 from minikafka.spark_connector.options import OPTIONS as SOURCE_OPTIONS
 from minikafka.spark_connector.options import KafkaOptions, Numbers, RefusedOption, check_connection
 
-EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+EXACTLY_ONCE, AT_LEAST_ONCE, ATOMIC = "exactly_once", "at_least_once", "atomic"
 CHECKS = ("content", "rows", "none")
-OPTIONS = ("topic", "includeHeaders", "delivery", "replayCheck", "transactionalIdPrefix", "txnAppId", "txnVersion")
-"""All options except `kafka.*`; the last five do not exist in Spark's Kafka sink."""
+OPTIONS = (
+    "topic", "includeHeaders", "delivery", "replayCheck", "transactionalIdPrefix", "txnAppId", "txnVersion",
+    "atomicBytesMax", "logProgress",
+)  # fmt: skip
+"""All options except `kafka.*`; only the first two exist in Spark's Kafka sink."""
 _OPTIONS_OF_SPARK_ITSELF = ("path", "paths", "queryname", "checkpointlocation")
 _UNSUPPORTED = {
     "key.serializer": "Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer.",
@@ -33,19 +36,25 @@ class SinkOptions:
 
     Attributes:
         topic: where all records go; None: to the topic of their column.
-        exactly_once: whether each task writes in a transaction.
+        exactly_once: whether records are written in transactions.
+        atomic: whether the driver writes the records of all tasks, in one transaction.
+        atomic_bytes_max: the limit of what it writes in one, encoded and compressed.
         replay_check: what a task compares with what it has committed, if Spark repeats a micro-batch: one of `CHECKS`.
         app_id, version: of the options txnAppId and txnVersion; -1: not given.
+        log_progress: whether each write is logged as a warning.
         batch_bytes: the approximate size of a record batch before compression.
     """
 
     kafka: KafkaOptions
     topic: str | None = None
     exactly_once: bool = True
+    atomic: bool = False
+    atomic_bytes_max: int = 128 << 20
     replay_check: str = "content"
     prefix: str = "minikafka-spark"
     app_id: str = ""
     version: int = -1
+    log_progress: bool = False
     codec: Codec = Codec.NONE
     acks: int = -1
     batch_bytes: int = 512 << 10
@@ -67,8 +76,9 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     check_connection(kafka)
     numbers = Numbers({f"kafka.{name}": value for name, value in kafka.items()})
     default = SinkOptions(KafkaOptions(""))
-    exactly_once = _one_of(options, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE)) == EXACTLY_ONCE
-    app_id, version = options.get("txnappid", ""), Numbers(options).integer_or("txnVersion", -1)
+    delivery = _one_of(options, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE, ATOMIC))
+    numbers_of_sink = Numbers(options)
+    app_id, version = options.get("txnappid", ""), numbers_of_sink.integer_or("txnVersion", -1)
     if bool(app_id) != (version >= 0):
         raise RefusedOption("txnAppId and txnVersion are given together, and txnVersion is not negative")
     return SinkOptions(
@@ -79,13 +89,16 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
             api_timeout_s=numbers.integer_or("kafka.max.block.ms", 60_000) / 1000,
         ),
         topic=options.get("topic"),
-        exactly_once=exactly_once,
+        exactly_once=delivery != AT_LEAST_ONCE,
+        atomic=delivery == ATOMIC,
+        atomic_bytes_max=numbers_of_sink.positive("atomicBytesMax") or default.atomic_bytes_max,
         replay_check=_one_of(options, "replayCheck", CHECKS),
         prefix=options.get("transactionalidprefix", default.prefix),
         app_id=app_id,
         version=version,
+        log_progress=_one_of(options, "logProgress", ("false", "true")) == "true",
         codec=_codec(kafka.get("compression.type", "none")),
-        acks=_acks(kafka.get("acks", "all"), exactly_once),
+        acks=_acks(kafka.get("acks", "all"), delivery),
         batch_bytes=numbers.positive("kafka.batch.size") or default.batch_bytes,
         request_bytes_max=numbers.positive("kafka.max.request.size") or default.request_bytes_max,
         delivery_timeout_s=numbers.integer_or("kafka.delivery.timeout.ms", 120_000) / 1000,
@@ -121,10 +134,10 @@ def _codec(name: str) -> Codec:
     return codec
 
 
-def _acks(text: str, exactly_once: bool) -> int:
+def _acks(text: str, delivery: str) -> int:
     acks = {"all": -1, "-1": -1, "1": 1}.get(text.lower())
     if acks is None:
         raise RefusedOption(f"kafka.acks is '{text}', expected all or 1: without acknowledgements records may be lost")
-    if exactly_once and acks != -1:
-        raise RefusedOption("kafka.acks must be 'all' for delivery 'exactly_once'; or set delivery to 'at_least_once'")
+    if delivery != AT_LEAST_ONCE and acks != -1:
+        raise RefusedOption(f"kafka.acks must be 'all' for delivery '{delivery}'; or set delivery to 'at_least_once'")
     return acks

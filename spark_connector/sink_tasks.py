@@ -1,15 +1,17 @@
 """What one task of a write does, in an executor: `delivery`, transactions and markers.
 
 A write that Spark may repeat (a micro-batch of a stream; a batch write with txnAppId and txnVersion) is committed by
-each task itself, with a marker (`write_once`). Any other batch write leaves the transactions of its tasks open until
-the driver commits them all (`write_for_driver`).
+each task itself, with a marker (`write_once`). If another attempt has begun it, the driver commits what is missing,
+after it has seen that no task's rows have moved (`driver_commits.py`). Any other batch write leaves the transactions
+of its tasks open until the driver commits them all (`write_for_driver`). With `delivery` atomic, the tasks send
+nothing: the driver does it (`atomic_writes.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.names import TopicPartition
+from minikafka.spark_connector.batch_sender import BatchSender
+from minikafka.spark_connector.earlier_attempts import Earlier, Write, earlier_attempts, may_repeat
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.replay_check import Content, Marker, check_repeated
 from minikafka.spark_connector.sink_columns import rows_of
@@ -38,11 +42,17 @@ class TaskResult(WriterCommitMessage):
     Attributes:
         rows: the number of records of the task.
         skipped: whether they had been committed before.
+        task: the number of the task within its stage.
+        write: what Spark may repeat; None for other writes.
+        may_repeat: whether an earlier attempt may have written a part of it, as far as the task knows.
         transactional_id: of the transaction that the driver must end; None if there is none.
     """
 
     rows: int = 0
     skipped: bool = False
+    task: int = -1
+    write: Write | None = None
+    may_repeat: bool = False
     transactional_id: str | None = None
     producer_id: int = -1
     epoch: int = -1
@@ -51,7 +61,9 @@ class TaskResult(WriterCommitMessage):
 
 def write_plainly(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> TaskResult:
     """`delivery` at_least_once: an idempotent producer, no transaction."""
-    return _written(options, Transaction(offset_reader_for(options.kafka), None), batches, TASK_TIMEOUT_MS)
+    transaction = Transaction(offset_reader_for(options.kafka), None)
+    transaction.begin(TASK_TIMEOUT_MS)
+    return TaskResult(_written(options, transaction, batches).content.rows)
 
 
 def write_for_driver(options: SinkOptions, transactional_id: str, batches: Iterator[pa.RecordBatch]) -> TaskResult:
@@ -60,54 +72,61 @@ def write_for_driver(options: SinkOptions, transactional_id: str, batches: Itera
     if first is None:
         return TaskResult()
     transaction = Transaction(offset_reader_for(options.kafka), transactional_id)
-    with _aborted_on_error(transaction):
-        return _written(options, transaction, chain([first], batches), DRIVER_TIMEOUT_MS)
+    with aborted_on_error(transaction):
+        transaction.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
+        return _left_open(TaskResult(), transaction, _written(options, transaction, chain([first], batches)))
 
 
-def write_once(
-    options: SinkOptions, name: str, version: int, task: int, batches: Iterator[pa.RecordBatch]
-) -> TaskResult:
-    """Writes the rows of a task unless it has committed this version before.
+def write_once(options: SinkOptions, write: Write, task: int, batches: Iterator[pa.RecordBatch]) -> TaskResult:
+    """Writes the rows of a task unless they have been committed before.
+
+    The transaction is left open for the driver if another attempt has committed other tasks of the same version.
 
     Args:
-        name: the part of transactional ids that all tasks of the query have in common.
-        version: the number of the micro-batch.
         task: the number of the task within its stage.
 
     Raises NotRepeated, UnsuitableColumn, KafkaError.
     """
-    transaction = Transaction(offset_reader_for(options.kafka), f"{name}-{task}")
+    brokers = offset_reader_for(options.kafka)
+    transaction = Transaction(brokers, write.transactional_id(task))
+    checked = may_repeat(write) and options.replay_check != "none"
+    result = TaskResult(task=task, write=write, may_repeat=checked)
     first = next((one for one in batches if len(one)), None)
     if first is None:
         marker = None if options.replay_check == "none" else transaction.marker()
-        if marker is not None and marker.version == version:
-            check_repeated(marker, Content(), options.replay_check, f"task {task} of {name}")
-        return TaskResult()
+        if marker is not None and marker.version == write.version:
+            check_repeated(marker, Content(), options.replay_check, f"task {task} of {write.name}")
+        return result
     batches = chain([first], batches)
-    transaction.begin(options.transaction_timeout_ms or TASK_TIMEOUT_MS)
+    earlier = earlier_attempts(brokers, write) if checked else Earlier()
+    transaction.begin(options.transaction_timeout_ms or (DRIVER_TIMEOUT_MS if earlier.begun else TASK_TIMEOUT_MS))
     marker = transaction.marker()
-    if marker is not None and marker.version >= version:
+    if earlier.complete or (marker is not None and marker.version >= write.version):
         again = _content(options, batches)
-        if marker.version == version:
-            check_repeated(marker, again, options.replay_check, f"task {task} of {name}")
-        return TaskResult(again.rows, skipped=True)
-    with _aborted_on_error(transaction):
-        writer = TaskWriter(offset_reader_for(options.kafka), options, transaction)
-        with contextlib.closing(writer):
-            writer.write(batches)
-        transaction.mark(Marker(version, writer.content))
+        if marker is not None and marker.version == write.version:
+            check_repeated(marker, again, options.replay_check, f"task {task} of {write.name}")
+        return replace(result, rows=again.rows, skipped=True)
+    with aborted_on_error(transaction):
+        writer = _written(options, transaction, batches)
+        transaction.mark(Marker(write.version, writer.content, write.attempt))
+    if earlier.begun:
+        return _left_open(result, transaction, writer)
     transaction.end(commit=True)
-    return TaskResult(writer.content.rows)
+    return replace(result, rows=writer.content.rows)
 
 
-def _written(
-    options: SinkOptions, transaction: Transaction, batches: Iterable[pa.RecordBatch], timeout_ms: int
-) -> TaskResult:
-    transaction.begin(options.transaction_timeout_ms or timeout_ms)
-    with contextlib.closing(TaskWriter(offset_reader_for(options.kafka), options, transaction)) as writer:
+def _written(options: SinkOptions, transaction: Transaction, batches: Iterable[pa.RecordBatch]) -> TaskWriter:
+    brokers = offset_reader_for(options.kafka)
+    sender = BatchSender(brokers, options, transaction.transactional_id)
+    with contextlib.closing(TaskWriter(brokers, options, transaction, sender)) as writer:
         writer.write(batches)
-    return TaskResult(
-        writer.content.rows,
+    return writer
+
+
+def _left_open(result: TaskResult, transaction: Transaction, writer: TaskWriter) -> TaskResult:
+    return replace(
+        result,
+        rows=writer.content.rows,
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer_id,
         epoch=transaction.epoch,
@@ -125,7 +144,7 @@ def _content(options: SinkOptions, batches: Iterable[pa.RecordBatch]) -> Content
 
 
 @contextlib.contextmanager
-def _aborted_on_error(transaction: Transaction) -> Iterator[None]:
+def aborted_on_error(transaction: Transaction) -> Iterator[None]:
     """Aborts the transaction if the task fails; if that fails as well, the next attempt or the time-out does it."""
     try:
         yield

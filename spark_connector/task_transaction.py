@@ -29,7 +29,7 @@ from minikafka.spark_connector.replay_check import Marker
 
 _OLD_PROTOCOL = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4, AddOffsetsToTxnRequest: 3}
 """Version 1 of the protocol of transactions (KIP-98): a task has one transaction, which needs no epoch of its own."""
-_OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
+OFFSET_FETCH_VERSION_MAX, _OFFSET_FETCH_GROUPS = 9, 8
 
 
 class Transaction:
@@ -101,7 +101,7 @@ class Transaction:
                 )
             else:
                 request.group_id = group
-            response = self._ask(request, GROUP, highest=_OFFSET_FETCH_VERSION_MAX)
+            response = self._ask(request, GROUP, highest=OFFSET_FETCH_VERSION_MAX)
             found = response.groups[0] if modern else response
             self._check(found.error_code, "OffsetFetch")
             partitions = [one for topic in found.topics for one in topic.partitions]
@@ -109,11 +109,7 @@ class Transaction:
                 self._check(one.error_code, "OffsetFetch")
             return partitions
 
-        found = [one for one in self._brokers.retry(attempt, "reading the marker") if one.committed_offset > 0]
-        if not found:
-            return None
-        newest = max(found, key=lambda one: one.committed_offset)
-        return Marker.parse(newest.committed_offset, newest.metadata or "")
+        return newest_marker(self._brokers.retry(attempt, "reading the marker"))
 
     def mark(self, marker: Marker) -> None:
         """Makes a marker part of the transaction: the offset of one partition of each topic that it writes."""
@@ -189,3 +185,12 @@ class Transaction:
         if error_code:
             self._nodes.clear()
             raise error_for(error_code, f"{action} of {self.transactional_id!r}: {error_for(error_code)}")
+
+
+def newest_marker(partitions: Iterable[Any]) -> Marker | None:
+    """The newest of the markers that a group has for several topics, from an OffsetFetch response; None without any."""
+    found = [one for one in partitions if one.committed_offset > 0]
+    if not found:
+        return None
+    newest = max(found, key=lambda one: one.committed_offset)
+    return Marker.parse(newest.committed_offset, newest.metadata or "")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,17 +20,40 @@ from minikafka.protocol.errors import UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.numpy_varints import Array
 from minikafka.spark_connector import sockets
-from minikafka.spark_connector.batch_sender import BatchSender, Outgoing
+from minikafka.spark_connector.batch_sender import Outgoing
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.replay_check import Content
 from minikafka.spark_connector.sink_columns import UnsuitableColumn, choose_partitions, rows_of, sort_rows
 from minikafka.spark_connector.sink_options import SinkOptions
-from minikafka.spark_connector.task_transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEQUENCES = 1 << 31
+
+
+class Producer(Protocol):
+    """The numbers that batches carry: a `Transaction`, or those of batches that the driver will send."""
+
+    transactional_id: str | None
+    producer_id: int
+    epoch: int
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Makes partitions part of the transaction."""
+
+
+class Sender(Protocol):
+    """Where batches go: a `BatchSender`, or the driver."""
+
+    def send(self, batches: Sequence[Outgoing]) -> None:
+        """Sends batches of different partitions."""
+
+    def flush(self) -> None:
+        """Waits until they are acknowledged."""
+
+    def close(self) -> None:
+        """Closes connections."""
 
 
 class TaskWriter:
@@ -41,12 +64,12 @@ class TaskWriter:
         partitions: where.
     """
 
-    def __init__(self, brokers: OffsetReader, options: SinkOptions, transaction: Transaction) -> None:
+    def __init__(self, brokers: OffsetReader, options: SinkOptions, producer: Producer, sender: Sender) -> None:
         self.content = Content()
         self._brokers = brokers
         self._options = options
-        self._transaction = transaction
-        self._sender = BatchSender(brokers, options, transaction.transactional_id)
+        self._producer = producer
+        self._sender = sender
         self._sequences: dict[TopicPartition, int] = {}
         self._sticky = int(sockets.random_id()[:7], 16)
 
@@ -73,7 +96,7 @@ class TaskWriter:
         self._sticky += 1
         records, places = sort_rows(rows, choose_partitions(rows, self._partition_count, self._sticky))
         self.content.add(records.keys, records.values)
-        self._transaction.add([tp for tp, _ in places])
+        self._producer.add([tp for tp, _ in places])
         starts = np.array([first for _, first in places], np.int64)
         firsts = self._cut(records, starts, places)
         try:
@@ -93,10 +116,10 @@ class TaskWriter:
         data = payload.batch(
             index,
             codec=self._options.codec,
-            producer_id=self._transaction.producer_id,
-            producer_epoch=self._transaction.epoch,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
             base_sequence=sequence,
-            transactional=self._transaction.transactional_id is not None,
+            transactional=self._producer.transactional_id is not None,
         )
         self._sequences[tp] = (sequence + count) % _SEQUENCES
         return Outgoing(tp, data, count)

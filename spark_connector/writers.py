@@ -5,6 +5,7 @@ Light imports: Spark imports this module in every session.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from minikafka.spark_connector.sink_options import SinkOptions
 
+_logger = logging.getLogger(__name__)
+
 
 def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions:
     """Parses the options, and checks the columns. Raises RefusedOption, UnsuitableColumn."""
@@ -28,10 +31,6 @@ def checked_options(given: Mapping[str, str], schema: StructType) -> SinkOptions
     return options
 
 
-class PartlyCommitted(Exception):
-    """The transactions of a batch write were not all committed."""
-
-
 class BatchWriter(DataSourceArrowWriter):
     """Writes a data frame: readers of committed records see nothing before all tasks have succeeded."""
 
@@ -40,100 +39,92 @@ class BatchWriter(DataSourceArrowWriter):
 
         options = checked_options(given, schema)
         self._options = options
-        self._name = f"{options.prefix}-{options.app_id or random_id()}"
+        self._attempt = random_id()
+        self._name = f"{options.prefix}-{options.app_id or self._attempt}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from minikafka.spark_connector import sink_tasks
+        """Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
+        from minikafka.spark_connector import atomic_writes, sink_tasks
+        from minikafka.spark_connector.earlier_attempts import Write
 
-        task = _context().partitionId()
-        if not self._options.exactly_once:
-            return sink_tasks.write_plainly(self._options, iterator)
-        if self._options.app_id:
-            return sink_tasks.write_once(self._options, self._name, self._options.version, task, iterator)
-        return sink_tasks.write_for_driver(self._options, f"{self._name}-{task}", iterator)
+        task, options = _context().partitionId(), self._options
+        write = Write(self._name, options.version, self._attempt)
+        if not options.exactly_once:
+            return sink_tasks.write_plainly(options, iterator)
+        if options.atomic:
+            return atomic_writes.encode_for_driver(options, write, task, iterator)
+        if options.app_id:
+            return sink_tasks.write_once(options, write, task, iterator)
+        return sink_tasks.write_for_driver(options, write.transactional_id(task), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Commits the transactions of all tasks, if all of them are still open.
-
-        Raises PartlyCommitted if one is not: nothing is committed if that is noticed in time.
-        """
-        transactions = [found for one in messages if (found := self._transaction_of(one)) is not None]
-        expired = [one.transactional_id for one in transactions if not one.is_open]
-        if expired:
-            raise PartlyCommitted(
-                f"nothing was committed: {len(expired)} of {len(transactions)} transactions were aborted meanwhile, by"
-                f" their time-out (kafka.transaction.timeout.ms) or another attempt of a task, as {expired[0]}"
-            )
-        for done, one in enumerate(transactions):
-            try:
-                one.end(commit=True)
-            except Exception as error:
-                raise PartlyCommitted(
-                    f"{done} of {len(transactions)} transactions are committed, {one.transactional_id} is not: {error}"
-                ) from error
+        """Ends what the tasks have left for the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
+        _commit(self._options, messages, f"the write {self._name}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Aborts the transactions of all tasks; those of tasks without a message by starting their producer again.
 
         Raises the last KafkaError after all have been tried: what remains open is aborted by its time-out.
         """
-        from minikafka.protocol.error_codes import ErrorCode
-        from minikafka.protocol.errors import KafkaError
-        from minikafka.spark_connector.offset_reader import offset_reader_for
-        from minikafka.spark_connector.sink_tasks import DRIVER_TIMEOUT_MS
-        from minikafka.spark_connector.task_transaction import Transaction
+        from minikafka.spark_connector.driver_commits import abort_all
 
-        if not self._options.exactly_once or self._options.app_id:
-            return
-        failure: KafkaError | None = None
-        for task, message in enumerate(messages):
-            try:
-                if message is None:
-                    lost = Transaction(offset_reader_for(self._options.kafka), f"{self._name}-{task}")
-                    lost.begin(self._options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
-                elif (found := self._transaction_of(message)) is not None:
-                    found.end(commit=False)
-            except KafkaError as error:
-                if error.code != ErrorCode.INVALID_TXN_STATE:  # it has been committed
-                    failure = error
-        if failure is not None:
-            raise failure
-
-    def _transaction_of(self, message: Any) -> Any:
-        if message is None or message.transactional_id is None:
-            return None
-        from minikafka.spark_connector.offset_reader import offset_reader_for
-        from minikafka.spark_connector.task_transaction import Transaction
-
-        transaction = Transaction(offset_reader_for(self._options.kafka), message.transactional_id)
-        transaction.resume(message.producer_id, message.epoch, message.partitions)
-        return transaction
+        if self._options.exactly_once and not self._options.atomic:
+            abort_all(self._options, messages, None if self._options.app_id else self._name)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches: each task commits its own transaction, so that the driver has nothing to do."""
+    """Writes micro-batches: each task commits its own transaction, or with `delivery` atomic the driver one for all."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._options = checked_options(given, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        from minikafka.spark_connector import sink_tasks
+        """Raises NotRepeated, UnsuitableColumn, TooLarge, KafkaError."""
+        from minikafka.spark_connector import atomic_writes, sink_tasks
+        from minikafka.spark_connector.earlier_attempts import Write
 
-        if not self._options.exactly_once:
-            return sink_tasks.write_plainly(self._options, iterator)
+        options = self._options
+        if not options.exactly_once:
+            return sink_tasks.write_plainly(options, iterator)
         context = _context()
         query = context.getLocalProperty("sql.streaming.queryId")
+        run = context.getLocalProperty("spark.jobGroup.id")
         batch = context.getLocalProperty("streaming.sql.batchId")
-        if not query or batch is None:
-            raise RuntimeError("Spark does not tell this task its query and micro-batch, which exactly_once requires")
-        name = f"{self._options.prefix}-{query}"
-        return sink_tasks.write_once(self._options, name, int(batch), context.partitionId(), iterator)
+        if not query or not run or batch is None:
+            raise RuntimeError("Spark does not tell this task its query, run and micro-batch, which exactly_once needs")
+        write = Write(f"{options.prefix}-{query}", int(batch), run, in_order=True)
+        put = atomic_writes.encode_for_driver if options.atomic else sink_tasks.write_once
+        return put(options, write, context.partitionId(), iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Nothing: the tasks have committed."""
+        """Ends what the tasks have left for the driver. Raises PartlyCommitted, NotRepeated, TooLarge, KafkaError."""
+        _commit(self._options, messages, f"micro-batch {batchId}")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's name)
-        """Nothing: the tasks that failed have aborted; those that were killed are fenced when Spark repeats them."""
+        """Aborts the transactions that are left for the driver; tasks that were killed are fenced when repeated."""
+        from minikafka.spark_connector.driver_commits import abort_all
+
+        if self._options.exactly_once and not self._options.atomic:
+            abort_all(self._options, messages, None)
+
+
+def _commit(options: SinkOptions, messages: Sequence[Any], what: str) -> None:
+    """Ends what the tasks have left for the driver, and logs what was written."""
+    from minikafka.spark_connector import atomic_writes, driver_commits
+
+    results = [one for one in messages if one is not None]
+    skipped = sum(one.rows for one in results if one.skipped)
+    if options.atomic:
+        if not atomic_writes.write_together(options, results):
+            skipped = sum(one.rows for one in results)
+    elif any(one.write for one in results):
+        driver_commits.commit_once(options, results)
+    elif options.exactly_once:
+        driver_commits.commit_all(options, results)
+    rows = sum(one.rows for one in results) - skipped
+    level = logging.WARNING if skipped or options.log_progress else logging.INFO
+    text = "%s: %d rows written in %d tasks, %d rows were there before"
+    _logger.log(level, text, what, rows, len(results), skipped)
 
 
 def _context() -> TaskContext:

@@ -294,3 +294,11 @@ def stamp_log_append_time(buffer: bytearray | memoryview, position: int, timesta
     struct.pack_into(">h", view, position + 21, attributes | _LOG_APPEND_TIME)
     struct.pack_into(">q", view, position + 35, timestamp)
     struct.pack_into(">I", view, position + 17, crc32c(view[position + 21 : position + 12 + length]))
+
+
+def stamp_producer(buffer: bytearray | memoryview, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Set the producer of the batch that `buffer` begins with, in place, and update its checksum."""
+    view = memoryview(buffer)
+    (length,) = struct.unpack_from(">i", view, 8)
+    struct.pack_into(">qhi", view, 43, producer_id, producer_epoch, base_sequence)
+    struct.pack_into(">I", view, 17, crc32c(view[21 : 12 + length]))

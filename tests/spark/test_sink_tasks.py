@@ -13,27 +13,18 @@ pytest.importorskip("pyspark")
 import numpy as np  # noqa: E402
 from support.node import NodeProcess  # noqa: E402
 from support.spark_brokers import create  # noqa: E402
-from support.spark_sink import numbers, read_committed  # noqa: E402
+from support.spark_sink import Breaking, numbers, options, read_committed, rows  # noqa: E402
 
 from minikafka.client.producer.partitioner import partition_for_key  # noqa: E402
-from minikafka.protocol.errors import KafkaError, NetworkError  # noqa: E402
+from minikafka.protocol.errors import KafkaError  # noqa: E402
 from minikafka.spark_connector import sockets  # noqa: E402
+from minikafka.spark_connector.earlier_attempts import Write  # noqa: E402
 from minikafka.spark_connector.replay_check import NotRepeated  # noqa: E402
 from minikafka.spark_connector.sink_columns import UnsuitableColumn  # noqa: E402
-from minikafka.spark_connector.sink_options import SinkOptions, parse_sink  # noqa: E402
+from minikafka.spark_connector.sink_options import parse_sink  # noqa: E402
 from minikafka.spark_connector.sink_tasks import write_for_driver, write_once, write_plainly  # noqa: E402
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
-
-
-def options(node: NodeProcess, topic: str, **more: str) -> SinkOptions:
-    return parse_sink({"kafka.bootstrap.servers": node.bootstrap, "topic": topic, **more})
-
-
-def rows(*ranges: range, **columns: Any) -> Iterator[pa.RecordBatch]:
-    """A batch for each range, with its numbers as values."""
-    for some in ranges:
-        yield pa.RecordBatch.from_pydict({"value": [b"%d" % number for number in some], **columns})
 
 
 def topic(node: NodeProcess, name: str, partitions: int = 2) -> str:
@@ -52,7 +43,7 @@ def test_keys_headers_timestamps_and_partitions_are_written(node: NodeProcess) -
         "partition": pa.array(places, pa.int32()), "unknown": [1, 2, 3, 4],
     })  # fmt: skip
     before = sockets.now_ms()
-    assert write_once(options(node, name), "columns", 0, 0, iter([batch])).rows == 4
+    assert write_once(options(node, name), Write("columns", 0), 0, iter([batch])).rows == 4
     found = {(one.value, one.partition): one for one in read_committed(node.bootstrap, name)}
     wanted = [(b"zero", 2), (None, partition_for_key(b"", 3)), (b"two", partition_for_key(b"key", 3)), (b"", 1)]
     assert set(found) == set(wanted)
@@ -78,11 +69,11 @@ def test_many_batches_to_many_partitions(node: NodeProcess, codec: str) -> None:
 def test_a_repeated_task_writes_nothing(node: NodeProcess) -> None:
     name = topic(node, "repeated")
     chosen = options(node, name)
-    assert not write_once(chosen, name, 0, 0, rows(range(10), range(10, 20))).skipped
-    assert write_once(chosen, name, 0, 0, rows(range(5, 20), range(5))).skipped
-    assert not write_once(chosen, name, 1, 0, rows(range(20, 30))).skipped
-    assert write_once(chosen, name, 0, 0, rows(range(20))).skipped, "a zombie of the batch before"
-    assert not write_once(chosen, name, 0, 1, rows(range(30, 40))).skipped, "another task"
+    assert not write_once(chosen, Write(name, 0), 0, rows(range(10), range(10, 20))).skipped
+    assert write_once(chosen, Write(name, 0), 0, rows(range(5, 20), range(5))).skipped
+    assert not write_once(chosen, Write(name, 1), 0, rows(range(20, 30))).skipped
+    assert write_once(chosen, Write(name, 0), 0, rows(range(20))).skipped, "a zombie of the batch before"
+    assert not write_once(chosen, Write(name, 1), 1, rows(range(30, 40))).skipped, "another task"
     assert numbers(read_committed(node.bootstrap, name)) == list(range(40))
 
 
@@ -104,12 +95,12 @@ def test_rows_that_moved_between_tasks_are_refused(
 ) -> None:
     name = topic(node, f"moved-{check}-{sum(map(len, again))}-{refused}-{again[0].start if again else ''}")
     chosen = options(node, name, replayCheck=check)
-    write_once(chosen, name, 7, 3, rows(range(10)))
+    write_once(chosen, Write(name, 7), 3, rows(range(10)))
     if refused:
         with pytest.raises(NotRepeated, match=f"task 3 of {name} has committed micro-batch 7 before.*replayCheck"):
-            write_once(chosen, name, 7, 3, rows(*again))
+            write_once(chosen, Write(name, 7), 3, rows(*again))
     else:
-        write_once(chosen, name, 7, 3, rows(*again))
+        write_once(chosen, Write(name, 7), 3, rows(*again))
     assert numbers(read_committed(node.bootstrap, name)) == list(range(10))
 
 
@@ -125,9 +116,9 @@ def test_a_task_that_fails_leaves_nothing_and_can_be_repeated(node: NodeProcess)
         raise Interrupted
 
     with pytest.raises(Interrupted):
-        write_once(options(node, name), name, 0, 0, failing())
+        write_once(options(node, name), Write(name, 0), 0, failing())
     assert numbers(read_committed(node.bootstrap, name)) == []
-    write_once(options(node, name), name, 0, 0, rows(range(10)))
+    write_once(options(node, name), Write(name, 0), 0, rows(range(10)))
     assert numbers(read_committed(node.bootstrap, name)) == list(range(10))
 
 
@@ -137,11 +128,11 @@ def test_a_zombie_is_fenced(node: NodeProcess) -> None:
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield from rows(range(10))
-        write_once(options(node, name), name, 0, 0, rows(range(10), range(10, 20)))
+        write_once(options(node, name), Write(name, 0), 0, rows(range(10), range(10, 20)))
         yield from rows(range(10, 20))
 
     with pytest.raises(KafkaError):
-        write_once(options(node, name), name, 0, 0, overtaken())
+        write_once(options(node, name), Write(name, 0), 0, overtaken())
     assert numbers(read_committed(node.bootstrap, name)) == list(range(20))
 
 
@@ -150,24 +141,12 @@ def test_each_lost_request_is_repeated(node: NodeProcess, monkeypatch: pytest.Mo
     """The connection breaks at each request in turn, before the broker has it or before its answer is there."""
     name = topic(node, f"lost-{lost}")
     chosen = options(node, name)
-    send, receive = sockets.BrokerConnection.send, sockets.BrokerConnection.receive
-    count = [0, -1]
-
-    def breaking(connection: sockets.BrokerConnection, *arguments: Any, **more: Any) -> Any:
-        count[0] += 1
-        if count[0] == count[1]:
-            if lost == "answer":
-                receive(connection)
-            connection.close()
-            raise NetworkError("broken by the test")
-        return (receive if lost == "answer" else send)(connection, *arguments, **more)
-
-    monkeypatch.setattr(sockets.BrokerConnection, "receive" if lost == "answer" else "send", breaking)
+    breaking = Breaking(monkeypatch, lost)
     version = 0
-    while version == 0 or count[0] >= count[1]:
-        count[:] = [0, version + 1]
+    while version == 0 or breaking.count >= breaking.at:
+        breaking.start(version + 1)
         first = version * 4
-        write_once(chosen, name, version, 0, rows(range(first, first + 2), range(first + 2, first + 4)))
+        write_once(chosen, Write(name, version), 0, rows(range(first, first + 2), range(first + 2, first + 4)))
         version += 1
     assert version > 6
     assert numbers(read_committed(node.bootstrap, name)) == list(range(version * 4))
@@ -195,7 +174,7 @@ def test_values_that_cannot_be_written_are_named(node: NodeProcess, columns: dic
     if "refused" not in _created:
         _created.add(topic(node, "refused"))
     with pytest.raises(UnsuitableColumn, match=message):
-        write_once(options(node, "refused"), "refused", 0, 0, rows(range(1), **columns))
+        write_once(options(node, "refused"), Write("refused", 0), 0, rows(range(1), **columns))
 
 
 _created: set[str] = set()
@@ -204,7 +183,7 @@ _created: set[str] = set()
 def test_a_null_topic_and_a_batch_too_large_are_refused(node: NodeProcess) -> None:
     create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
     with pytest.raises(KafkaError, match=r"narrow-0: .*a batch of 100 records .*max.message.bytes, or set kafka.batch"):
-        write_once(options(node, "narrow"), "narrow", 0, 0, rows(range(100), key=[bytes(np.int64(10))] * 100))
+        write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[bytes(np.int64(10))] * 100))
     chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
     with pytest.raises(UnsuitableColumn, match="contains a null topic"):
-        write_once(chosen, "null", 0, 0, rows(range(2), topic=["narrow", None]))
+        write_once(chosen, Write("null", 0), 0, rows(range(2), topic=["narrow", None]))

@@ -1,12 +1,76 @@
-"""What a foreign client reads from a topic: for the tests of the Spark sink."""
+"""For the tests of the Spark sink: tasks without Spark, connections that break, and what a foreign client reads."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import confluent_kafka
 
+from minikafka.protocol.errors import NetworkError
+from minikafka.spark_connector import sockets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pytest
+
+    from minikafka.spark_connector.sink_options import SinkOptions
+    from support.node import ServerProcess
+
 TIMEOUT_S = 60
+
+
+def options(server: ServerProcess, topic: str, **more: str) -> SinkOptions:
+    """The options of a task that writes to a topic."""
+    from minikafka.spark_connector.sink_options import parse_sink
+
+    return parse_sink({"kafka.bootstrap.servers": server.bootstrap, "topic": topic, **more})
+
+
+def rows(*ranges: range, **columns: Any) -> Iterator[pa.RecordBatch]:
+    """A batch for each range, with its numbers as values."""
+    import pyarrow as pa
+
+    for some in ranges:
+        yield pa.RecordBatch.from_pydict({"value": [b"%d" % number for number in some], **columns})
+
+
+class Breaking:
+    """Breaks the connection at the request with a given number, before it is sent or before its answer is received.
+
+    Attributes:
+        count: the number of requests, or of answers, so far.
+        at: the number of the one that is lost; 0: none.
+        then: is called when the connection is closed.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+        self.count, self.at = 0, 0
+        self.then: Callable[[], None] | None = None
+        self._answer = lost == "answer"
+        self._receive = sockets.BrokerConnection.receive
+        name = "receive" if self._answer else "send"
+        usual = getattr(sockets.BrokerConnection, name)
+
+        def breaking(connection: sockets.BrokerConnection, *arguments: Any, **more: Any) -> Any:
+            self.count += 1
+            if self.count == self.at:
+                self._break(connection)
+            return usual(connection, *arguments, **more)
+
+        monkeypatch.setattr(sockets.BrokerConnection, name, breaking)
+
+    def start(self, at: int, then: Callable[[], None] | None = None) -> None:
+        """Counts from the beginning."""
+        self.count, self.at, self.then = 0, at, then
+
+    def _break(self, connection: sockets.BrokerConnection) -> None:
+        if self._answer:
+            self._receive(connection)
+        connection.close()
+        if self.then is not None:
+            self.then()
+        raise NetworkError("broken by the test")
 
 
 class Read(NamedTuple):
@@ -23,7 +87,8 @@ def read_committed(bootstrap: str, topic: str, **config: Any) -> list[Read]:
     """Reads all committed records of a topic, up to the last stable offsets, with confluent-kafka."""
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": "read_committed",
-        "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest", **config,
+        "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest",
+        "fetch.wait.max.ms": 10, **config,
     })  # fmt: skip
     try:
         partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions

@@ -1,0 +1,159 @@
+"""`delivery` atomic: tasks encode record batches, and the driver sends those of all tasks in one transaction. Blocking.
+
+The transaction has one transactional id for each query, and the marker of the micro-batch. Its coordinator decides on
+all partitions at once, and writes the outcome to all of them, also if the driver dies meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import stamp_producer
+from minikafka.spark_connector.batch_sender import BatchSender, Outgoing
+from minikafka.spark_connector.earlier_attempts import DRIVER, Write, check_other_tasks, may_repeat
+from minikafka.spark_connector.offset_reader import offset_reader_for
+from minikafka.spark_connector.replay_check import Content, Marker
+from minikafka.spark_connector.sink_options import SinkOptions
+from minikafka.spark_connector.sink_tasks import TASK_TIMEOUT_MS, TaskResult, aborted_on_error
+from minikafka.spark_connector.task_transaction import Transaction
+from minikafka.spark_connector.task_writer import TaskWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_REQUEST_BYTES = 4 << 20
+_SEQUENCES = 1 << 31
+_SAME_DELIVERY = (
+    "Start the query with delivery 'exactly_once', as it was, until this micro-batch is complete, or accept that by the"
+    " option replayCheck 'none'"
+)
+
+
+class TooLarge(Exception):
+    """A write with `delivery` atomic has more bytes than its limit."""
+
+
+@dataclass
+class Encoded(TaskResult):
+    """The record batches of a task, in the order of its rows, without a producer.
+
+    Attributes:
+        fingerprint: of the rows.
+    """
+
+    fingerprint: int = 0
+    batches: list[Outgoing] = field(default_factory=list)
+
+
+class _Stage:
+    """Keeps the batches of a task: the producer and the sender of its `TaskWriter`."""
+
+    transactional_id: str | None = ""
+    producer_id, epoch = 0, 0
+
+    def __init__(self, bytes_max: int) -> None:
+        self.batches: list[Outgoing] = []
+        self._bytes = 0
+        self._bytes_max = bytes_max
+
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        """Nothing: the driver adds partitions to its transaction."""
+
+    def send(self, batches: Sequence[Outgoing]) -> None:
+        """Keeps them. Raises TooLarge."""
+        self.batches += batches
+        self._bytes += sum(len(one.data) for one in batches)
+        _check_size(self._bytes, self._bytes_max)
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def encode_for_driver(options: SinkOptions, write: Write, task: int, batches: Iterable[pa.RecordBatch]) -> Encoded:
+    """Encodes the rows of a task. Raises UnsuitableColumn, TooLarge, KafkaError if a topic is not found."""
+    stage = _Stage(options.atomic_bytes_max)
+    writer = TaskWriter(offset_reader_for(options.kafka), options, stage, stage)
+    writer.write(batches)
+    checked = may_repeat(write) and options.replay_check != "none"
+    return Encoded(
+        writer.content.rows, task=task, write=write, may_repeat=checked,
+        fingerprint=writer.content.fingerprint, batches=stage.batches,
+    )  # fmt: skip
+
+
+def write_together(options: SinkOptions, results: Sequence[Encoded]) -> bool:
+    """Sends what the tasks have encoded in one transaction, unless the version is there.
+
+    Returns whether it was written. Raises TooLarge, NotRepeated, KafkaError: then nothing of it is visible, unless
+    the answer to the commit was lost; the marker tells the next attempt.
+    """
+    write = results[0].write if results else None
+    batches = [batch for one in results for batch in one.batches]
+    if write is None or not batches:
+        return False
+    _check_size(sum(len(one.data) for one in batches), options.atomic_bytes_max)
+    brokers = offset_reader_for(options.kafka)
+    transaction = Transaction(brokers, write.transactional_id(DRIVER))
+    timeout_ms = options.transaction_timeout_ms or TASK_TIMEOUT_MS
+    transaction.begin(timeout_ms)
+    if write.version >= 0:
+        marker = transaction.marker()
+        if marker is not None and marker.version >= write.version:
+            return False
+        if all(one.may_repeat for one in results):
+            check_other_tasks(brokers, write, (), timeout_ms, _SAME_DELIVERY)
+    with aborted_on_error(transaction):
+        partitions = list(dict.fromkeys(one.tp for one in batches))
+        brokers.refresh({tp.topic for tp in partitions})
+        transaction.add(partitions)
+        with contextlib.closing(BatchSender(brokers, options, transaction.transactional_id)) as sender:
+            for wave in _waves(batches, transaction):
+                sender.send(wave)
+            sender.flush()
+        if write.version >= 0:
+            content = Content(sum(one.rows for one in results), sum(one.fingerprint for one in results) % (1 << 64))
+            transaction.mark(Marker(write.version, content, write.attempt))
+    transaction.end(commit=True)
+    return True
+
+
+def _waves(batches: Iterable[Outgoing], transaction: Transaction) -> Iterator[list[Outgoing]]:
+    """Batches with the numbers of the producer: of different partitions, about `_REQUEST_BYTES` together."""
+    queues: dict[TopicPartition, deque[Outgoing]] = {}
+    for one in batches:
+        queues.setdefault(one.tp, deque()).append(one)
+    sequences = dict.fromkeys(queues, 0)
+    while queues:
+        wave, size = list[Outgoing](), 0
+        for tp, queue in list(queues.items()):
+            one = queue.popleft()
+            if not queue:
+                del queues[tp]
+            if wave and size + len(one.data) > _REQUEST_BYTES:
+                yield wave
+                wave, size = [], 0
+            data = bytearray(one.data)
+            stamp_producer(data, transaction.producer_id, transaction.epoch, sequences[tp])
+            sequences[tp] = (sequences[tp] + one.count) % _SEQUENCES
+            wave.append(Outgoing(tp, bytes(data), one.count))
+            size += len(data)
+        yield wave
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise TooLarge(
+            f"delivery 'atomic' passes all rows of a write through the driver, and these have {size} bytes or more in"
+            f" record batches, which is larger than {limit}. Set the option atomicBytesMax higher, if the driver has"
+            " memory for several times that (spark.driver.memory, spark.driver.maxResultSize), or make later"
+            " micro-batches smaller (maxOffsetsPerTrigger), or set kafka.compression.type, or use delivery"
+            " 'exactly_once'"
+        )

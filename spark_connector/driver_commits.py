@@ -1,0 +1,88 @@
+"""What the driver does when all tasks of a write have finished: ends the transactions that they left open. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minikafka.protocol.error_codes import ErrorCode
+from minikafka.protocol.errors import KafkaError
+from minikafka.spark_connector.earlier_attempts import check_other_tasks
+from minikafka.spark_connector.offset_reader import offset_reader_for
+from minikafka.spark_connector.sink_options import SinkOptions
+from minikafka.spark_connector.sink_tasks import DRIVER_TIMEOUT_MS, TASK_TIMEOUT_MS, TaskResult
+from minikafka.spark_connector.task_transaction import Transaction
+
+
+class PartlyCommitted(Exception):
+    """The transactions of a write were not all committed."""
+
+
+def commit_once(options: SinkOptions, results: Sequence[TaskResult]) -> None:
+    """Completes a write that Spark may repeat: most tasks have committed it themselves.
+
+    An earlier attempt is possible only if no task knows otherwise. Then the other tasks that there have been are
+    fenced, and what they have committed is read, before the transactions of this attempt are committed.
+
+    Raises NotRepeated, PartlyCommitted, KafkaError.
+    """
+    write = results[0].write if results else None
+    if write is not None and (all(one.may_repeat for one in results) or any(one.transactional_id for one in results)):
+        tasks = [one.task for one in results if one.rows]
+        timeout_ms = options.transaction_timeout_ms or TASK_TIMEOUT_MS
+        check_other_tasks(offset_reader_for(options.kafka), write, tasks, timeout_ms)
+    commit_all(options, results)
+
+
+def commit_all(options: SinkOptions, results: Iterable[TaskResult]) -> None:
+    """Commits the transactions that the tasks have left open, if all of them are still open.
+
+    Raises PartlyCommitted if one is not: nothing is committed if that is noticed in time. KafkaError.
+    """
+    transactions = [found for one in results if (found := _transaction_of(options, one)) is not None]
+    expired = [one.transactional_id for one in transactions if not one.is_open]
+    if expired:
+        raise PartlyCommitted(
+            f"nothing was committed: {len(expired)} of {len(transactions)} transactions were aborted meanwhile, by"
+            f" their time-out (kafka.transaction.timeout.ms) or another attempt of a task, as {expired[0]}"
+        )
+    for done, one in enumerate(transactions):
+        try:
+            one.end(commit=True)
+        except Exception as error:
+            raise PartlyCommitted(
+                f"{done} of {len(transactions)} transactions are committed, {one.transactional_id} is not: {error}"
+            ) from error
+
+
+def abort_all(options: SinkOptions, messages: Sequence[Any], name: str | None) -> None:
+    """Aborts the transactions that the tasks have left open.
+
+    Args:
+        messages: the results of the tasks, None for those that have none.
+        name: how the transactional ids of tasks without a result begin: their producer is started again; None: they
+            are left to the next attempt.
+
+    Raises the last KafkaError after all have been tried: what remains open is aborted by its time-out.
+    """
+    failure: KafkaError | None = None
+    for task, message in enumerate(messages):
+        try:
+            if message is None and name is not None:
+                lost = Transaction(offset_reader_for(options.kafka), f"{name}-{task}")
+                lost.begin(options.transaction_timeout_ms or DRIVER_TIMEOUT_MS)
+            elif (found := _transaction_of(options, message)) is not None:
+                found.end(commit=False)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TXN_STATE:  # it has been committed
+                failure = error
+    if failure is not None:
+        raise failure
+
+
+def _transaction_of(options: SinkOptions, result: TaskResult | None) -> Transaction | None:
+    if result is None or result.transactional_id is None:
+        return None
+    transaction = Transaction(offset_reader_for(options.kafka), result.transactional_id)
+    transaction.resume(result.producer_id, result.epoch, result.partitions)
+    return transaction

@@ -1,0 +1,205 @@
+"""What earlier attempts of a write have committed: finds the rows that another number of tasks would double. Blocking.
+
+A task reads its own marker, and the transactional id of the task fences older attempts of the same number. An earlier
+attempt may have had other tasks, though: more of them, or with rows where this attempt has none. Spark does not tell a
+task how many there are, so they are found by their transactional ids, which the coordinators list (KIP-664), and
+judged by the driver, which knows the tasks of this attempt when all have finished (`check_other_tasks`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from minikafka.protocol.errors import UnsupportedVersionError, error_for
+from minikafka.protocol.messages.find_coordinator import FindCoordinatorRequest
+from minikafka.protocol.messages.list_transactions import ListTransactionsRequest
+from minikafka.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from minikafka.spark_connector.offset_reader import GROUP, OffsetReader
+from minikafka.spark_connector.replay_check import Marker, NotRepeated
+from minikafka.spark_connector.task_transaction import OFFSET_FETCH_VERSION_MAX, Transaction, newest_marker
+
+DRIVER = "driver"
+"""Ends the transactional id of the driver, where a number ends those of tasks."""
+_PATTERN_VERSION = 2
+_RUNS_MAX = 1000
+_FIRST_VERSIONS: dict[tuple[str, str], int] = {}
+_KNOWN: dict[Write, Earlier] = {}
+_SAME_TASKS = (
+    "Start the query with the number of tasks that it had (spark.sql.shuffle.partitions, spark.default.parallelism,"
+    " minPartitions, repartition, adaptive execution) until this micro-batch is complete, or accept that by the option"
+    " replayCheck 'none'. With delivery 'atomic' the number of tasks does not matter; set it when this micro-batch is"
+    " complete"
+)
+
+
+@dataclass(frozen=True)
+class Write:
+    """The write that a task belongs to.
+
+    Attributes:
+        name: the part of transactional ids that all tasks of the query have in common.
+        version: the number of the micro-batch.
+        attempt: identifies the run of the query, or one attempt of a batch write.
+        in_order: whether the attempt writes several versions, each after the one before is complete: a stream.
+    """
+
+    name: str
+    version: int
+    attempt: str = ""
+    in_order: bool = False
+
+    def transactional_id(self, task: int | str) -> str:
+        """That of a task, or of the driver."""
+        return f"{self.name}-{task}"
+
+
+def may_repeat(write: Write) -> bool:
+    """Whether an earlier attempt may have written the version: not if this process saw an older one in this attempt."""
+    if not write.in_order:
+        return True
+    if len(_FIRST_VERSIONS) >= _RUNS_MAX:
+        _FIRST_VERSIONS.clear()
+    return write.version <= _FIRST_VERSIONS.setdefault((write.name, write.attempt), write.version)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What is committed of a write.
+
+    Attributes:
+        begun: whether a task of another attempt has committed this version.
+        complete: whether all rows are there: a newer version is, or the driver has committed this one.
+    """
+
+    begun: bool = False
+    complete: bool = False
+
+
+def earlier_attempts(brokers: OffsetReader, write: Write) -> Earlier:
+    """Reads the markers of all tasks that there have been, once in a process for each write.
+
+    Raises KafkaError, NotRepeated for a broker before Kafka 3.0.
+    """
+    if write not in _KNOWN:
+        found = read_markers(brokers, transactional_ids(brokers, write.name), stable=False)
+        driver = found.pop(write.transactional_id(DRIVER), None)
+        _KNOWN.clear()
+        _KNOWN[write] = Earlier(
+            begun=any(one.version == write.version and one.attempt != write.attempt for one in found.values()),
+            complete=any(one.version > write.version for one in found.values())
+            or (driver is not None and driver.version >= write.version),
+        )
+    return _KNOWN[write]
+
+
+def check_other_tasks(
+    brokers: OffsetReader, write: Write, tasks: Collection[int], timeout_ms: int, remedy: str = _SAME_TASKS
+) -> None:
+    """Fences all tasks of the query but those that have rows in this attempt, and reads what they have committed.
+
+    Args:
+        tasks: the numbers of the tasks with rows in this attempt.
+        timeout_ms: of the producers that fence the others.
+        remedy: what the user can do.
+
+    Raises NotRepeated if one of them has committed the version, KafkaError.
+    """
+    own = {write.transactional_id(task) for task in [DRIVER, *map(str, tasks)]}
+    others = [one for one in transactional_ids(brokers, write.name) if one not in own]
+    for one in others:
+        Transaction(brokers, one).begin(timeout_ms)
+    found = read_markers(brokers, others, stable=True)
+    rows = {
+        int(one.removeprefix(f"{write.name}-")): marker.content.rows
+        for one, marker in found.items()
+        if marker.version == write.version and marker.content.rows
+    }
+    if rows:
+        raise NotRepeated(
+            f"micro-batch {write.version} of {write.name} is repeated with other tasks: an earlier attempt has"
+            f" committed {sum(rows.values())} rows in {_tasks(rows)}, and this attempt has its rows in {_tasks(tasks)}:"
+            f" they would be written twice. {remedy}"
+        )
+
+
+def _tasks(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    if not found:
+        return "no task of its own"
+    shown = ", ".join(map(str, found[:10])) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
+    return f"task {shown}" if len(found) == 1 else f"tasks {shown}"
+
+
+def transactional_ids(brokers: OffsetReader, name: str) -> list[str]:
+    """The transactional ids of a query: of its tasks and its driver, sorted.
+
+    All coordinators are asked; one that moves between brokers at this moment may be missed. Raises KafkaError,
+    NotRepeated for a broker before Kafka 3.0.
+    """
+    pattern = re.compile(f"{re.escape(name)}-(?:[0-9]+|{DRIVER})")
+
+    def attempt() -> set[str]:
+        brokers.refresh([])
+        found: set[str] = set()
+        for node_id in brokers.metadata.brokers:
+            request = ListTransactionsRequest()
+            if brokers.connection_to(node_id).version_for(ListTransactionsRequest) >= _PATTERN_VERSION:
+                request.transactional_id_pattern = pattern.pattern
+            response = brokers.request(request, node_id)
+            _check(response.error_code, "ListTransactions")
+            found.update(one.transactional_id for one in response.transaction_states)
+        return found
+
+    try:
+        listed = brokers.retry(attempt, "listing transactions")
+    except UnsupportedVersionError as error:
+        raise NotRepeated(
+            f"the broker cannot list transactions (Kafka 3.0), so that rows which {name} wrote before with another"
+            f" number of tasks would not be found; accept that by the option replayCheck 'none': {error}"
+        ) from error
+    return sorted(one for one in listed if pattern.fullmatch(one))
+
+
+def read_markers(brokers: OffsetReader, ids: Iterable[str], *, stable: bool) -> dict[str, Marker]:
+    """Reads the markers of transactional ids; those without one are left out. Raises KafkaError.
+
+    Args:
+        stable: wait for transactions with markers that are open.
+    """
+    wanted = list(ids)
+
+    def attempt() -> dict[str, Marker]:
+        found: dict[str, Marker] = {}
+        for node_id, some in _coordinators(brokers, wanted).items():
+            groups = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in some]
+            request = OffsetFetchRequest(require_stable=stable, groups=groups)
+            for group in brokers.request(request, node_id, highest=OFFSET_FETCH_VERSION_MAX).groups:
+                _check(group.error_code, f"OffsetFetch of {group.group_id}")
+                partitions = [one for topic in group.topics for one in topic.partitions]
+                for one in partitions:
+                    _check(one.error_code, f"OffsetFetch of {group.group_id}")
+                marker = newest_marker(partitions)
+                if marker is not None:
+                    found[group.group_id] = marker
+        return found
+
+    return brokers.retry(attempt, "reading the markers of all tasks") if wanted else {}
+
+
+def _coordinators(brokers: OffsetReader, groups: list[str]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    response: Any = brokers.request(FindCoordinatorRequest(key_type=GROUP, coordinator_keys=groups))
+    for one in response.coordinators:
+        _check(one.error_code, f"FindCoordinator of {one.key}")
+        found.setdefault(one.node_id, []).append(one.key)
+    if not brokers.metadata.brokers.keys() >= found.keys():
+        brokers.refresh([])
+    return found
+
+
+def _check(error_code: int, action: str) -> None:
+    if error_code:
+        raise error_for(error_code, f"{action}: {error_for(error_code)}")

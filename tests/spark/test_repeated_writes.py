@@ -1,0 +1,184 @@
+"""A micro-batch that is repeated with other tasks is not written twice: the driver finds what was written before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, why_absent
+from support.spark_brokers import create
+from support.spark_sink import numbers, options, read_committed, rows
+
+from minikafka.protocol.errors import KafkaError, UnsupportedVersionError
+from minikafka.spark_connector import earlier_attempts
+from minikafka.spark_connector.driver_commits import abort_all, commit_once
+from minikafka.spark_connector.earlier_attempts import Write, may_repeat
+from minikafka.spark_connector.offset_reader import OffsetReader
+from minikafka.spark_connector.replay_check import NotRepeated
+from minikafka.spark_connector.sink_options import SinkOptions
+from minikafka.spark_connector.sink_tasks import TaskResult, write_once
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+ROWS = 24
+
+
+@pytest.fixture(scope="module", params=["minikafka", pytest.param("Apache Kafka", marks=pytest.mark.oracle)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    if request.param == "minikafka":
+        yield request.getfixturevalue("node")
+    elif why_absent():
+        pytest.skip(why_absent() or "")
+    else:
+        with Oracle(tmp_path_factory.mktemp("oracle") / "kafka") as kafka:
+            yield kafka
+
+
+def prepare(server: ServerProcess, name: str, **more: str) -> SinkOptions:
+    create(server.bootstrap, {name: 2})
+    return options(server, name, **more)
+
+
+def share(task: int, count: int) -> range:
+    """The rows of a task, if there are so many tasks."""
+    return range(task, ROWS, count)
+
+
+def run(chosen: SinkOptions, write: Write, count: int, tasks: Sequence[int] | None = None) -> list[TaskResult]:
+    """Runs tasks of a write that has so many: by default all of them."""
+    return [write_once(chosen, write, task, rows(share(task, count))) for task in (tasks or range(count))]
+
+
+def test_fewer_tasks_are_refused_before_anything_is_doubled(server: ServerProcess) -> None:
+    """Tasks 2 and 3 of the first attempt have committed; the second has two tasks, which have not."""
+    chosen = prepare(server, "fewer")
+    run(chosen, Write("fewer", 0, "before"), 4)
+    run(chosen, Write("fewer", 1, "before", in_order=True), 4, [2, 3])
+    again = run(chosen, Write("fewer", 1, "after"), 2)
+    assert all(one.transactional_id for one in again), "they wait for the driver"
+    words = r"micro-batch 1 of fewer .* committed 12 rows in tasks 2, 3, .* has its rows in tasks 0, 1.*'atomic'"
+    with pytest.raises(NotRepeated, match=words):
+        commit_once(chosen, again)
+    abort_all(chosen, again, None)
+    there = sorted([*range(ROWS), *share(2, 4), *share(3, 4)])
+    assert numbers(read_committed(server.bootstrap, "fewer")) == there
+    as_before = run(chosen, Write("fewer", 1, "third"), 4)
+    commit_once(chosen, as_before)
+    assert [one.skipped for one in as_before] == [False, False, True, True]
+    assert numbers(read_committed(server.bootstrap, "fewer")) == sorted([*range(ROWS)] * 2)
+
+
+def test_the_same_tasks_complete_what_is_missing(server: ServerProcess) -> None:
+    chosen = prepare(server, "same")
+    run(chosen, Write("same", 3, "before"), 3, [1])
+    missing = run(chosen, Write("same", 3, "after"), 3)
+    assert numbers(read_committed(server.bootstrap, "same")) == list(share(1, 3))
+    commit_once(chosen, missing)
+    assert numbers(read_committed(server.bootstrap, "same")) == list(range(ROWS))
+
+
+def test_more_tasks_are_refused_before_anything_is_doubled(server: ServerProcess) -> None:
+    chosen = prepare(server, "more")
+    run(chosen, Write("more", 0, "before"), 2, [1])
+    write = Write("more", 0, "after")
+    others = run(chosen, write, 4, [0, 2, 3])
+    with pytest.raises(NotRepeated, match="task 1 of more has committed micro-batch 0 before"):
+        run(chosen, write, 4, [1])
+    abort_all(chosen, [others[0], None, *others[1:]], None)
+    assert numbers(read_committed(server.bootstrap, "more")) == list(share(1, 2))
+
+
+def test_rows_that_left_a_task_are_found(node: NodeProcess) -> None:
+    """The task still exists, without rows."""
+    chosen = prepare(node, "left")
+    zombie = write_once(chosen, Write("left", 0, "before"), 1, rows(share(1, 2)))
+    again = [
+        write_once(chosen, Write("left", 0, "after"), 0, rows(range(ROWS))),
+        TaskResult(task=1, write=Write("left", 0, "after"), may_repeat=True),
+    ]
+    assert zombie.rows == 12
+    with pytest.raises(NotRepeated, match="12 rows in task 1, and this attempt has its rows in task 0"):
+        commit_once(chosen, again)
+
+
+@pytest.mark.parametrize("check", ["content", "none"])
+def test_a_zombie_with_another_number_is_fenced_by_the_driver(node: NodeProcess, check: str) -> None:
+    """Task 3 of an attempt with four tasks still writes while an attempt with two tasks completes the micro-batch."""
+    name = f"zombie-{check}"
+    chosen = prepare(node, name, replayCheck=check)
+
+    def overtaken() -> Iterator[Any]:
+        yield from rows(share(3, 4))
+        commit_once(chosen, run(chosen, Write(name, 0, "after"), 2))
+
+    if check == "none":
+        write_once(chosen, Write(name, 0, "before"), 3, overtaken())
+        assert numbers(read_committed(node.bootstrap, name)) == sorted([*range(ROWS), *share(3, 4)])
+        return
+    with pytest.raises(KafkaError):
+        write_once(chosen, Write(name, 0, "before"), 3, overtaken())
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(ROWS))
+
+
+def test_a_zombie_that_commits_in_between_is_reported(node: NodeProcess) -> None:
+    chosen = prepare(node, "between")
+    run(chosen, Write("between", 0, "before", in_order=True), 4)
+    results = run(chosen, Write("between", 1, "after"), 2)
+    write_once(chosen, Write("between", 1, "before", in_order=True), 3, rows(share(3, 4)))
+    with pytest.raises(NotRepeated, match="6 rows in task 3"):
+        commit_once(chosen, results)
+
+
+def test_an_attempt_of_an_older_version_writes_nothing(node: NodeProcess) -> None:
+    """A checkpoint that was restored: also tasks that had no rows then are recognized."""
+    chosen = prepare(node, "older")
+    run(chosen, Write("older", 5, "before"), 2)
+    again = run(chosen, Write("older", 4, "after"), 4)
+    assert [one.skipped for one in again] == [True] * 4
+    commit_once(chosen, again)
+    assert numbers(read_committed(node.bootstrap, "older")) == list(range(ROWS))
+
+
+def test_only_the_first_version_of_an_attempt_may_repeat_another(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert may_repeat(Write("order", 7, "run", in_order=True))
+    assert may_repeat(Write("order", 7, "run", in_order=True))
+    assert not may_repeat(Write("order", 8, "run", in_order=True))
+    assert may_repeat(Write("order", 8, "another", in_order=True))
+    assert may_repeat(Write("order", 8, "run"))
+    chosen = prepare(node, "order")
+
+    def unexpected(*_: object) -> None:
+        raise AssertionError("transactions are listed, which costs requests")
+
+    monkeypatch.setattr(earlier_attempts, "transactional_ids", unexpected)
+    results = run(chosen, Write("order", 8, "run", in_order=True), 2)
+    commit_once(chosen, results)
+    assert not any(one.transactional_id for one in results)
+
+
+def test_a_broker_that_cannot_list_transactions_is_named(node: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise UnsupportedVersionError("no version of ListTransactions")
+
+    monkeypatch.setattr(OffsetReader, "request", refused)
+    with pytest.raises(NotRepeated, match=r"cannot list transactions \(Kafka 3.0\).* which old wrote .*'none'"):
+        earlier_attempts.transactional_ids(OffsetReader(options(node, "old").kafka), "old")
+
+
+def test_the_names_of_queries_are_told_apart(node: NodeProcess) -> None:
+    """One name may begin with another, and may have characters that are special in patterns."""
+    chosen = prepare(node, "names")
+    for name in ("a.b", "a.b-1", "axb", "a.b-c"):
+        run(chosen, Write(name, 0), 2)
+    brokers = OffsetReader(chosen.kafka)
+    try:
+        assert earlier_attempts.transactional_ids(brokers, "a.b") == ["a.b-0", "a.b-1"]
+    finally:
+        brokers.close()
