@@ -5,7 +5,7 @@ from typing import Protocol
 
 from minikafka.broker.apis.services import ClusterView, RoutesService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.controller.decisions.update_features import FEATURES
+from minikafka.controller.metadata.features import FEATURES
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.api_versions import (
     ApiVersion,

@@ -48,7 +48,7 @@ from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, 
 from minikafka.broker.settings.node_config import NodeConfig
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.decisions.broker_config_validation import CORDONED, CORDONED_ALL, CORDONING_METADATA_VERSION
-from minikafka.controller.decisions.update_features import METADATA_VERSION
+from minikafka.controller.metadata.features import METADATA_VERSION
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType

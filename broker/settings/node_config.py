@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from minikafka.broker.settings.container import container_defaults
 from minikafka.broker.settings.environment import from_environment, variables
 from minikafka.broker.settings.listeners import Listener
-from minikafka.broker.settings.own_settings import METRICS_LISTENER, OWN_SETTINGS, InvalidAddress, metrics_listener
+from minikafka.broker.settings.own_settings import (
+    INITIAL_METADATA_VERSION,
+    METRICS_LISTENER,
+    OWN_SETTINGS,
+    InvalidAddress,
+    metrics_listener,
+    why_no_metadata_version,
+)
 from minikafka.broker.settings.rules import (
     RULES,
     ListenerProblem,
@@ -207,6 +214,8 @@ def _checked(given: Mapping[str, str], origins: Mapping[str, str]) -> NodeConfig
         metrics = metrics_listener(given.get(METRICS_LISTENER, ""))
     except InvalidAddress as error:
         problems.append(values.problem(METRICS_LISTENER, str(error)))
+    if why := why_no_metadata_version(given.get(INITIAL_METADATA_VERSION, "")):
+        problems.append(values.problem(INITIAL_METADATA_VERSION, why))
     if problems:
         raise ConfigError(tuple(problems))
     return NodeConfig(static, listeners, parsed, _unknown(given), _ignored(given), origins, metrics)

@@ -3,8 +3,17 @@
 import re
 
 from minikafka.broker.settings.listeners import Listener
+from minikafka.controller.decisions.bootstrap_records import INITIAL_METADATA_VERSION
+from minikafka.controller.metadata.features import METADATA_VERSION_MIN, level_of_release
 
-__all__ = ["METRICS_LISTENER", "OWN_SETTINGS", "InvalidAddress", "metrics_listener"]
+__all__ = [
+    "INITIAL_METADATA_VERSION",
+    "METRICS_LISTENER",
+    "OWN_SETTINGS",
+    "InvalidAddress",
+    "metrics_listener",
+    "why_no_metadata_version",
+]
 
 METRICS_LISTENER = "metrics.listener"
 OWN_SETTINGS: dict[str, tuple[str, str]] = {
@@ -12,6 +21,11 @@ OWN_SETTINGS: dict[str, tuple[str, str]] = {
         "http://HOST:PORT, or empty for none",
         "Where the node serves its metrics over HTTP: `/metrics` for Prometheus, `/healthz`, `/readyz`. "
         "An empty host is all addresses, port 0 a free port, which the log names. Without TLS and authentication.",
+    ),
+    INITIAL_METADATA_VERSION: (
+        "4.0-IV1 to 4.3-IV0, a release such as 4.2, or a level from 23 to 30",
+        "The metadata.version of a new cluster, as `kafka-storage format --release-version` sets it. It has no effect "
+        "on a cluster that exists; `kafka-features upgrade` changes that one's.",
     ),
 }
 """Name: (allowed values, documentation). None of them is set by default."""
@@ -36,3 +50,14 @@ def metrics_listener(text: str) -> Listener | None:
     if found is None or int(found["port"]) > PORT_MAX:
         raise InvalidAddress(f"not an address (allowed: {OWN_SETTINGS[METRICS_LISTENER][0]})")
     return Listener("METRICS", found["bracketed"] or found["host"] or "", int(found["port"]), "HTTP")
+
+
+def why_no_metadata_version(text: str) -> str | None:
+    """Why `initial.metadata.version` cannot have this value, in words; None if it can."""
+    if not text.strip():
+        return None
+    level = level_of_release(text)
+    if level is None or level < METADATA_VERSION_MIN:
+        why = "no such level" if level is None else "eligible leader replicas need metadata.version 23 (4.0-IV1)"
+        return f"{why} (allowed: {OWN_SETTINGS[INITIAL_METADATA_VERSION][0]})"
+    return None

@@ -58,14 +58,18 @@ The files::
 
     client_quotas.py                AlterClientQuotas, DescribeClientQuotas
     scram_credentials.py            AlterUserScramCredentials, DescribeUserScramCredentials
-    update_features.py              UpdateFeatures, and the supported feature levels
+    update_features.py              UpdateFeatures
     allocate_producer_ids.py        AllocateProducerIds
     producer_id_blocks.py           the next block of producer ids; also called by a standalone node
 
 *Caveats*
 
-- Eligible leader replicas (KIP-966) are always enabled. One is elected only if no member of the ISR can lead, and it is
-  then the only member of the ISR.
+- Eligible leader replicas (KIP-966) are always enabled: eligible.leader.replicas.version is 1, and a cluster below
+  metadata.version 23 (4.0-IV1) is refused at start.
+- Of Kafka's features share.version, streams.version and kraft.version are missing, so that `kafka-features upgrade
+  --release-version` fails; `--metadata` and `--feature` work.
+- An eligible leader replica is elected only if no member of the ISR can lead, and it is then the only member of the
+  ISR.
 - There is no leader recovery state: after an unclean election the leader counts as recovered.
 - A decision that would need more than 10,000 records is split if the caller can repeat it (fencing, heartbeats,
   registrations), and rejected as a whole otherwise.

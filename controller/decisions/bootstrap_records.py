@@ -4,12 +4,15 @@ Source: `BootstrapMetadata`.
 """
 
 from minikafka.controller.decisions.broker_config_validation import MIN_ISR
-from minikafka.controller.decisions.update_features import FEATURES
+from minikafka.controller.metadata.features import FEATURES, METADATA_VERSION, level_of_release
 from minikafka.controller.metadata.records import ClusterRecord, ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import ALL_BROKERS, ResourceType
 from minikafka.controller.settings.static_settings import StaticSettings
 
-__all__ = ["bootstrap"]
+__all__ = ["INITIAL_METADATA_VERSION", "bootstrap"]
+
+INITIAL_METADATA_VERSION = "initial.metadata.version"
+"""Our setting for what `kafka-storage format --release-version` chooses."""
 
 
 def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
@@ -17,7 +20,10 @@ def bootstrap(cluster_id: str, static: StaticSettings) -> list[Record]:
 
     Eligible leader replicas require that min.insync.replicas is a cluster-wide dynamic config (KIP-966).
     """
+    chosen = level_of_release(static.given.get(INITIAL_METADATA_VERSION, ""))
     levels = [FeatureRecord(name, level) for name, (_, _, level) in sorted(FEATURES.items()) if level]
+    if chosen is not None:
+        levels = [FeatureRecord(METADATA_VERSION, chosen) if one.name == METADATA_VERSION else one for one in levels]
     min_isr = static.given.get(MIN_ISR) or static.default_text(MIN_ISR)
     return [
         ClusterRecord(cluster_id),

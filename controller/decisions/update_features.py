@@ -4,6 +4,7 @@ Source: `FeatureControlManager`. As in Kafka, the field `allow_downgrade` of ver
 """
 
 from minikafka.controller.decisions.decision import Context, Decision
+from minikafka.controller.metadata.features import FEATURES, METADATA_CHANGES, METADATA_VERSION
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import FeatureRecord
 from minikafka.protocol.errors import InvalidUpdateVersionError
@@ -14,20 +15,7 @@ from minikafka.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-__all__ = ["FEATURES", "METADATA_VERSION", "decide"]
-
-METADATA_VERSION = "metadata.version"
-
-FEATURES: dict[str, tuple[int, int, int]] = {
-    METADATA_VERSION: (7, 30, 30),
-    "group.version": (0, 1, 1),
-    "transaction.version": (0, 2, 2),
-}
-"""Feature to lowest and highest supported level, and the level of a new cluster.
-
-Levels are those of Apache Kafka 4.3. Its other features (share.version …) are added when they are
-implemented, since clients depend on them.
-"""
+__all__ = ["decide"]
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -37,7 +25,7 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
     records: list[FeatureRecord] = []
     try:
         for update in request.feature_updates:
-            _check(update, image)
+            _check(update, image, context.static.node_id)
             records.append(FeatureRecord(update.feature, update.max_version_level))
     except InvalidUpdateVersionError as error:
         message = f"The update failed for all features since the following feature had an error: {error.message}"
@@ -47,17 +35,17 @@ def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> De
     return Decision([] if request.validate_only else [*records], reply)
 
 
-def _check(update: FeatureUpdateKey, image: Image) -> None:
+def _check(update: FeatureUpdateKey, image: Image, node_id: int) -> None:
     """Validates one update.
 
     Raises:
         InvalidUpdateVersionError: the level is invalid, with Kafka's message.
     """
     level, current = update.max_version_level, image.features.get(update.feature, 0)
-    reason = _error(update, current)
+    reason = _error(update, current, node_id)
     if reason:
         raise InvalidUpdateVersionError(f"Invalid update version {level} for feature {update.feature}. {reason}")
-    if update.feature == METADATA_VERSION and level < current:
+    if update.feature == METADATA_VERSION and any(level < change <= current for change in METADATA_CHANGES):
         unsafe = "Unsafe metadata downgrade is not supported in this version."
         lossy = "Refusing to perform the requested downgrade because it might delete metadata information."
         raise InvalidUpdateVersionError(
@@ -66,17 +54,19 @@ def _check(update: FeatureUpdateKey, image: Image) -> None:
         )
 
 
-def _error(update: FeatureUpdateKey, current: int) -> str | None:
+def _error(update: FeatureUpdateKey, current: int, node_id: int) -> str | None:
     level, kind = update.max_version_level, update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
     if update.feature not in FEATURES:
-        return "The controller does not support this feature."
+        if level == 0:
+            return f"Feature {update.feature} not found."
+        return f"Local controller {node_id} does not support this feature."
     low, high, _ = FEATURES[update.feature]
     if not low <= level <= high:
-        return f"The controller only supports versions {low}-{high}"
+        return f"Local controller {node_id} only supports versions {low}-{high}"
     if level < current and kind == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or "

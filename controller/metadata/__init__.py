@@ -11,6 +11,7 @@ before its offset.
 The files:
 
 - `records.py`: the metadata records and their encoding; unknown kinds and versions are refused.
+- `features.py`: the features of a cluster, and which levels of them are supported.
 - `image.py`: brokers, topics, partitions, settings, quotas and credentials; only `apply` changes them.
 - `metadata_log.py`: directory, opening and batches of the metadata log, for both kinds of controller.
 - `snapshot_schedule.py`: when a snapshot is due.

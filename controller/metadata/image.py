@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from minikafka.controller.metadata.features import unsupported_level
 from minikafka.controller.metadata.records import (
     BrokerChange,
     BrokerRecord,
@@ -23,6 +24,7 @@ from minikafka.controller.metadata.records import (
     RemoveTopic,
     ScramRecord,
     TopicRecord,
+    UnreadableRecord,
 )
 from minikafka.storage.directory_ids import MIGRATING, UNASSIGNED, is_online
 
@@ -177,6 +179,8 @@ class Image:
             case RemoveScram():
                 del self.scram[record.user, record.mechanism]
             case FeatureRecord():
+                if unsupported := unsupported_level(record.name, record.level):
+                    raise UnreadableRecord(unsupported)
                 self.features[record.name] = record.level
                 if record.level == 0:
                     del self.features[record.name]

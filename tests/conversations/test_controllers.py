@@ -138,6 +138,29 @@ def test_kafka_cluster_and_features(three: LocalCluster) -> None:
 @needs_oracle
 @pytest.mark.oracle
 @pytest.mark.slow
+def test_kafka_features(three: LocalCluster) -> None:
+    def features(*words: str) -> str:
+        return tool("features", *bootstrap(three), *words)
+
+    def level(name: str) -> str:
+        [line] = [line for line in features("describe").splitlines() if f"Feature: {name} " in line]
+        return line.partition("FinalizedVersionLevel: ")[2].split()[0]
+
+    assert "can be downgraded to 1" in features("downgrade", "--feature", "transaction.version=1", "--dry-run")
+    assert level("transaction.version") == "2"
+    assert "was downgraded to 1" in features("downgrade", "--feature", "transaction.version=1")
+    assert level("transaction.version") == "1"
+    assert "was upgraded to 2" in features("upgrade", "--feature", "transaction.version=2")
+    assert "can be disabled" in features("disable", "--feature", "group.version", "--dry-run")
+    assert level("metadata.version") == "4.3-IV0"
+    done = run_tool("features", *bootstrap(three), "downgrade", "--metadata", "4.2-IV1")
+    assert done.returncode != 0
+    assert "might delete metadata information" in done.stdout + done.stderr
+
+
+@needs_oracle
+@pytest.mark.oracle
+@pytest.mark.slow
 def test_brokers_are_no_controllers_for_kafkas_tools(three: LocalCluster) -> None:
     done = run_tool("metadata-quorum", "--bootstrap-controller", three.address(1), "describe", "--status")
     assert done.returncode != 0

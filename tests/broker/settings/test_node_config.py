@@ -188,3 +188,10 @@ def test_defaults_of_internal_topics_follow_the_number_of_live_brokers() -> None
         3,
     ]
     assert config(offsets_topic_replication_factor="3").for_internal_topic(name, live_brokers=1) == 3
+
+
+@pytest.mark.parametrize(("text", "why"), [("3.9", "eligible leader replicas"), ("4.9-IV7", "no such level")])
+def test_a_metadata_version_that_a_new_cluster_cannot_have_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        load_config(settings={"initial.metadata.version": text})
+    assert load_config(settings={"initial.metadata.version": "4.2"}).unknown == ()

@@ -1,0 +1,67 @@
+"""The features of a cluster and their levels, as in Apache Kafka 4.3 (KIP-584, KIP-1022).
+
+Source: `MetadataVersion`, `Feature`.
+"""
+
+__all__ = [
+    "ELR_VERSION",
+    "FEATURES",
+    "METADATA_CHANGES",
+    "METADATA_VERSION",
+    "METADATA_VERSION_MIN",
+    "RELEASES",
+    "level_of_release",
+    "unsupported_level",
+]
+
+METADATA_VERSION, ELR_VERSION = "metadata.version", "eligible.leader.replicas.version"
+
+FEATURES: dict[str, tuple[int, int, int]] = {
+    METADATA_VERSION: (7, 30, 30),
+    ELR_VERSION: (1, 1, 1),
+    "group.version": (0, 1, 1),
+    "transaction.version": (0, 2, 2),
+}
+"""Feature to lowest and highest supported level, and the level of a new cluster.
+
+Eligible leader replicas cannot be switched off. Kafka's other features (share.version …) are added when they are
+implemented, since clients depend on them.
+"""
+
+RELEASES: dict[str, int] = {
+    **{f"3.3-IV{number}": 4 + number for number in range(4)},
+    "3.4-IV0": 8,
+    **{f"3.5-IV{number}": 9 + number for number in range(3)},
+    **{f"3.6-IV{number}": 12 + number for number in range(3)},
+    **{f"3.7-IV{number}": 15 + number for number in range(5)},
+    "3.8-IV0": 20,
+    "3.9-IV0": 21,
+    **{f"4.0-IV{number}": 22 + number for number in range(4)},
+    **{f"4.1-IV{number}": 26 + number for number in range(2)},
+    **{f"4.2-IV{number}": 28 + number for number in range(2)},
+    "4.3-IV0": 30,
+}
+"""The level of metadata.version by its name."""
+
+METADATA_CHANGES = (8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels of metadata.version that added metadata which earlier ones would lose: there is no way back past them."""
+
+METADATA_VERSION_MIN = 23
+"""4.0-IV1, the first level with eligible leader replicas: a cluster here is never below it."""
+
+
+def level_of_release(name: str) -> int | None:
+    """The level of `4.2-IV1`, of a release (`4.2`: its last level), or of a number; None if there is none."""
+    text = name.strip()
+    if text.isascii() and text.isdecimal():
+        return int(text) if int(text) in RELEASES.values() else None
+    of_release = [level for known, level in RELEASES.items() if known == text or known.partition("-")[0] == text]
+    return max(of_release, default=None)
+
+
+def unsupported_level(name: str, level: int) -> str | None:
+    """Why a cluster with this finalized level cannot be served, in words; None if it can."""
+    lowest, highest = (METADATA_VERSION_MIN, 30) if name == METADATA_VERSION else FEATURES.get(name, (0, level, 0))[:2]
+    if level and not lowest <= level <= highest:
+        return f"the cluster has {name} {level}, and this version of minikafka supports {lowest} to {highest}"
+    return None
