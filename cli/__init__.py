@@ -46,6 +46,8 @@ one line on standard error and an exit code.
     cluster_view.py     the status table of `cluster` on a terminal
     redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
+    context.py          `context`: names for clusters
+    contexts.py         the file of contexts, and which cluster a command asks
     output.py           tables or JSON, and words that commands share
     running.py          runs async code until it ends or a signal arrives
     lines.py            input lines as keys and values

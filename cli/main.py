@@ -32,6 +32,7 @@ COMMANDS = {
     "transactions": ("minikafka.cli.transactions:transactions", "List, describe and find hanging transactions."),
     "producers": ("minikafka.cli.producers:producers", "Show the producers that partitions know."),
     "dump-log": ("minikafka.cli.dump_log:dump_log", "Print the contents of log files."),
+    "context": ("minikafka.cli.context:context", "Name clusters, and choose the one that commands ask."),
     "perf": ("minikafka.cli.perf:perf", "Measure throughput and latency."),
 }
 """Each subcommand's module and function, and its line in `minikafka --help`, which imports none of them."""

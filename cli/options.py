@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses
 from minikafka.cli.times import parse_time
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ else:  # Before click 8.4 the class takes no argument.
     PairType = BytesType = TimeType = click.ParamType
 
 F = TypeVar("F", bound=Callable[..., Any])
+_CONTEXT = "minikafka.context"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CONNECT_TIMEOUT_MS = 3_000
 """Shorter than the clients' default of 10 s, so that a user at a terminal soon sees that no broker is reachable."""
@@ -31,28 +33,43 @@ FIND_TOPIC_TIMEOUT_MS = 2_000
 
 
 def client_options(function: F) -> F:
-    """Adds `--bootstrap-server` to a command."""
-    return click.option(
+    """Adds `--bootstrap-server` and `--context` to a command, which takes the addresses as `bootstrap_server`."""
+    given = click.option(
         "--bootstrap-server",
         "-b",
         envvar="MINIKAFKA_BOOTSTRAP_SERVER",
-        default="127.0.0.1:9092",
-        show_default=True,
+        show_default=f"those of the context in use, or {DEFAULT_BOOTSTRAP_SERVER}",
         show_envvar=True,
-        metavar="HOST:PORT",
-        callback=_checked_addresses,
+        metavar="HOST[:PORT]",
+        callback=_addresses,
         help="Brokers to connect to first; separate several with commas.",
-    )(function)
+    )
+    named = click.option(
+        "--context",
+        envvar="MINIKAFKA_CONTEXT",
+        show_envvar=True,
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_context,
+        help="Use the brokers of a context, which `minikafka context` keeps.",
+    )
+    return given(named(function))
 
 
-def _checked_addresses(context: click.Context, option: click.Parameter, value: str) -> str:
-    from minikafka.client.options import parse_addresses
+def _context(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    context.meta[_CONTEXT] = value
 
-    try:
-        parse_addresses(value)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}; expected, for example, 127.0.0.1:9092") from None
-    return value
+
+def _addresses(context: click.Context, option: click.Parameter, value: str | None) -> str:
+    """The addresses of a command; a context of the command line counts more than an address of the environment."""
+    named = context.meta.get(_CONTEXT)
+    typed = click.core.ParameterSource.COMMANDLINE
+    if value is not None and named is not None and context.get_parameter_source("context") is typed:
+        if context.get_parameter_source("bootstrap_server") is typed:
+            raise click.UsageError("--bootstrap-server and --context are mutually exclusive")
+        value = None
+    return chosen_addresses(value, named)
 
 
 broker_option = click.option(

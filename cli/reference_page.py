@@ -74,7 +74,8 @@ def _option(option: click.Option) -> str:
     names = ", ".join(sorted(option.opts, key=len))
     value = "" if option.is_flag else f" {_value(option)}"
     facts = [f"env var: {option.envvar}"] if option.show_envvar else []
-    facts += [f"default: {_shown(option.default)}"] if option.show_default else []
+    default = option.show_default if isinstance(option.show_default, str) else _shown(option.default)
+    facts += [f"default: {default}"] if option.show_default else []
     suffix = f" [{'; '.join(facts)}]" if facts else ""
     return f"- `{names}{value}`: {' '.join((option.help or '').split())}{suffix}"
 

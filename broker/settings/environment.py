@@ -13,7 +13,7 @@ PREFIXES = ("KAFKA_", "MINIKAFKA_")
 """The later one takes precedence."""
 
 _NO_SETTINGS = re.compile(
-    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS?|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_BOOTSTRAP_SERVER"
+    r"KAFKA_(VERSION|OPTS|[A-Z_]*_OPTS?|LOG4J_.*|TOOLS_LOG4J_.*|JMX_HOSTNAME)|MINIKAFKA_(BOOTSTRAP_SERVER|CONTEXT)"
 )
 """Variables of Kafka's image and of our clients that are no settings of a node."""
 

@@ -60,6 +60,14 @@ def minikafka(
 
 
 @pytest.fixture(autouse=True)
+def contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of contexts: of this test, not of the user who runs it."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("MINIKAFKA_CONTEXT", raising=False)
+    return tmp_path / "config" / "minikafka" / "contexts.json"
+
+
+@pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long timeouts: a busy machine may respond late."""
     monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)

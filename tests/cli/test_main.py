@@ -47,6 +47,7 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     before_offsets = {"partitions": [{"topic": topic, "partition": 0, "offset": 3}], "version": 1}
     (tmp_path / "offsets.json").write_text(json.dumps(before_offsets))
+    assert minikafka("context", "add", "prod", node.bootstrap).code == 0
     before, _, line = line.rpartition(" | ")
     if not line.startswith(("minikafka topics create", "minikafka topics delete")):
         judge.produce(topic, [Outgoing(b"%d" % number, key=b"k") for number in range(1200)])

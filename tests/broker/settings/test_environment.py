@@ -19,6 +19,7 @@ def test_variables_are_spelled_as_in_apache_kafkas_image() -> None:
             "KAFKA_VERSION": "4.3.1",
             "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
             "MINIKAFKA_BOOTSTRAP_SERVER": "127.0.0.1:9092",
+            "MINIKAFKA_CONTEXT": "prod",
             "PATH": "/bin",
         }
     ) == {"listeners": "PLAINTEXT://:1", "log.dirs": "/b"}

@@ -17,6 +17,7 @@ from minikafka.client.connections.cluster_client import ClusterClient
 from minikafka.client.connections.cluster_metadata import Metadata
 from minikafka.client.options import AdminOptions, make
 from minikafka.protocol.errors import InvalidTopicError, NetworkError, UnknownTopicOrPartitionError, error_for
+from minikafka.protocol.messages.api_versions import ApiVersionsRequest
 from minikafka.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from minikafka.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minikafka.protocol.messages.list_offsets import (
@@ -148,6 +149,23 @@ async def test_every_bootstrap_address_is_tried() -> None:
 
     with pytest.raises(NetworkError, match=r"nobody listens at x:1; .*nobody listens at b:7"):
         await until_answered(enter)
+
+
+def test_silent_bootstrap_addresses_cost_a_twentieth_of_a_second_each() -> None:
+    """Machines that are switched off refuse nothing: their addresses are silent."""
+    network = FakeNetwork({"t": [1]})
+    for host in ("x", "y"):
+        network.broker(host, 1, {ApiVersionsRequest: lambda request, version: None})
+    network.broker("b", 7)
+    options = make(AdminOptions, {"bootstrap_servers": "x:1,y:1,b:7"}, "Admin")
+
+    async def main() -> None:
+        began = trio.current_time()
+        async with ClusterClient(options, network.seams()):
+            assert trio.current_time() - began == pytest.approx(0.1)
+        assert not any(stream.open for broker in network.brokers for stream in broker.streams)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 async def test_a_client_waits_for_a_topic_to_exist() -> None:

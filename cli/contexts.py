@@ -1,0 +1,118 @@
+"""Contexts: named clusters in a file of the user, so that commands need no address; and which cluster a command asks.
+
+    ~/.config/minikafka/contexts.json: {"current": "prod", "contexts": {"prod": {"bootstrap_server": "a:9092"}}}
+
+That is on Linux, where XDG_CONFIG_HOME names another directory than ~/.config; elsewhere it is the platform's directory
+for configuration. The file is replaced as a whole: a command that is interrupted leaves the one before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+DEFAULT_PORT = 9092
+DEFAULT_BOOTSTRAP_SERVER = f"127.0.0.1:{DEFAULT_PORT}"
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """The contents of the file: bootstrap servers by context, and the name of the current context, "" for none."""
+
+    bootstrap_servers: Mapping[str, str] = field(default_factory=dict)
+    current: str = ""
+
+    def find(self, name: str) -> str:
+        """The bootstrap servers of a context. Raises click.ClickException for one that does not exist."""
+        if name not in self.bootstrap_servers:
+            known = ", ".join(sorted(self.bootstrap_servers)) or "none yet"
+            raise click.ClickException(
+                f"there is no context {name!r} in {contexts_file()} (known: {known}): "
+                f"`minikafka context add {name} HOST:PORT` adds it"
+            )
+        return self.bootstrap_servers[name]
+
+
+def contexts_file() -> Path:
+    """Where the contexts of this user are."""
+    return Path(click.get_app_dir("minikafka")) / "contexts.json"
+
+
+def read_contexts() -> Contexts:
+    """The contexts of this user; none if there is no file. Raises click.ClickException for a file of another format."""
+    path = contexts_file()
+    try:
+        found = json.loads(path.read_text())
+        servers = {name: one["bootstrap_server"] for name, one in found["contexts"].items()}
+        current = found.get("current") or ""
+        if not all(isinstance(text, str) for text in (*servers.values(), current)):
+            raise TypeError("an address or the current context is not text")
+    except FileNotFoundError:
+        return Contexts()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise click.ClickException(
+            f"{path} is not a file of contexts ({error!r}): mend or remove it, or give --bootstrap-server"
+        ) from None
+    return Contexts(servers, current if current in servers else "")
+
+
+def write_contexts(contexts: Contexts) -> None:
+    """Replace the file. Raises OSError."""
+    path = contexts_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {
+        "current": contexts.current or None,
+        "contexts": {name: {"bootstrap_server": one} for name, one in sorted(contexts.bootstrap_servers.items())},
+    }
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix="contexts-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(found, file, indent=2)
+            file.write("\n")
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def with_ports(addresses: str) -> str:
+    """`localhost,b:9093` with the port of each host that has none, as `localhost:9092,b:9093`."""
+    parts = [part.strip() for part in addresses.split(",")]
+    return ",".join(f"{part}:{DEFAULT_PORT}" if part and lacks_port(part) else part for part in parts)
+
+
+def lacks_port(address: str) -> bool:
+    """Whether an address is a host name, an IPv4 address, or an IPv6 address in brackets, without a port."""
+    return address.endswith("]") if address.startswith("[") else ":" not in address
+
+
+def checked_addresses(addresses: str) -> str:
+    """Addresses with ports. Raises click.BadParameter for those that are none."""
+    from minikafka.client.options import parse_addresses
+
+    complete = with_ports(addresses)
+    try:
+        parse_addresses(complete)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; expected, for example, {DEFAULT_BOOTSTRAP_SERVER}") from None
+    return complete
+
+
+def chosen_addresses(given: str | None, context: str | None) -> str:
+    """The bootstrap servers of a command: those that are given, or of a context, the current one by default.
+
+    Raises click.BadParameter, click.ClickException.
+    """
+    if given is not None:
+        return checked_addresses(given)
+    contexts = read_contexts()
+    name = context or contexts.current
+    return checked_addresses(contexts.find(name)) if name else DEFAULT_BOOTSTRAP_SERVER
