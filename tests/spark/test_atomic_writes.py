@@ -173,6 +173,35 @@ def test_a_driver_that_was_overtaken_writes_nothing(node: NodeProcess, monkeypat
     assert found(node, "atomic-overtaken") == list(range(ROWS))
 
 
+def test_a_driver_that_commits_before_it_is_overtaken_is_noticed(
+    node: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new driver starts; before its first request arrives, the old one commits."""
+    chosen = prepare(node, "atomic-late")
+    assert write_together(chosen, encode(chosen, Write("atomic-late", 0, "before"), 2))
+    late = encode(chosen, Write("atomic-late", 1, "before"), 2, ROWS)
+    results = encode(chosen, Write("atomic-late", 1, "after"), 3, ROWS)
+    begin, once = Transaction.begin, [True]
+
+    def overtaken(transaction: Transaction, timeout_ms: int) -> None:
+        if once and once.pop():
+            assert write_together(chosen, late)
+        begin(transaction, timeout_ms)
+
+    monkeypatch.setattr(Transaction, "begin", overtaken)
+    assert not write_together(chosen, results)
+    assert found(node, "atomic-late") == list(range(2 * ROWS))
+
+
+def test_a_batch_that_is_refused_fails_the_write(node: NodeProcess) -> None:
+    create(node.bootstrap, {"atomic-narrow": 1}, **{"max.message.bytes": "1000"})
+    chosen = options(node, "atomic-narrow", delivery="atomic")
+    results = [encode_for_driver(chosen, Write("atomic-narrow", 0), 0, rows(range(300)))]
+    with pytest.raises(KafkaError, match=r"atomic-narrow-0: .*a batch of 300 records .*max.message.bytes"):
+        write_together(chosen, results)
+    assert found(node, "atomic-narrow") == []
+
+
 def test_a_transaction_that_timed_out_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver pauses for longer than kafka.transaction.timeout.ms; the next attempt writes everything."""
     often = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 50}

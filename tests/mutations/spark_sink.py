@@ -1,0 +1,90 @@
+"""Planted bugs in the Spark sink: rows doubled or lost when tasks, micro-batches and drivers are repeated."""
+
+from mutations import Mutation
+
+_EARLIER = "spark_connector/earlier_attempts.py"
+_TASKS = "spark_connector/sink_tasks.py"
+_DRIVER = "spark_connector/driver_commits.py"
+_ATOMIC = "spark_connector/atomic_writes.py"
+_REPEATED = "tests/spark/test_repeated_writes.py"
+_TOGETHER = "tests/spark/test_atomic_writes.py"
+
+MUTATIONS = (
+    Mutation(
+        "the sink does not look for tasks that no longer exist",
+        _DRIVER,
+        "        check_other_tasks(offset_reader_for(options.kafka), write, tasks, timeout_ms)\n",
+        "        pass\n",
+        (f"{_REPEATED}::test_fewer_tasks_are_refused_before_anything_is_doubled[minikafka]",),
+    ),
+    Mutation(
+        "the driver of the sink does not fence tasks that no longer exist",
+        _EARLIER,
+        "        Transaction(brokers, one).begin(timeout_ms)\n",
+        "        pass\n",
+        (f"{_REPEATED}::test_a_zombie_with_another_number_is_fenced_by_the_driver[content]",),
+    ),
+    Mutation(
+        "a task of the sink that has no rows any more is not looked at",
+        _DRIVER,
+        "[one.task for one in results if one.rows]",
+        "[one.task for one in results]",
+        (f"{_REPEATED}::test_rows_that_left_a_task_are_found",),
+    ),
+    Mutation(
+        "tasks of the sink commit by themselves what another attempt has begun",
+        _TASKS,
+        "    if earlier.begun:\n",
+        "    if False:\n",
+        (f"{_REPEATED}::test_fewer_tasks_are_refused_before_anything_is_doubled[minikafka]",),
+    ),
+    Mutation(
+        "a task of the sink without a marker writes an older version",
+        _TASKS,
+        "    if earlier.complete or (",
+        "    if (",
+        (f"{_REPEATED}::test_an_attempt_of_an_older_version_writes_nothing",),
+    ),
+    Mutation(
+        "the sink takes every version of an attempt for its first",
+        _EARLIER,
+        "return write.version <= _FIRST",
+        "return write.version <= 0 * _FIRST",
+        (f"{_REPEATED}::test_only_the_first_version_of_an_attempt_may_repeat_another",),
+    ),
+    Mutation(
+        "the sink takes another query's tasks for its own",
+        _EARLIER,
+        'f"{re.escape(name)}-(?:[0-9]+|{DRIVER})"',
+        'f"{name}-(?:[0-9]+|{DRIVER})"',
+        (f"{_REPEATED}::test_the_names_of_queries_are_told_apart",),
+    ),
+    Mutation(
+        "an atomic write of the sink has no marker",
+        _ATOMIC,
+        "        if write.version >= 0:\n            content",
+        "        if write.version < 0:\n            content",
+        (f"{_TOGETHER}::test_a_driver_that_is_killed_at_each_request_leaves_all_or_nothing[answer]",),
+    ),
+    Mutation(
+        "an atomic write of the sink reads its marker before it fences the older driver",
+        _ATOMIC,
+        "    transaction.begin(timeout_ms)\n    if write.version >= 0:\n        marker = transaction.marker()\n",
+        "    marker = transaction.marker()\n    transaction.begin(timeout_ms)\n    if write.version >= 0:\n",
+        (f"{_TOGETHER}::test_a_driver_that_commits_before_it_is_overtaken_is_noticed",),
+    ),
+    Mutation(
+        "an atomic write of the sink commits before everything is acknowledged",
+        _ATOMIC,
+        "            sender.flush()\n",
+        "            pass\n",
+        (f"{_TOGETHER}::test_a_batch_that_is_refused_fails_the_write",),
+    ),
+    Mutation(
+        "an atomic write of the sink doubles what its tasks wrote before delivery was changed",
+        _ATOMIC,
+        "            check_other_tasks(brokers, write, (), timeout_ms, _SAME_DELIVERY)\n",
+        "            pass\n",
+        (f"{_TOGETHER}::test_another_delivery_in_the_middle_of_a_version_doubles_nothing[minikafka]",),
+    ),
+)
