@@ -20,7 +20,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams mixed-groups docker-image docker-test chaos-docker hostile bench pages clean help
+.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams mixed-groups sink-outcomes docker-image docker-test chaos-docker hostile bench pages clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -89,6 +89,9 @@ docker-test: docker-image  ## Run the tests of the image and of docker-compose.y
 chaos-docker: docker-image  ## Kill, pause, cut off and restart the brokers of docker-compose.yml under load (MINUTES=10; SEED=number)
 	MINIKAFKA_CHAOS_MINUTES=$(or $(MINUTES),10) MINIKAFKA_CHAOS_SEED=$(or $(SEED),1) \
 		MINIKAFKA_CHAOS_FOLDER=build/chaos-docker $(BIN)/python -m pytest tests/containers/test_chaos.py -s
+
+sink-outcomes: $(VENV)/.with-test  ## Record what Spark's own Kafka sink does with the writes of the differential test
+	MINIKAFKA_RECORD_SINK=1 $(BIN)/python -m pytest tests/spark/test_sink_differential.py -k df_write -m reference
 
 hostile: $(VENV)/.with-test  ## Attack a node: 200,000 mutated frames, 10,000 requests of up to 10 MiB made from the declarations
 	MINIKAFKA_HOSTILE_FRAMES=200000 MINIKAFKA_HOSTILE_REQUESTS=10000 $(BIN)/python -m pytest tests/hostile -m "not reference"

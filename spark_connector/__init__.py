@@ -38,6 +38,7 @@ the tasks only encode, and the driver sends all record batches in one transactio
     data_loss.py          failOnDataLoss: the error or the warning
     progress.py           `lag`: how far a stream is behind, from its progress
     sink_options.py       parses and validates the options of writes
+    producer_settings.py  the Java producer's settings among these options, and its checks
     sink_columns.py       the columns of the sink: types, casts, the partition of each row
     writers.py            the writers that Spark calls: the tasks' work, the driver's commit and abort
     sink_tasks.py         what a task does: transactions, markers, at_least_once

@@ -7,6 +7,7 @@ all partitions at once, and writes the outcome to all of them, also if the drive
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.batch import stamp_producer
-from minikafka.spark_connector.batch_sender import BatchSender, Outgoing
+from minikafka.spark_connector.batch_sender import SEQUENCES, BatchSender, Outgoing
 from minikafka.spark_connector.earlier_attempts import DRIVER, Write, check_other_tasks, may_repeat
 from minikafka.spark_connector.offset_reader import offset_reader_for
 from minikafka.spark_connector.replay_check import Content, Marker
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _REQUEST_BYTES = 4 << 20
-_SEQUENCES = 1 << 31
 _SAME_DELIVERY = (
     "Start the query with delivery 'exactly_once', as it was, until this micro-batch is complete, or accept that by the"
     " option replayCheck 'none'"
@@ -55,6 +55,7 @@ class _Stage:
 
     transactional_id: str | None = ""
     producer_id, epoch = 0, 0
+    batch_bytes_max = sys.maxsize
 
     def __init__(self, bytes_max: int) -> None:
         self.batches: list[Outgoing] = []
@@ -142,7 +143,7 @@ def _waves(batches: Iterable[Outgoing], transaction: Transaction) -> Iterator[li
                 wave, size = [], 0
             data = bytearray(one.data)
             stamp_producer(data, transaction.producer_id, transaction.epoch, sequences[tp])
-            sequences[tp] = (sequences[tp] + one.count) % _SEQUENCES
+            sequences[tp] = (sequences[tp] + one.count) % SEQUENCES
             wave.append(Outgoing(tp, bytes(data), one.count))
             size += len(data)
         yield wave

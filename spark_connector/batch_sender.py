@@ -4,10 +4,13 @@ Requests are pipelined: up to five for each leader await their responses, while 
 error, all batches that were not acknowledged are sent again, one after the other; the leader recognizes those that it
 has by their sequence numbers. The first batch of a partition is acknowledged before the second is sent: a leader that
 does not know the producer yet would accept any sequence number, and refuse the first batch afterwards.
+
+A batch that is larger than the topic's max.message.bytes is cut in halves, and later batches are made smaller.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,12 +27,15 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minikafka.protocol.names import TopicPartition
+from minikafka.protocol.records.batch import encode_batch, parse_header
 from minikafka.spark_connector import sockets
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.sink_options import SinkOptions
 
 IN_FLIGHT_MAX = 5
 """The number of batches of a producer that a leader remembers."""
+SEQUENCES = 1 << 31
+"""The number of sequence numbers, after which they begin again with 0."""
 _TOPIC_NAMES_VERSION_MAX = 11
 """Later versions add partitions to transactions implicitly, or identify topics by id."""
 _ACKNOWLEDGED = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -51,7 +57,11 @@ class _Leader:
 
 
 class BatchSender:
-    """Sends batches; after `flush` all of them are acknowledged."""
+    """Sends batches; after `flush` all of them are acknowledged.
+
+    Attributes:
+        batch_bytes_max: the size that batches should have at most, which the leaders' refusals have shown.
+    """
 
     def __init__(self, brokers: OffsetReader, options: SinkOptions, transactional_id: str | None) -> None:
         self._brokers = brokers
@@ -60,6 +70,8 @@ class BatchSender:
         self._leaders: dict[int, _Leader] = {}
         self._known: set[TopicPartition] = set()
         self._first_in_flight: set[TopicPartition] = set()
+        self._too_large: Outgoing | None = None
+        self.batch_bytes_max = sys.maxsize
 
     def close(self) -> None:
         """Closes the connections; responses that are awaited are lost."""
@@ -142,6 +154,8 @@ class BatchSender:
                     waiting.pop(tp, None)
                 elif tp in waiting and (refused is None or refused.retriable):
                     refused = _refusal(tp, waiting[tp], result)
+                    if result.error_code == ErrorCode.MESSAGE_TOO_LARGE and waiting[tp].count > 1:
+                        self._too_large = waiting[tp]
         if refused is None and waiting:
             refused = UnknownTopicOrPartitionError(f"no answer about {next(iter(waiting))}")
         if refused is None:
@@ -157,15 +171,18 @@ class BatchSender:
         deadline, pause_s = sockets.now_s() + self._options.delivery_timeout_s, 0.02
         position = 0
         while True:
-            if not error.retriable:
+            if self._too_large is not None:
+                self._cut_too_large(queue, position)
+            elif not error.retriable:
                 raise error
             if sockets.now_s() >= deadline:
                 raise RequestTimedOutError(
                     f"Expiring records for {queue[position].tp}: {self._options.delivery_timeout_s:.0f} s have passed"
                     f" since the first attempt (kafka.delivery.timeout.ms): {error}"
                 ) from error
-            sockets.sleep(pause_s)
-            pause_s = min(2 * pause_s, 1.0)
+            if error.code != ErrorCode.MESSAGE_TOO_LARGE:
+                sockets.sleep(pause_s)
+                pause_s = min(2 * pause_s, 1.0)
             try:
                 self._brokers.refresh(dict.fromkeys(one.tp.topic for one in queue))
                 while position < len(queue):
@@ -179,6 +196,27 @@ class BatchSender:
             except KafkaError as again:
                 error = again
                 self.close()
+
+    def _cut_too_large(self, queue: list[Outgoing], position: int) -> None:
+        """Replaces the batch that was refused by its halves, in a queue whose batches before `position` are done."""
+        batch, self._too_large = self._too_large, None
+        assert batch is not None
+        index = next(index for index in range(position, len(queue)) if queue[index] is batch)
+        queue[index : index + 1] = _halves(batch, self._options.level)
+        self.batch_bytes_max = min(self.batch_bytes_max, len(batch.data) // 2)
+
+
+def _halves(batch: Outgoing, level: int | None) -> list[Outgoing]:
+    """Two batches with the records of one, and its sequence numbers."""
+    whole = parse_header(batch.data)
+    records, middle = whole.records(), batch.count // 2
+    return [
+        Outgoing(batch.tp, encode_batch(
+            some, codec=whole.codec, level=level, producer_id=whole.producer_id, producer_epoch=whole.producer_epoch,
+            base_sequence=(whole.base_sequence + first) % SEQUENCES, transactional=whole.is_transactional,
+        ), len(some))
+        for first, some in ((0, records[:middle]), (middle, records[middle:]))
+    ]  # fmt: skip
 
 
 def _refusal(tp: TopicPartition, batch: Outgoing, result: Any) -> KafkaError:

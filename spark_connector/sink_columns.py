@@ -28,7 +28,7 @@ TYPES = {
     "value": ("string", "binary"),
     "headers": (HEADERS_TYPE,),
     "partition": ("int",),
-    "timestamp": ("timestamp", "timestamp_ntz"),
+    "timestamp": ("timestamp", "timestamp_ntz", "double"),
 }
 NULL_TOPIC = (
     "The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default"
@@ -55,6 +55,8 @@ def check_schema(schema: StructType, topic: str | None) -> None:
             continue
         if found.startswith(("varchar", "char")):
             found = "string"
+        elif name == "headers" and found.lower() == HEADERS_TYPE:
+            found = HEADERS_TYPE
         if found not in allowed:
             raise UnsuitableColumn(
                 f"{name} attribute unsupported type {found}. {name} must be a(n) {' or '.join(allowed)}"
@@ -77,20 +79,23 @@ class Rows(NamedTuple):
 
 
 def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
-    """Converts a batch of Spark's. Raises UnsuitableColumn for a null topic or a negative partition."""
-    names = set(batch.schema.names)
-    keys = batch.column("key").cast(BLOB) if "key" in names else None
+    """Converts a batch of Spark's; of columns with one name the first counts, as in Spark's sink.
+
+    Raises UnsuitableColumn for a null topic or a negative partition.
+    """
+    columns = {name: batch.column(index) for index, name in reversed(list(enumerate(batch.schema.names)))}
+    keys = columns["key"].cast(BLOB) if "key" in columns else None
     if keys is not None and keys.null_count == len(keys):
         keys = None
     timestamps = np.full(len(batch), now_ms, np.int64)
-    if "timestamp" in names:
-        timestamps = _milliseconds(batch.column("timestamp"), now_ms)
-    headers = batch.column("headers").cast(pa.list_(HEADER)) if "headers" in names else None
-    records = ArrowRecords(keys, batch.column("value").cast(BLOB), timestamps, headers)
-    topics, topic_of = _topics(batch, topic)
+    if "timestamp" in columns:
+        timestamps = _milliseconds(columns["timestamp"], now_ms)
+    headers = _headers(columns["headers"]) if "headers" in columns else None
+    records = ArrowRecords(keys, columns["value"].cast(BLOB), timestamps, headers)
+    topics, topic_of = ([topic], np.zeros(len(batch), np.int64)) if topic is not None else _topics(columns["topic"])
     partitions = None
-    if "partition" in names:
-        column = batch.column("partition")
+    if "partition" in columns:
+        column = columns["partition"]
         partitions = np.asarray(pc.fill_null(column.cast(pa.int64()), -1))
         if column.null_count < len(column) and pc.min(column).as_py() < 0:
             raise UnsuitableColumn(
@@ -100,33 +105,47 @@ def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
 
 
 def _milliseconds(column: pa.Array, now_ms: int) -> Array:
-    microseconds = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
+    if pa.types.is_floating(column.type):  # seconds, as in a cast of Spark's
+        microseconds = pc.floor(pc.multiply(column, 1e6)).cast(pa.int64())
+    else:
+        microseconds = column.cast(pa.timestamp("us", tz=column.type.tz)).cast(pa.int64())
     found = np.asarray(pc.fill_null(microseconds, 0)) // 1000
     return np.where(np.asarray(column.is_null()), now_ms, found)
 
 
-def _topics(batch: pa.RecordBatch, topic: str | None) -> tuple[list[str], Array]:
-    if topic is not None:
-        return [topic], np.zeros(len(batch), np.int64)
-    column = batch.column("topic").cast(pa.string())
+def _headers(column: pa.Array) -> pa.Array:
+    """The headers, with the names of their fields in lower case: Spark compares them without regard to case."""
+    header = column.type.value_type
+    fields = [header.field(index) for index in range(header.num_fields)]
+    lower = [one.with_name(one.name.lower()) for one in fields]
+    if lower != fields:
+        column = column.view(pa.list_(column.type.value_field.with_type(pa.struct(lower))))
+    return column.cast(pa.list_(HEADER))
+
+
+def _topics(column: pa.Array) -> tuple[list[str], Array]:
+    column = column.cast(pa.string())
     if column.null_count:
         raise UnsuitableColumn(NULL_TOPIC)
     found = column.dictionary_encode()
     return found.dictionary.to_pylist(), np.asarray(found.indices).astype(np.int64)
 
 
-def choose_partitions(rows: Rows, count_of: Callable[[str], int], sticky: int) -> Array:
+def choose_partitions(
+    rows: Rows, count_of: Callable[[str], int], sticky: int, *, ignore_keys: bool = False
+) -> Array:
     """Chooses each row's partition: its own, that of its key as Java's default partitioner, or one for all others.
 
     Args:
         count_of: returns the number of partitions of a topic.
         sticky: determines the partition of rows without a key.
+        ignore_keys: whether rows with a key are distributed like those without.
 
     Raises UnsuitableColumn for a partition that does not exist.
     """
     chosen = np.full(len(rows.topic_of), -1, np.int64) if rows.partitions is None else rows.partitions.copy()
     keyed = np.zeros(len(chosen), bool)
-    if rows.records.keys is not None:
+    if rows.records.keys is not None and not ignore_keys:
         keyed = np.asarray(rows.records.keys.is_valid())
     for index, topic in enumerate(rows.topics):
         count, own = count_of(topic), rows.topic_of == index

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from minikafka.protocol.records.compression import Codec
 from minikafka.spark_connector.options import OPTIONS as SOURCE_OPTIONS
 from minikafka.spark_connector.options import KafkaOptions, Numbers, RefusedOption, check_connection
+from minikafka.spark_connector.producer_settings import ProducerSettings
 
 EXACTLY_ONCE, AT_LEAST_ONCE, ATOMIC = "exactly_once", "at_least_once", "atomic"
 CHECKS = ("content", "rows", "none")
@@ -18,16 +19,6 @@ OPTIONS = (
 )  # fmt: skip
 """All options except `kafka.*`; only the first two exist in Spark's Kafka sink."""
 _OPTIONS_OF_SPARK_ITSELF = ("path", "paths", "queryname", "checkpointlocation")
-_UNSUPPORTED = {
-    "key.serializer": "Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer.",
-    "value.serializer": (
-        "Kafka option 'value.serializer' is not supported as value are serialized with ByteArraySerializer."
-    ),
-    "transactional.id": (
-        "Kafka option 'transactional.id' is not supported: each task has one of its own, which begins with the option"
-        " 'transactionalIdPrefix'."
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -42,6 +33,8 @@ class SinkOptions:
         replay_check: what a task compares with what it has committed, if Spark repeats a micro-batch: one of `CHECKS`.
         app_id, version: of the options txnAppId and txnVersion; -1: not given.
         log_progress: whether each write is logged as a warning.
+        level: of the codec; None: its default.
+        ignore_keys: whether keys do not decide on partitions.
         batch_bytes: the approximate size of a record batch before compression.
     """
 
@@ -56,6 +49,8 @@ class SinkOptions:
     version: int = -1
     log_progress: bool = False
     codec: Codec = Codec.NONE
+    level: int | None = None
+    ignore_keys: bool = False
     acks: int = -1
     batch_bytes: int = 512 << 10
     request_bytes_max: int = 1 << 20
@@ -68,13 +63,10 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     options = {name.lower(): value for name, value in given.items()}
     _check_names(options)
     kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
-    for name, text in _UNSUPPORTED.items():
-        if name in kafka:
-            raise RefusedOption(text)
     if "bootstrap.servers" not in kafka:
         raise RefusedOption("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka producer")
     check_connection(kafka)
-    numbers = Numbers({f"kafka.{name}": value for name, value in kafka.items()})
+    settings = ProducerSettings(kafka)
     default = SinkOptions(KafkaOptions(""))
     delivery = _one_of(options, "delivery", (EXACTLY_ONCE, AT_LEAST_ONCE, ATOMIC))
     numbers_of_sink = Numbers(options)
@@ -85,8 +77,8 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         kafka=KafkaOptions(
             bootstrap_servers=kafka["bootstrap.servers"],
             client_id=kafka.get("client.id", default.kafka.client_id),
-            request_timeout_s=numbers.integer_or("kafka.request.timeout.ms", 30_000) / 1000,
-            api_timeout_s=numbers.integer_or("kafka.max.block.ms", 60_000) / 1000,
+            request_timeout_s=settings.number("request.timeout.ms") / 1000,
+            api_timeout_s=settings.number("max.block.ms") / 1000,
         ),
         topic=options.get("topic"),
         exactly_once=delivery != AT_LEAST_ONCE,
@@ -97,12 +89,14 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         app_id=app_id,
         version=version,
         log_progress=_one_of(options, "logProgress", ("false", "true")) == "true",
-        codec=_codec(kafka.get("compression.type", "none")),
-        acks=_acks(kafka.get("acks", "all"), delivery),
-        batch_bytes=numbers.positive("kafka.batch.size") or default.batch_bytes,
-        request_bytes_max=numbers.positive("kafka.max.request.size") or default.request_bytes_max,
-        delivery_timeout_s=numbers.integer_or("kafka.delivery.timeout.ms", 120_000) / 1000,
-        transaction_timeout_ms=numbers.integer("kafka.transaction.timeout.ms"),
+        codec=Codec[settings.choice("compression.type", "none").upper()],
+        level=settings.level,
+        ignore_keys=settings.flag("partitioner.ignore.keys"),
+        acks=_acks(settings.choice("acks", "all"), delivery),
+        batch_bytes=_or_default(settings.number_or_none("batch.size"), default.batch_bytes),
+        request_bytes_max=settings.number("max.request.size"),
+        delivery_timeout_s=_or_default(settings.number_or_none("delivery.timeout.ms"), 120_000) / 1000,
+        transaction_timeout_ms=settings.number_or_none("transaction.timeout.ms"),
     )
 
 
@@ -124,18 +118,12 @@ def _one_of(options: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> 
     return value
 
 
-def _codec(name: str) -> Codec:
-    codec = {one.name.lower(): one for one in Codec}.get(name.lower())
-    if codec is None:
-        raise RefusedOption(
-            f"Invalid value {name} for configuration compression.type: String must be one of: none, gzip, snappy,"
-            " lz4, zstd"
-        )
-    return codec
+def _or_default(number: int | None, default: int) -> int:
+    return default if number is None else max(1, number)
 
 
 def _acks(text: str, delivery: str) -> int:
-    acks = {"all": -1, "-1": -1, "1": 1}.get(text.lower())
+    acks = {"all": -1, "-1": -1, "1": 1}.get(text)
     if acks is None:
         raise RefusedOption(f"kafka.acks is '{text}', expected all or 1: without acknowledgements records may be lost")
     if delivery != AT_LEAST_ONCE and acks != -1:

@@ -15,21 +15,20 @@ from minikafka.client.producer.arrow_encoding import (
     blob_sizes,
     encode,
     header_sizes,
+    size_alone,
 )
-from minikafka.protocol.errors import UnknownTopicOrPartitionError
+from minikafka.protocol.errors import InvalidTopicError, UnknownTopicOrPartitionError
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.records.numpy_varints import Array
 from minikafka.spark_connector import sockets
-from minikafka.spark_connector.batch_sender import Outgoing
+from minikafka.spark_connector.batch_sender import SEQUENCES, Outgoing
 from minikafka.spark_connector.offset_reader import OffsetReader
 from minikafka.spark_connector.replay_check import Content
-from minikafka.spark_connector.sink_columns import UnsuitableColumn, choose_partitions, rows_of, sort_rows
+from minikafka.spark_connector.sink_columns import Rows, UnsuitableColumn, choose_partitions, rows_of, sort_rows
 from minikafka.spark_connector.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_SEQUENCES = 1 << 31
 
 
 class Producer(Protocol):
@@ -44,7 +43,13 @@ class Producer(Protocol):
 
 
 class Sender(Protocol):
-    """Where batches go: a `BatchSender`, or the driver."""
+    """Where batches go: a `BatchSender`, or the driver.
+
+    Attributes:
+        batch_bytes_max: the size that batches should have at most.
+    """
+
+    batch_bytes_max: int
 
     def send(self, batches: Sequence[Outgoing]) -> None:
         """Sends batches of different partitions."""
@@ -94,7 +99,7 @@ class TaskWriter:
     def _write_batch(self, batch: pa.RecordBatch) -> None:
         rows = rows_of(batch, self._options.topic, sockets.now_ms())
         self._sticky += 1
-        records, places = sort_rows(rows, choose_partitions(rows, self._partition_count, self._sticky))
+        records, places = sort_rows(rows, self._choose(rows))
         self.content.add(records.keys, records.values)
         self._producer.add([tp for tp, _ in places])
         starts = np.array([first for _, first in places], np.int64)
@@ -116,13 +121,17 @@ class TaskWriter:
         data = payload.batch(
             index,
             codec=self._options.codec,
+            level=self._options.level,
             producer_id=self._producer.producer_id,
             producer_epoch=self._producer.epoch,
             base_sequence=sequence,
             transactional=self._producer.transactional_id is not None,
         )
-        self._sequences[tp] = (sequence + count) % _SEQUENCES
+        self._sequences[tp] = (sequence + count) % SEQUENCES
         return Outgoing(tp, data, count)
+
+    def _choose(self, rows: Rows) -> Array:
+        return choose_partitions(rows, self._partition_count, self._sticky, ignore_keys=self._options.ignore_keys)
 
     def _cut(self, records: ArrowRecords, starts: Array, places: list[tuple[TopicPartition, int]]) -> Array:
         """Returns the first record of each batch: about `batch_bytes` together, or a large record alone."""
@@ -131,13 +140,13 @@ class TaskWriter:
             sizes = sizes + np.maximum(blob_sizes(records.keys), 0)
         if records.headers is not None:
             sizes = sizes + header_sizes(records.headers)
-        largest, limit = int(sizes.argmax()), self._options.batch_bytes
-        if sizes[largest] - RECORD_OVERHEAD_MAX > self._options.request_bytes_max:
+        largest, limit = int(sizes.argmax()), min(self._options.batch_bytes, self._sender.batch_bytes_max)
+        if (size := size_alone(records, largest)) > self._options.request_bytes_max:
             tp = places[int(np.searchsorted(starts, largest, side="right")) - 1][0]
             raise UnsuitableColumn(
-                f"{tp}: The message is {sizes[largest]} bytes when serialized which is larger than"
-                f" {self._options.request_bytes_max}, which is the value of the max.request.size configuration"
-                " (kafka.max.request.size)."
+                f"{tp}: The message is {size} bytes when serialized which is larger than"
+                f" {self._options.request_bytes_max}, which is the value of the max.request.size configuration."
+                " Set kafka.max.request.size."
             )
         position = np.cumsum(sizes) - sizes
         lengths = np.diff(np.append(starts, len(sizes)))
@@ -157,6 +166,11 @@ class TaskWriter:
             error = self._brokers.metadata.errors.get(topic)
             if topic in known:
                 break
+            if isinstance(error, InvalidTopicError):
+                raise InvalidTopicError(
+                    f"Invalid topic {topic!r}: a name has 1 to 249 letters, digits, '.', '_' and '-'; see the option or"
+                    " the column 'topic'"
+                )
             if error is not None and not error.retriable:
                 raise error
             if sockets.now_s() >= deadline:

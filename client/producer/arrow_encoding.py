@@ -24,6 +24,8 @@ from minikafka.protocol.records.numpy_varints import Array
 BLOB = pa.large_binary()
 RECORD_OVERHEAD_MAX = 36
 """The bytes of a record that are neither key, value nor headers: at most six varints and the attributes."""
+_BATCH_OVERHEAD = 61 + 21
+"""Of a batch, and of a record without the lengths of its parts (DefaultRecordBatch.estimateBatchSizeUpperBound)."""
 _EMPTY = pa.scalar(b"", BLOB)
 
 
@@ -104,6 +106,17 @@ def header_sizes(headers: pa.Array) -> Array:
     totals = np.concatenate(([0], np.cumsum(each)))
     ends = np.cumsum(counts)
     return np.asarray(totals[ends] - totals[ends - counts])
+
+
+def size_alone(records: ArrowRecords, index: int) -> int:
+    """The bytes of a batch with one record alone, as the Java producer estimates them before it sends the record."""
+    key = None if records.keys is None else records.keys[index].as_py()
+    value = records.values[index].as_py()
+    headers = () if records.headers is None else records.headers[index].as_py() or ()
+    parts = [((one["key"] or "").encode(), one["value"]) for one in headers if one is not None]
+    texts = [key, value, *(text for pair in parts for text in pair)]
+    sizes = np.array([len(headers), *(-1 if text is None else len(text) for text in texts)], np.int64)
+    return int(_BATCH_OVERHEAD + varint_sizes(sizes).sum() + np.maximum(sizes[1:], 0).sum())
 
 
 def encode(records: ArrowRecords, firsts: Array) -> Payload:

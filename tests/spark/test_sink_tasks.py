@@ -10,7 +10,6 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-import numpy as np  # noqa: E402
 from support.node import NodeProcess  # noqa: E402
 from support.spark_brokers import create  # noqa: E402
 from support.spark_sink import Breaking, numbers, options, read_committed, rows  # noqa: E402
@@ -167,7 +166,7 @@ def test_what_waits_for_the_driver_is_not_visible(node: NodeProcess) -> None:
         ({"partition": pa.array([7], pa.int32())}, "refused-7 does not exist: topic refused has 2 partitions"),
         ({"partition": pa.array([-1], pa.int32())}, "Invalid partition: -1. Partition number should always be non-neg"),
         ({"headers": [[{"key": None, "value": b""}]]}, "a header has no key"),
-        ({"value": [bytes(2 << 20)]}, r"refused-\d: The message is 2097188 bytes when serialized .*max.request.size"),
+        ({"value": [bytes(2 << 20)]}, r"refused-\d: The message is 2097240 bytes when serialized .*max.request.size"),
     ],
 )
 def test_values_that_cannot_be_written_are_named(node: NodeProcess, columns: dict[str, Any], message: str) -> None:
@@ -180,10 +179,22 @@ def test_values_that_cannot_be_written_are_named(node: NodeProcess, columns: dic
 _created: set[str] = set()
 
 
-def test_a_null_topic_and_a_batch_too_large_are_refused(node: NodeProcess) -> None:
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_batches_that_a_topic_refuses_are_cut(node: NodeProcess, codec: str) -> None:
+    """Also while later batches are in flight, which are refused for their sequence numbers."""
+    name = f"small-{codec}"
+    create(node.bootstrap, {name: 2}, **{"max.message.bytes": "600"})
+    chosen = options(node, name, **{"kafka.compression.type": codec, "kafka.batch.size": "4000"})
+    ranges = [range(first, first + 500) for first in range(0, 3000, 500)]
+    for version in (0, 1):
+        assert write_once(chosen, Write(name, 0), 0, rows(*ranges)).skipped == (version == 1)
+    assert numbers(read_committed(node.bootstrap, name)) == list(range(3000))
+
+
+def test_a_null_topic_and_a_record_too_large_are_refused(node: NodeProcess) -> None:
     create(node.bootstrap, {"narrow": 1}, **{"max.message.bytes": "1000"})
-    with pytest.raises(KafkaError, match=r"narrow-0: .*a batch of 100 records .*max.message.bytes, or set kafka.batch"):
-        write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[bytes(np.int64(10))] * 100))
+    with pytest.raises(KafkaError, match=r"narrow-0: .*a batch of 1 records .*raise the topic's max.message.bytes"):
+        write_once(options(node, "narrow"), Write("narrow", 0), 0, rows(range(100), key=[*[b"key"] * 99, bytes(1000)]))
     chosen = parse_sink({"kafka.bootstrap.servers": node.bootstrap})
     with pytest.raises(UnsuitableColumn, match="contains a null topic"):
         write_once(chosen, Write("null", 0), 0, rows(range(2), topic=["narrow", None]))

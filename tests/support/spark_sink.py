@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import confluent_kafka
@@ -85,26 +85,33 @@ class Read(NamedTuple):
 
 def read_committed(bootstrap: str, topic: str, **config: Any) -> list[Read]:
     """Reads all committed records of a topic, up to the last stable offsets, with confluent-kafka."""
+    return read_topics(bootstrap, [topic], **config)[topic]
+
+
+def read_topics(bootstrap: str, topics: Iterable[str], **config: Any) -> dict[str, list[Read]]:
+    """As `read_committed`, for several topics; those that do not exist have no records."""
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": "read_committed",
         "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest",
         "fetch.wait.max.ms": 10, **config,
     })  # fmt: skip
     try:
-        partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
-        consumer.assign([confluent_kafka.TopicPartition(topic, one, 0) for one in partitions])
-        found, ended = [], set[int]()
-        while len(ended) < len(partitions):
+        known = consumer.list_topics(timeout=TIMEOUT_S).topics
+        found: dict[str, list[Read]] = {topic: [] for topic in topics}
+        places = {(topic, one) for topic in found if topic in known for one in known[topic].partitions}
+        consumer.assign([confluent_kafka.TopicPartition(*place, 0) for place in sorted(places)])
+        while places:
             message = consumer.poll(TIMEOUT_S)
             assert message is not None, f"no message within {TIMEOUT_S} s"
             error = message.error()
             if error is not None:
                 assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
-                ended.add(message.partition())
+                places.discard((message.topic(), message.partition()))
             else:
                 headers = tuple((name, value) for name, value in message.headers() or ())
                 moment = message.timestamp()[1]
-                found.append(Read(message.partition(), message.key(), message.value(), headers, moment))
+                one = Read(message.partition(), message.key(), message.value(), headers, moment)
+                found[message.topic()].append(one)
         return found
     finally:
         consumer.close()
