@@ -11,6 +11,7 @@ from typing import Any
 from minikafka.protocol import messages
 from minikafka.protocol.codec.schema import Versions, declaration_of
 
+FETCH_KEY = 1
 API_VERSIONS_KEY = 18
 
 

@@ -120,22 +120,30 @@ def begin(request: FetchRequest, context: Context) -> FetchResponse | LongPoll |
         return handle(request, context)
     by_id = context.version >= VERSION_BY_ID
     asked, fetcher = at_once(_asked(request, context, by_id)), Fetcher.of(request, context)
+    answers = Reads()
 
     def waiting(answers: Reads) -> LongPoll | None:
         missing_bytes = request.min_bytes - answers.size_bytes
         if missing_bytes <= 0 or answers.urgent or request.max_wait_ms <= 0 or not answers.watched:
             return None
         fetcher.first_read = False
-        return LongPoll(answers.watched, missing_bytes, request.max_wait_ms / 1000, again)
+        return LongPoll(answers.watched, missing_bytes, request.max_wait_ms / 1000, again, sent)
+
+    def sent(times: int) -> None:
+        count_sent(answers, context, times)
 
     def again(in_time: bool) -> FetchResponse | LongPoll | None:
+        nonlocal answers
         answers = at_once(_read_all(request, asked, context, fetcher))
         if answers.urgent:
             return None
         return (waiting(answers) if in_time else None) or _full(answers, context, by_id)
 
     answers = at_once(_read_all(request, asked, context, fetcher))
-    return waiting(answers) or _full(answers, context, by_id)
+    if (poll := waiting(answers)) is not None:
+        return poll
+    sent(1)
+    return _full(answers, context, by_id)
 
 
 def _full(answers: Reads, context: Context, by_id: bool) -> FetchResponse:
@@ -168,7 +176,9 @@ async def handle(request: FetchRequest, context: Context) -> FetchResponse:
     else:
         answers = await _read_until_enough(request, wanted, context)
     if follows:
+        context.connection.follows = True
         _count(answers, context)
+    count_sent(answers, context, 1, follows)
     response = FetchResponse()
     if session is not None:
         await in_steps(_answer_changes(session, answers, response, by_id))
@@ -372,6 +382,23 @@ def _count(answers: Reads, context: Context) -> None:
     for cached, answer in answers.partitions:
         partition = TopicPartition(cached.topic, cached.partition)
         context.services.leader_throttle.record(partition, len(answer.records or b""), now_ms)
+
+
+def count_sent(answers: Reads, context: Context, times: int, follows: bool = False) -> None:
+    """Count what so many equal requests are sent."""
+    traffic = context.services.partitions.traffic
+    for cached, answer in answers.partitions:
+        counts = traffic.get(cached.topic)
+        if counts is None:
+            continue
+        size_bytes = len(answer.records or b"") * times
+        counts.reads += times
+        if follows:
+            counts.followed_bytes_out += size_bytes
+        else:
+            counts.bytes_out += size_bytes
+        if answer.error_code:
+            counts.failed_reads += times
 
 
 def _is_throttled(partition: Partition, node_id: int, throttle: Throttle) -> bool:

@@ -255,6 +255,8 @@ def _append(
             validated=validated,
         )
     except (RejectedRecords, KafkaError) as error:
+        partition.traffic.rejected += 1
+        partition.traffic.rejected_bytes += batch.size_bytes
         _refuse_batch(error, partition, answer)
     else:
         answer.base_offset = written.first_offset
@@ -272,6 +274,8 @@ async def _append_large(
     try:
         batch = await large_batches.validated(batch, partition.rules, now_ms, partition.log.disk)
     except (RejectedRecords, KafkaError) as error:
+        partition.traffic.rejected += 1
+        partition.traffic.rejected_bytes += batch.size_bytes
         _refuse_batch(error, partition, answer)
     else:
         _append(partition, batch, answer, appends, validated=True)

@@ -27,6 +27,7 @@ one of them waits: those before it are sent first.
     transport.py            bytes over a socket, with `sendfile`, or over any trio stream
     dispatcher.py           the steps of a request
     request_steps.py        principal, authorizer, quotas, observer: Protocols
+    request_times.py        how many requests were answered, what they took in parts, and their sizes: for the metrics
     request_log.py          the debug log of completed requests
     request_context.py      a handler's context: connection, principal, services; `Answer`, `Disconnect`
     request_memory.py       the bytes of requests in memory, of all connections together

@@ -20,6 +20,7 @@ from minikafka.broker.connections.before_waiting import BeforeWaiting
 from minikafka.broker.connections.long_polls import Parked, Receiver
 from minikafka.broker.connections.request_context import Answer, ConnectionInfo, Disconnect
 from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_times import Measured, RequestTimes
 from minikafka.broker.connections.transport import SENDFILE_SIZE_BYTES_MIN, Transport
 from minikafka.protocol.frame import GROWTH_SIZE_BYTES, FrameReader
 from minikafka.protocol.message import MalformedMessage
@@ -80,6 +81,7 @@ class Connection:
         size_bytes_max: int,
         memory: RequestMemory | None = None,
         current_time: Callable[[], float] = trio.current_time,
+        times: RequestTimes | None = None,
     ) -> None:
         self.transport = transport
         self.info = ConnectionInfo(listener, transport.peer_host, transport.local_host, transport.local_port)
@@ -89,9 +91,9 @@ class Connection:
         self._reader = FrameReader(size_bytes_max)
         self._memory = memory or RequestMemory()
         self._held_bytes = 0  # of `_memory`
-        self._current_time = current_time
+        self._current_time = current_time if times is None else times.clock
         self._rest_sent: trio.Event | None = None
-        self.last_active = current_time()
+        self.last_active = self._current_time()
         self._progress_seen = 0
         # What is left to the task:
         self._unsent: list[Any] = []
@@ -106,6 +108,12 @@ class Connection:
         self._more_arrived = False
         self._delivered: trio.Event | None = None
         self._task_runs = True
+        # What requests take, if anybody wants to know:
+        self._times = times
+        self._polls = None if times is None else transport.polls
+        self._measured: list[Measured] = []
+        self._started_frame = bytearray()
+        self._arrived_s = self._began_s = self._waits_s = 0.0
 
     async def serve(self) -> None:
         """Serve until the client disconnects, violates the protocol, or `scope` is cancelled; then close."""
@@ -161,6 +169,8 @@ class Connection:
                 return False
             self.last_active = self._current_time()
             self._frames = self._reader.feed(data)
+            if self._times is not None:
+                self._arrived_s = self.last_active if self._polls is None else self._polls.polled_s
             self._answer_now()
             return not self._is_work_left
         except BlockingIOError:
@@ -178,7 +188,8 @@ class Connection:
 
     def _answer_now(self) -> None:
         """Answer the frames up to the first that needs the task, and send the responses together."""
-        frames, ready, size_bytes, done = self._frames, [], 0, 0
+        frames, ready, size_bytes, done, times = self._frames, [], 0, 0, self._times
+        answered, began_s = 0, self.last_active
         try:
             for frame in frames:
                 done += 1
@@ -187,17 +198,31 @@ class Connection:
                     parts, self._throttle_ms = answer
                     ready += parts
                     size_bytes += sum(map(len, parts))
+                    answered = done
                     if self._throttle_ms or size_bytes >= READY_BYTES_MAX or done == REQUESTS_BETWEEN_CHECKPOINTS:
                         break
-                elif isinstance(answer, Parked):
+                    continue
+                if times is not None:
+                    self._began_s = self._waits_s = times.clock()
+                    self._started_frame = frame
+                if isinstance(answer, Parked):
                     self._parked, self._parked_frame, self.busy = answer, frame, True
                 else:
                     self._started = answer
                     break
         finally:
             self._frames = frames[done:]
+            ended_s = 0.0 if times is None else times.clock()
             if ready:
                 self._send_at_once(ready, size_bytes)
+            if times is not None and answered:
+                if answered < len(frames):
+                    frames = frames[:answered]
+                times_s = self._arrived_s, began_s, 0.0, ended_s
+                if self._unsent:
+                    self._measured.append((frames, False, times_s, self._throttle_ms, size_bytes))
+                else:
+                    times.add(frames, False, times_s, self._throttle_ms, size_bytes, times.clock())
 
     def _send_at_once(self, parts: list[Any], size_bytes: int) -> None:
         """Send a response, or leave it to the task if it is large, the kernel does not take it, or the task sends."""
@@ -214,7 +239,12 @@ class Connection:
             self._frames = [self._parked_frame]
         else:
             self.busy = False
-            self._send_at_once(parts, sum(map(len, parts)))
+            size_bytes = sum(map(len, parts))
+            if self._times is not None:
+                self._answered(self._parked_frame, size_bytes, 0)
+            self._send_at_once(parts, size_bytes)
+            if self._measured and not self._unsent:
+                self._sent()
         if self._delivered is not None:
             self._delivered.set()
         elif self._frames or self._unsent:
@@ -239,6 +269,8 @@ class Connection:
         if unsent:
             await self.transport.send(unsent)
             self.last_active = self._current_time()
+            if self._measured:
+                self._sent()
         if self._throttle_ms:
             throttle_ms, self._throttle_ms = self._throttle_ms, 0
             await trio.sleep(throttle_ms / 1000)
@@ -253,7 +285,10 @@ class Connection:
             await self._answer(frames, started)
             self._release()
         if self._reader.is_partial:
-            await self._answer(await self._rest_of_frame(), None)
+            frames = await self._rest_of_frame()
+            if self._times is not None:
+                self._arrived_s = self._times.clock()
+            await self._answer(frames, None)
             self._release()
         await self._send([])  # The next turn sends in another task.
 
@@ -265,12 +300,14 @@ class Connection:
         """
         ready: list[Any] = []
         size_bytes = 0
-        for number, answering in enumerate(self._answers(frames, started)):
+        for number, (frame, answering) in enumerate(self._answers(frames, started)):
             if size_bytes >= READY_BYTES_MAX or (ready and number % REQUESTS_BETWEEN_CHECKPOINTS == 0):
                 await self._send_before(ready, answering)
                 ready, size_bytes = [], 0
             parts, throttle_ms = await self._after(ready, answering)
             ready += parts
+            if self._times is not None:
+                self._answered(frame, sum(map(len, parts)), throttle_ms)
             if len(frames) > 1:
                 size_bytes += sum(map(len, parts))
             if throttle_ms > 0:
@@ -279,11 +316,15 @@ class Connection:
         if ready:
             await self._send(ready)
 
-    def _answers(self, frames: list[bytearray], started: Started | None) -> Iterator[Started]:
+    def _answers(
+        self, frames: list[bytearray], started: Started | None
+    ) -> Iterator[tuple[bytearray, Started]]:
         if started is not None:
-            yield started
+            yield self._started_frame, started
         for frame in frames:
-            yield self._handler.answer(frame, self.info)
+            if self._times is not None:
+                self._began_s, self._waits_s = self._times.clock(), 0.0
+            yield frame, self._handler.answer(frame, self.info)
 
     async def _after(self, ready: list[Any], answering: Started) -> Answer:
         """Answer a request. Earlier responses are sent, and `ready` is empty, once it waits or disconnects.
@@ -293,10 +334,10 @@ class Connection:
         if self._rest_sent is not None and not self._rest_sent.is_set():
             await self._send_before(ready, answering)
             ready.clear()
-        if not ready:
+        if not ready and self._times is None:
             return await answering
         try:
-            return await BeforeWaiting(answering, partial(self._send_now, ready))
+            return await BeforeWaiting(answering, partial(self._at_first_wait, ready))
         except (MalformedMessage, Disconnect):
             await self._send(ready)
             raise
@@ -310,11 +351,19 @@ class Connection:
             answering.close()
             raise
 
+    def _at_first_wait(self, ready: list[Any]) -> None:
+        if self._times is not None:
+            self._waits_s = self._times.clock()
+        if ready:
+            self._send_now(ready)
+
     def _send_now(self, ready: list[Any]) -> None:
         """Send without waiting; a task sends what the kernel does not take. `ready` is empty afterwards."""
         left = self.transport.send_now(ready)
         ready.clear()
         self.last_active = self._current_time()
+        if self._measured:
+            self._sent()
         if left:
             assert self._rest_sent is None or self._rest_sent.is_set(), "responses out of order"
             self._rest_sent = trio.Event()
@@ -333,6 +382,21 @@ class Connection:
             await self._rest_sent.wait()
         if ready:
             await self.transport.send(ready)
+        if self._measured:
+            self._sent()
+
+    def _answered(self, frame: bytearray, size_bytes: int, throttle_ms: int) -> None:
+        """Measure a request that waited, or that the task answered."""
+        assert self._times is not None
+        times_s = self._arrived_s, self._began_s, self._waits_s, self._times.clock()
+        self._measured.append(([frame], self.info.follows, times_s, throttle_ms, size_bytes))
+
+    def _sent(self) -> None:
+        """The responses to all measured requests are sent."""
+        assert self._times is not None
+        measured, now = self._measured, self._times.clock()
+        while measured:
+            self._times.add(*measured.pop(), now)
 
     async def _throttle(self, ready: list[Any], throttle_ms: int) -> None:
         """Send the responses, then read and answer nothing for the throttle time (KIP-219)."""

@@ -6,7 +6,6 @@ known once the response is encoded, so measuring is the last step; `Connection` 
 the throttle time.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
@@ -48,7 +47,7 @@ Shortcut = Callable[[bytearray], list[Any] | None]
 
 
 class Dispatcher(Generic[S]):
-    """Answers frames. There is one for a node; it keeps no state between requests but their number.
+    """Answers frames. There is one for a node; it keeps no state between requests.
 
     Args:
         services: Handed to the handlers.
@@ -61,7 +60,6 @@ class Dispatcher(Generic[S]):
         large_messages: Decodes and encodes messages that take longer than a step of a task may take.
         long_polls: The waiting requests of those connections that give a receiver for their responses.
         shortcuts: Functions that answer usual requests from their bytes, by the API key in the frame.
-        requests: Counts the decoded requests, by API key times 256 plus version; a defaultdict.
     """
 
     def __init__(
@@ -77,7 +75,6 @@ class Dispatcher(Generic[S]):
         large_messages: LargeMessages = LARGE_MESSAGES,
         long_polls: LongPolls | None = None,
         shortcuts: Mapping[bytes, Shortcut] | None = None,
-        requests: dict[int, int] | None = None,
     ) -> None:
         self._services = services
         self._routes = routes
@@ -89,7 +86,6 @@ class Dispatcher(Generic[S]):
         self._large_messages = large_messages
         self._long_polls = long_polls or LongPolls()
         self._shortcuts = shortcuts or {}
-        self._requests = defaultdict[int, int](int) if requests is None else requests
 
     async def answer(self, frame: bytearray, connection: ConnectionInfo) -> Answer:
         """Carry a request through all steps. Cancellation does not undo the handler's effects.
@@ -125,10 +121,8 @@ class Dispatcher(Generic[S]):
             key = bytes(frame[:2])
             shortcut = self._shortcuts.get(key)
             if shortcut is not None and (parts := shortcut(frame)) is not None:
-                self._requests[frame[1] << 8 | frame[3]] += 1
                 return parts, 0
             if receiver is not None and key == FETCH and (joined := self._long_polls.join(frame, receiver)):
-                self._requests[frame[1] << 8 | frame[3]] += 1
                 return joined
         else:
             receiver = None
@@ -163,7 +157,6 @@ class Dispatcher(Generic[S]):
     ) -> Answer | Started | Parked:
         """The steps after the request was decoded."""
         route, header, version, request = decoded
-        self._requests[route.key << 8 | version] += 1
         try:
             principal = self._principal_of(connection)
             context = RequestContext(self._services, version, header.client_id or "", connection, principal)

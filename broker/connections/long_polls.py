@@ -50,12 +50,14 @@ class LongPoll:
         wait_s: How long it may wait; then it is answered with what there is.
         again: Reads again, given whether it is still in time. Returns the response; in time also another LongPoll; or
             None where the response is not the usual one.
+        sent: Called with the number of requests that get the response that `again` returned last.
     """
 
     watched: Sequence[Watchable]
     missing_bytes: int
     wait_s: float
     again: Callable[[bool], Any]
+    sent: Callable[[int], None]
 
 
 class Parked:
@@ -254,6 +256,8 @@ def _again(group: _Group, *, in_time: bool) -> Any:
 async def _deliver(members: dict[Parked, None], group: _Group, response: Any) -> None:
     """Send a response to all members, None for each to be answered by its own task."""
     parts = None if response is None else _joined(group.encode(response))
+    if parts is not None:
+        group.poll.sent(len(members))
     end = trio.current_time() + TURN_S
     for member in members:
         if member.receiver is None:

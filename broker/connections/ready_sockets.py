@@ -7,6 +7,7 @@ of a connection runs only for what a turn cannot do. Linux only: elsewhere each 
 
 import select
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -25,10 +26,15 @@ class ReadySockets:
 
     Invariant: a socket in `_waiting` is registered. One that is not waited for stays registered until it is readable:
     a client that sends its next request after the response to the last costs no further system call.
+
+    Attributes:
+        polled_s: When the sockets were found to be readable whose turns are being called, on `clock`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         assert sys.platform == "linux"
+        self.polled_s = 0.0
+        self._clock = clock
         self._epoll = select.epoll()
         self._waiting: dict[int, tuple[Turn, trio.lowlevel.Task]] = {}
         self._registered: set[int] = set()
@@ -37,16 +43,19 @@ class ReadySockets:
         """Call turns until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._epoll)
-            end = trio.current_time() + TURN_S
             ready = self._epoll.poll(0, EVENTS_MAX)
+            self.polled_s = now = self._clock()
+            end = now + TURN_S
             while ready:
                 for fd, _ in ready:
                     self._turn(fd)
-                    if trio.current_time() > end:
+                    now = self._clock()
+                    if now > end:
                         await trio.lowlevel.checkpoint()
-                        end = trio.current_time() + TURN_S
+                        end = self._clock() + TURN_S
                 # More are likely to be ready by now where several were.
                 ready = self._epoll.poll(0, EVENTS_MAX) if len(ready) > 1 else []
+                self.polled_s = now
 
     def _turn(self, fd: int) -> None:
         waiting = self._waiting.get(fd)

@@ -26,7 +26,7 @@ ANONYMOUS = Principal("User", "ANONYMOUS")
 """The principal of every client of a PLAINTEXT listener, as in Kafka."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class ConnectionInfo:
     """The connection on which a request arrived.
 
@@ -35,12 +35,14 @@ class ConnectionInfo:
         client_host: The client's address.
         local_host: The address of this node that the client connected to, for advertising.
         local_port: The port of it.
+        follows: Whether a follower fetches on it; set by its first Fetch.
     """
 
     listener: str
     client_host: str
     local_host: str = ""
     local_port: int = 0
+    follows: bool = False
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ import trio
 from minikafka.broker.connections.connection import Connection, FrameHandler
 from minikafka.broker.connections.listening import Listening
 from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_times import RequestTimes
 from minikafka.broker.connections.transport import Transport
 
 log = structlog.get_logger("minikafka.server")
@@ -26,9 +27,11 @@ class Server:
         connections_max: The most connections: `max.connections`, or fewer for which descriptors suffice.
         connections_max_of: The most connections from one client address (`max.connections.per.ip` and overrides).
         memory: What the requests of all connections may hold.
+        times: What requests take; None if nobody wants to know.
 
     Attributes:
         connections: The open connections, oldest first.
+        accepted: How many were accepted so far.
     """
 
     def __init__(
@@ -39,12 +42,15 @@ class Server:
         connections_max: int,
         connections_max_of: Callable[[str], int],
         memory: RequestMemory | None = None,
+        times: RequestTimes | None = None,
     ) -> None:
         self._handler = handler
         self._size_bytes_max = size_bytes_max
         self._connections_max = connections_max
         self._connections_max_of = connections_max_of
         self._memory = memory or RequestMemory()
+        self._times = times
+        self.accepted = 0
         self.connections: dict[Connection, None] = {}
         self._by_host: Counter[str] = Counter()
         self._refused = 0
@@ -87,7 +93,9 @@ class Server:
             listener=listener_name,
             size_bytes_max=self._size_bytes_max,
             memory=self._memory,
+            times=self._times,
         )
+        self.accepted += 1
         self.connections[connection] = None
         self._by_host[host] += 1
         return connection

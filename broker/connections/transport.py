@@ -27,12 +27,16 @@ class Transport(Protocol):
 
     Attributes:
         progress: Grows with each part of a large request that is received, and of a response that the client takes.
+        polls: Knows when it was seen that bytes had arrived; None if nobody does.
     """
 
     peer_host: str
     local_host: str
     local_port: int
     progress: int
+
+    @property
+    def polls(self) -> ReadySockets | None: ...
 
     async def wait_while(self, turn: Turn) -> None:
         """Call `turn` whenever bytes or the stream's end have arrived, until it returns False or `resume` is called.
@@ -88,6 +92,10 @@ class SocketTransport:
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.peer_host = str(raw.getpeername()[0])
         self.local_host, self.local_port = raw.getsockname()[:2]
+
+    @property
+    def polls(self) -> ReadySockets | None:
+        return self._ready
 
     async def wait_while(self, turn: Turn) -> None:
         if self._ready is not None:
@@ -206,6 +214,8 @@ class SocketTransport:
 
 class StreamTransport:
     """Any trio stream: TLS, or memory in tests. Slices of logs are sent as bytes."""
+
+    polls = None
 
     def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream

@@ -45,7 +45,7 @@ def _parts(family: Family) -> Iterator[bytes]:
 def _text(family: Family, samples: Iterable[Sample]) -> bytes:
     metric = Metric(family.name, family.documentation, family.kind)
     for values, value in samples:
-        metric.add_sample(family.sample_name, dict(zip(family.labels, values, strict=True)), value)
+        metric.add_sample(*family.sample_of(values), value)
     return generate_latest(_One(metric))
 
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 __all__ = ["Collector", "Family", "Sample", "gauge", "total"]
 
+SUFFIXES = ("sum", "count")
+
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, and the value."""
 
@@ -16,22 +18,25 @@ class Family:
 
     Attributes:
         name: Without `_total`, which a counter's samples have.
-        kind: A counter only grows while the process lives.
+        kind: A counter only grows while the process lives. A summary's last label is `quantile`; the samples of which
+            that is `sum` or `count` are those of all that was ever measured.
         documentation: One sentence, for `# HELP`.
         samples: Read in steps, between which other tasks run: it must bear that the state changes meanwhile.
         labels: The names of the labels.
     """
 
     name: str
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "summary"]
     documentation: str
     samples: Iterable[Sample]
     labels: tuple[str, ...] = ()
 
-    @property
-    def sample_name(self) -> str:
-        """The name of the samples."""
-        return f"{self.name}_total" if self.kind == "counter" else self.name
+    def sample_of(self, values: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+        """The name of a sample and its labels."""
+        labels = dict(zip(self.labels, values, strict=True))
+        if self.kind == "summary" and labels["quantile"] in SUFFIXES:
+            return f"{self.name}_{labels.pop('quantile')}", labels
+        return f"{self.name}_total" if self.kind == "counter" else self.name, labels
 
 
 Collector = Callable[[], Iterator[Family | None]]

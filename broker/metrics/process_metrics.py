@@ -1,6 +1,7 @@
 """Metrics of a node's process: those of `prometheus_client` (CPU, memory, descriptors, garbage), and of its loop."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -20,17 +21,31 @@ class Loop(Protocol):
         longest: The longest step above the budget, in CPU seconds.
         steps: How many were above the budget.
         collections_s: How long collections of garbage took in all.
+        idle_s: How long the loop has waited in all.
     """
 
     longest: float
     steps: int
     collections_s: float
+    idle_s: float
 
 
-def loop_metrics(loop: Loop) -> Collector:
-    """The steps of the event loop, during which all clients wait."""
+def loop_metrics(loop: Loop, clock: Callable[[], float] = time.perf_counter) -> Collector:
+    """The steps of the event loop, during which all clients wait; and how much of the time it waits itself.
+
+    Kafka has two kinds of threads and their idle shares; here both are the share of the event loop.
+    """
+    scraped_s, idle_s = clock(), loop.idle_s
 
     def collect() -> Iterator[Family | None]:
+        nonlocal scraped_s, idle_s
+        now, idle = clock(), loop.idle_s
+        share = min(1.0, (idle - idle_s) / (now - scraped_s)) if now > scraped_s else 1.0
+        scraped_s, idle_s = now, idle
+        for name in ("socketserver_networkprocessoravgidle", "kafkarequesthandlerpool_requesthandleravgidle"):
+            group = "network" if name.startswith("socket") else "server"
+            documentation = "The share of the time since the last scrape in which the event loop had nothing to do."
+            yield gauge(f"kafka_{group}_{name}_percent", documentation, share)
         yield gauge(
             "minikafka_eventloop_longest_step_seconds",
             "The longest step of the event loop since the start; 0 while all took at most 20 ms.",

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from minikafka.broker.metrics.family import Collector, Family, Sample, gauge, total
 from minikafka.broker.partitions.partition import Partition
 from minikafka.broker.partitions.partition_table import Partitions
+from minikafka.broker.replication.follower_fetch_state import PartitionFetchState
 from minikafka.broker.replication.isr_changes import AlterPartitionManager
 from minikafka.controller.metadata.image import Image
 from minikafka.storage.log_manager import LogManager
 
-__all__ = ["directory_metrics", "isr_metrics", "log_metrics", "replica_metrics"]
+__all__ = ["directory_metrics", "fetcher_metrics", "isr_metrics", "log_metrics", "replica_metrics"]
 
 PARTITIONS_AT_ONCE = 500
 LABELS = ("topic", "partition")
@@ -64,7 +65,9 @@ def _lags(partition: Partition) -> list[tuple[int, int]]:
     ]
 
 
-def replica_metrics(partitions: Partitions, image: Callable[[], Image]) -> Collector:
+def replica_metrics(
+    partitions: Partitions, image: Callable[[], Image], fetches_waiting: Callable[[], int]
+) -> Collector:
     """What this node leads and follows."""
 
     def collect() -> Iterator[Family | None]:
@@ -101,13 +104,41 @@ def replica_metrics(partitions: Partitions, image: Callable[[], Image]) -> Colle
         yield Family(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
             "gauge",
-            "Requests that wait until their records are committed.",
-            [(("Produce",), float(counts.produces_waiting))],
+            "Requests that wait until their records are committed, or until there are records.",
+            [(("Produce",), float(counts.produces_waiting)), (("Fetch",), float(fetches_waiting()))],
             ("delayedOperation",),
         )
         yield from _by_partition(all_partitions)
 
     return collect
+
+
+def fetcher_metrics(fetched: Callable[[], Iterable[tuple[int, PartitionFetchState]]]) -> Collector:
+    """How far this node is behind the leaders that it follows, as of their last responses."""
+
+    def collect() -> Iterator[Family | None]:
+        states = list(fetched())
+        lag_max = max((state.lag for _, state in states), default=0)
+        yield Family(
+            "kafka_server_replicafetchermanager_maxlag",
+            "gauge",
+            "The committed records that this node lacks of the partition with which it is furthest behind.",
+            [(("Replica",), float(lag_max))],
+            ("clientId",),
+        )
+        yield Family(
+            "kafka_server_fetcherlagmetrics_consumerlag",
+            "gauge",
+            "The committed records of a partition that this node lacks; from the follower.",
+            ((_fetcher(leader_id, state), float(state.lag)) for leader_id, state in states),
+            ("clientId", *LABELS),
+        )
+
+    return collect
+
+
+def _fetcher(leader_id: int, state: PartitionFetchState) -> tuple[str, str, str]:
+    return f"ReplicaFetcherThread-0-{leader_id}", *_labels(state.partition)
 
 
 def isr_metrics(changes: AlterPartitionManager) -> Collector:

@@ -3,7 +3,6 @@
 `BrokerParts` is also what handlers are given: it offers all services of `broker/apis/services.py`.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -18,6 +17,7 @@ from minikafka.broker.connections.large_messages import LargeMessages
 from minikafka.broker.connections.long_polls import LongPolls
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.request_memory import RequestMemory
+from minikafka.broker.connections.request_times import RequestTimes
 from minikafka.broker.connections.routes import routes_of
 from minikafka.broker.connections.server import Server
 from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
@@ -73,8 +73,8 @@ class BrokerParts:
         isr_changes: Has the controller change the ISR of partitions that this node leads.
         replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
-        requests: How many requests of clients were decoded, by API key times 256 plus version.
-        connection_count: Returns the number of open connections of clients.
+        times: What the requests of clients took; None without `metrics.listener`.
+        serving: Serves the clients; None before it is made.
     """
 
     def __init__(self, config: NodeConfig, system: System) -> None:
@@ -122,8 +122,8 @@ class BrokerParts:
         self._follower: MetadataFollower | None = None
         self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
         self.long_polls = LongPolls()
-        self.requests = defaultdict[int, int](int)
-        self.connection_count: Callable[[], int] = lambda: 0
+        self.times = None if config.metrics_listener is None else RequestTimes()
+        self.serving: Server | None = None
 
     def _transaction_parts(self, seams: Seams) -> TransactionParts:
         return TransactionParts(
@@ -255,17 +255,16 @@ class BrokerParts:
             large_messages=large,
             long_polls=self.long_polls,
             shortcuts={usual_produce.KEY: usual_produce.UsualProduce(services).answer},
-            requests=self.requests,
         )
-        server = Server(
+        self.serving = Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
             connections_max=min(number("max.connections"), self._connections_max),
             connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
             memory=RequestMemory(number("queued.max.request.bytes")),
+            times=self.times,
         )
-        self.connection_count = lambda: len(server.connections)
-        return server
+        return self.serving
 
     def _consumer_times(self, group_id: str) -> ConsumerGroupTimes:
         if self.image.config(ResourceType.GROUP, group_id):

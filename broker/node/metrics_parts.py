@@ -17,7 +17,13 @@ from minikafka.broker.metrics.endpoints import Endpoints
 from minikafka.broker.metrics.family import Collector, Family, gauge
 from minikafka.broker.metrics.http_server import HttpServer
 from minikafka.broker.metrics.process_metrics import loop_metrics, process_metrics
-from minikafka.broker.metrics.replica_metrics import directory_metrics, isr_metrics, log_metrics, replica_metrics
+from minikafka.broker.metrics.replica_metrics import (
+    directory_metrics,
+    fetcher_metrics,
+    isr_metrics,
+    log_metrics,
+    replica_metrics,
+)
 from minikafka.broker.metrics.request_metrics import connection_metrics, request_metrics, topic_metrics
 from minikafka.broker.node.broker_parts import BrokerParts
 from minikafka.broker.node.system import System
@@ -60,12 +66,15 @@ def broker_collectors(
     partitions = parts.partitions
     return [
         _state(why_not_ready),
-        replica_metrics(partitions, lambda: parts.image),
+        replica_metrics(partitions, lambda: parts.image, lambda: parts.long_polls.waiting),
+        fetcher_metrics(parts.replication.fetched),
         isr_metrics(parts.isr_changes),
         connection_metrics(
-            lambda: parts.connection_count(), lambda: len(parts.fetch_sessions), lambda: parts.long_polls.waiting
+            lambda: [one.info.listener for one in parts.serving.connections] if parts.serving else [],
+            lambda: parts.serving.accepted if parts.serving else 0,
+            lambda: len(parts.fetch_sessions),
         ),
-        request_metrics(parts.requests, lambda key: parts.routes[key].name),
+        *([request_metrics(parts.times, lambda key: parts.routes[key].name)] if parts.times is not None else []),
         topic_metrics(partitions),
         group_metrics(parts.groups, partitions),
         transaction_metrics(parts.transactions, parts.now_ms),

@@ -60,6 +60,7 @@ class StepWatch(trio.abc.Instrument):
         longest: The longest step so far, in CPU seconds; 0 while none was above the budget.
         steps: How many steps were above the budget.
         collections_s: How long collections of garbage took in all.
+        idle_s: How long the loop has waited in all.
         began: When the step in progress began, on `clock`; infinity while the loop waits. Read by a `StackSampler`.
         sampled: The latest sample: when its step began, and the stack. Written by a `StackSampler`.
     """
@@ -74,7 +75,8 @@ class StepWatch(trio.abc.Instrument):
     ) -> None:
         self.longest = 0.0
         self.steps = 0
-        self.collections_s = 0.0
+        self.collections_s = self.idle_s = 0.0
+        self._waits_since: float | None = None
         self.budget_s = budget_s
         self.began = float("inf")
         self.sampled: tuple[float, tuple[str, ...]] = (0.0, ())
@@ -88,7 +90,10 @@ class StepWatch(trio.abc.Instrument):
     def after_io_wait(self, timeout: float) -> None:
         """A round of the loop begins."""
         self._task = None
-        self._begin_round(self._clock())
+        now = self._clock()
+        if self._waits_since is not None:
+            self.idle_s += now - self._waits_since
+        self._begin_round(now)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """The last step is over, and the next one begins."""
@@ -104,6 +109,7 @@ class StepWatch(trio.abc.Instrument):
         if now - self.began > self.budget_s:
             self._examine(now)
         self.began = float("inf")
+        self._waits_since = now
 
     def collection(self, phase: str, info: dict[str, int]) -> None:
         """A callback for `gc.callbacks`."""

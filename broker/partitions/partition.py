@@ -465,9 +465,9 @@ class Partition(Replica):
         """
         self._check_following(leader_epoch)
         if len(data):
-            self.tail.grew(
-                append_fetched(self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset)
-            )
+            size_bytes = append_fetched(self.log, data, leader_epoch=leader_epoch, leader_start_offset=log_start_offset)
+            self.tail.grew(size_bytes)
+            self.traffic.followed_bytes_in += size_bytes
         self._move_high_watermark(min(high_watermark, self.log.end_offset), UNKNOWN_BYTES)
         new_start = min(log_start_offset, self.high_watermark)
         if new_start > self.log.start_offset:

@@ -66,6 +66,7 @@ class PartitionFetchState:
         backoff: Delays after failures.
         sent: The position last sent in this session; None if the session does not have the partition.
         behind: Whether committed records are missing, as far as is known.
+        lag: How many are missing, as of the last response.
         delayed_until_ms: Not fetched before this time of a steady clock.
     """
 
@@ -75,6 +76,7 @@ class PartitionFetchState:
     backoff: PartitionBackoff
     sent: FetchPosition | None = None
     behind: bool = True
+    lag: int = 0
     delayed_until_ms: int = 0
 
     def position(self) -> FetchPosition:
@@ -298,7 +300,8 @@ class FollowerFetchState:
             high_watermark=answer.high_watermark,
             log_start_offset=answer.log_start_offset,
         )
-        state.behind = answer.high_watermark > partition.log.end_offset
+        state.lag = max(0, answer.high_watermark - partition.log.end_offset)
+        state.behind = state.lag > 0
 
     def delay(self, state: PartitionFetchState, now_ms: int, error: Exception) -> None:
         """Fetch a failed partition again after its backoff; if its log is offline, remove it until a restart."""

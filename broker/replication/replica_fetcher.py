@@ -8,7 +8,7 @@ a fetch is waiting must not wait for it, which would slow down elections: the fe
 new session. Uses trio for the tasks. Source: Kafka's `ReplicaFetcherManager`, `ReplicaFetcherThread`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import structlog
@@ -113,6 +113,12 @@ class ReplicaFetcherManager:
         if not fetcher.state.partitions and self._fetchers.get(fetcher.leader_id) is fetcher:
             fetcher.scope.cancel()
             del self._fetchers[fetcher.leader_id]
+
+    def fetched(self) -> Iterator[tuple[int, PartitionFetchState]]:
+        """Each partition that is fetched, with the leader that it is fetched from."""
+        for leader_id, fetcher in list(self._fetchers.items()):
+            for state in list(fetcher.state.partitions.values()):
+                yield leader_id, state
 
     def recently_lost(self, node_id: int) -> bool:
         """Whether the connection to a broker was lost in the last seconds and not restored.

@@ -6,10 +6,12 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import Producer as ConfluentProducer
 from prometheus_client.parser import text_string_to_metric_families
 from support.clients import eventually
 from support.clusters import COMMON, PATIENCE_S
@@ -20,11 +22,15 @@ from minikafka.client.blocking import Admin, Consumer, Producer
 
 pytestmark = pytest.mark.slow
 HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+TOPICS = "kafka_server_brokertopicmetrics"
+PARTS = ("requestqueue", "local", "remote", "throttle", "responsesend")
 UNDER_REPLICATED = "kafka_server_replicamanager_underreplicatedpartitions"
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 EXPRESSION = re.compile(r"^ +expr: (.+)$", re.MULTILINE)
 METRIC = re.compile(r"`((?:kafka|minikafka|process|python)_[a-z_0-9]+)(?:\{([^}]*)\})?`")
 READERS = frozenset({("consumergroup", "readers"), ("topic", "read"), ("partition", "0")})
+METRICS_ON_COUNTS = {"kafka_server_socket_server_metrics_connection"}
+PLAINTEXT = frozenset({("listener", "PLAINTEXT")})
 Labels = frozenset[tuple[str, str]]
 
 
@@ -114,11 +120,54 @@ def test_what_clients_leave_behind_on_a_node(three: LocalCluster) -> None:
         eventually(lambda: _lag_of_readers(three) == [5], timeout_s=PATIENCE_S)  # with the marker
         found = [scrape(three, node_id) for node_id in three.node_ids]
     assert [one["kafka_consumergroup_current_offset"].get(READERS) for one in found if _has_readers(one)] == [1]
-    produced = {version for one in found for version in one["kafka_network_requestmetrics_requests_total"]}
-    assert any(("request", "Produce") in labels for labels in produced)
     complete = frozenset({("state", "CompleteCommit")})
     assert sum(one.get("minikafka_transactions", {}).get(complete, 0) for one in found) == 1
-    assert sum(one["kafka_server_socket_server_metrics_connection_count"][frozenset()] for one in found) > 0
+    assert sum(one["kafka_server_socket_server_metrics_connection_count"][PLAINTEXT] for one in found) > 0
+
+
+def test_what_requests_take_and_carry(three: LocalCluster) -> None:
+    """A client of another project writes and reads. Bytes out are those that were read; all times and sizes add up."""
+    with Admin(three.bootstrap) as admin:
+        admin.create_topics([NewTopic("carried", assignments={0: [1, 2, 3]})])
+    producer = ConfluentProducer({"bootstrap.servers": three.bootstrap, "acks": "all"})
+    for _ in range(100):
+        producer.produce("carried", bytes(1000))
+    assert producer.flush(PATIENCE_S) == 0
+    consumer = ConfluentConsumer(
+        {"bootstrap.servers": three.bootstrap, "group.id": "carriers", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe(["carried"])
+    read = 0
+    while read < 100:
+        read += len(consumer.consume(100 - read, PATIENCE_S))
+    of_carried = frozenset({("topic", "carried")})
+    eventually(lambda: _of_topic(three, 1, "bytesout", of_carried) > 100_000, timeout_s=PATIENCE_S)
+    consumer.close()
+    leader = scrape(three, 1)
+    assert leader[f"{TOPICS}_replicationbytesout_total"][of_carried] == 2 * _of_topic(three, 1, "bytesin", of_carried)
+    assert _of_topic(three, 2, "replicationbytesin", of_carried) == _of_topic(three, 1, "bytesin", of_carried)
+    assert _of_topic(three, 2, "bytesout", of_carried) == 0
+    for api in ("Produce", "FetchConsumer", "FetchFollower", "Fetch"):
+        parts = [_summary(leader, part, api) for part in PARTS]
+        sum_ms, count = _summary(leader, "total", api)
+        assert [one for _, one in parts] == [count] * 5
+        assert sum_ms == pytest.approx(sum(part_ms for part_ms, _ in parts))
+        answered = leader["kafka_network_requestmetrics_requests_total"].items()
+        assert sum(number for labels, number in answered if ("request", api) in labels) == count > 0
+    assert _summary(leader, "remote", "Produce")[0] > 0, "for the followers"
+    of_produce = frozenset({("request", "Produce")})
+    assert leader["kafka_network_requestmetrics_requestbytes_total"][of_produce] > 100_000
+    assert leader["minikafka_response_bytes_total"][frozenset({("request", "FetchConsumer")})] > 100_000
+
+
+def _of_topic(cluster: LocalCluster, node_id: int, name: str, labels: Labels) -> float:
+    return scrape(cluster, node_id)[f"{TOPICS}_{name}_total"].get(labels, 0)
+
+
+def _summary(scraped: dict[str, dict[Labels, float]], part: str, api: str) -> tuple[float, float]:
+    """Sum and count."""
+    name, labels = f"kafka_network_requestmetrics_{part}timems", frozenset({("request", api)})
+    return scraped[f"{name}_sum"][labels], scraped[f"{name}_count"][labels]
 
 
 def _lag_of_readers(cluster: LocalCluster) -> list[float]:
@@ -136,9 +185,16 @@ def test_the_page_has_each_metric_and_no_other(three: LocalCluster) -> None:
         for name, samples in scrape(three, node_id).items():
             labels_of.setdefault(name, set()).update(*({label for label, _ in labels} for labels in samples))
     described = {name: set(labels.split(",")) - {""} for name, labels in METRIC.findall(PAGE.read_text())}
+    labels_of = {name: labels for name, labels in labels_of.items() if not _is_of_summary(name, labels_of)}
     assert described.pop("python_info") == {"…"}
     del labels_of["python_info"]
     assert described == labels_of
+
+
+def _is_of_summary(name: str, labels_of: Collection[str]) -> bool:
+    """Whether a sample is the sum or the count of a summary."""
+    base, _, suffix = name.rpartition("_")
+    return suffix in ("sum", "count") and base in labels_of
 
 
 def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
@@ -146,10 +202,10 @@ def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
     alerts = EXPRESSION.findall((PAGE.parent / "prometheus-alerts.yml").read_text())
     panels = json.loads((PAGE.parent / "grafana-dashboard.json").read_text())["panels"]
     queries = [*alerts, *(target["expr"] for panel in panels for target in panel["targets"])]
-    assert (len(alerts), len(queries)) == (11, 33)
+    assert (len(alerts), len(queries)) == (12, 43)
     for query in queries:
         named = set(re.findall(r"(?:kafka|minikafka|process|python)_[a-z_0-9]+", query))
-        assert named <= documented, query
+        assert {re.sub("_(sum|count)$", "", name) for name in named} <= documented | METRICS_ON_COUNTS, query
         assert named or query == 'up{job="kafka"} == 0'
 
 

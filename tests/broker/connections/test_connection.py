@@ -18,7 +18,7 @@ from minikafka.broker.connections.request_context import Answer, ConnectionInfo,
 from minikafka.broker.connections.transport import SCRATCH_SIZE_BYTES, SocketTransport, StreamTransport, Transport
 
 WAITING, ECHO, FAILING, PARKED = b"\x00\x01", b"\x00\x02", b"\x00\x03", b"\x00\x04"
-NEVER = LongPoll([], 1, math.inf, lambda in_time: None)
+NEVER = LongPoll([], 1, math.inf, lambda in_time: None, lambda times: None)
 TIMEOUT_S = 30
 
 

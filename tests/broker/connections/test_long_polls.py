@@ -31,6 +31,7 @@ class Partition:
         self.grown = GrowthSignal()
         self.size_bytes = 0
         self.reads: list[bool] = []
+        self.responses = 0
         self.error: Exception | None = None
         self.usual = True
 
@@ -42,10 +43,13 @@ class Partition:
             if not self.usual:
                 return None
             if in_time and self.size_bytes < min_bytes:
-                return LongPoll([self.grown], min_bytes - self.size_bytes, wait_s, again)
+                return LongPoll([self.grown], min_bytes - self.size_bytes, wait_s, again, self.sent)
             return f"{self.size_bytes} bytes"
 
-        return LongPoll([self.grown], min_bytes - self.size_bytes, wait_s, again)
+        return LongPoll([self.grown], min_bytes - self.size_bytes, wait_s, again, self.sent)
+
+    def sent(self, times: int) -> None:
+        self.responses += times
 
     def grow(self, size_bytes: int) -> None:
         self.size_bytes += size_bytes

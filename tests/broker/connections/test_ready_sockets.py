@@ -100,9 +100,9 @@ def test_other_tasks_run_while_all_sockets_are_always_ready() -> None:
     """40 sockets with a client that never waits, each turn a quarter of the limit."""
 
     async def main() -> None:
-        ready, steps, turns = ReadySockets(), 0, 0
         clock = trio.lowlevel.current_clock()
         assert isinstance(clock, trio.testing.MockClock)
+        ready, steps, turns = ReadySockets(clock.current_time), 0, 0
         pairs = [socket.socketpair() for _ in range(40)]
 
         def turn() -> bool:

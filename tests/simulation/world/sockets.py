@@ -68,6 +68,8 @@ class _Waits:
 class _Transport:
     """A broker's connection with a client."""
 
+    polls = None
+
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._is_waiting = False

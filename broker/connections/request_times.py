@@ -1,0 +1,136 @@
+"""`RequestTimes`: how many requests a node answered, what they took, in parts, and their sizes.
+
+Kept where `metrics.listener` is set. A connection adds the requests of a turn together, when their responses are sent:
+what each of them took is the mean. So a request that is received with many others costs next to nothing.
+Source: Kafka's `RequestMetrics`.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+
+__all__ = ["FOLLOWER", "SAMPLES", "Measured", "RequestTimes", "Requests", "Times"]
+
+SAMPLES = 1024
+"""Turns of which the times are kept; Kafka's histograms keep 1028 requests."""
+EVERY = 16
+"""Of more turns, one in so many is kept: what is kept is out of the processor's cache when it is replaced."""
+FOLLOWER = 1 << 16
+"""Added to the key of a Fetch of a follower."""
+
+
+Times = tuple[float, float, float, float]
+"""When the first of some requests was received; when the node began with it; when it had to wait, 0 if it had not; when
+the responses were ready. On the clock of `RequestTimes`."""
+Measured = tuple[Sequence[bytearray], bool, Times, int, int]
+"""Arguments of `RequestTimes.add`, all but the last."""
+
+
+class Requests:
+    """The requests of one API and version.
+
+    Attributes:
+        count: How many.
+        queue_s: The sum of the times until the node began with them.
+        local_s: Until they were answered, or had to wait.
+        remote_s: That they waited.
+        throttle_s: For which their connections were muted afterwards.
+        send_s: Until the kernel took the responses.
+        bytes_in: The bytes of the requests.
+        bytes_out: The bytes of the responses.
+        turns: How many times some of them were added.
+        latest: These times, in this order, of the last turns, or of one in `EVERY`.
+    """
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "count",
+        "latest",
+        "local_s",
+        "queue_s",
+        "remote_s",
+        "send_s",
+        "throttle_s",
+        "turns",
+    )
+
+    def __init__(self) -> None:
+        self.count = self.bytes_in = self.bytes_out = self.turns = 0
+        self.queue_s = self.local_s = self.remote_s = self.throttle_s = self.send_s = 0.0
+        self.latest: deque[tuple[float, float, float, float, float]] = deque(maxlen=SAMPLES)
+
+    @property
+    def sums_s(self) -> tuple[float, float, float, float, float]:
+        """The sums of the times, in this order."""
+        return self.queue_s, self.local_s, self.remote_s, self.throttle_s, self.send_s
+
+
+class RequestTimes:
+    """All requests of a node.
+
+    Args:
+        clock: Seconds that only grow; that of `ReadySockets`.
+
+    Attributes:
+        by_key: By API key times 256 plus version, and `FOLLOWER`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
+        self.by_key: defaultdict[int, Requests] = defaultdict(Requests)
+
+    def add(
+        self, frames: Sequence[bytearray], follows: bool, times: Times, throttle_ms: int, size_bytes: int, sent_s: float
+    ) -> None:
+        """Responses were sent together.
+
+        Args:
+            frames: The requests.
+            follows: Whether a follower fetches on the connection.
+            throttle_ms: For how long the connection is muted after the last response.
+            size_bytes: The bytes of the responses.
+            sent_s: When they were sent, on `clock`.
+        """
+        arrived_s, began_s, waits_s, ended_s = times
+        first, count = frames[0], len(frames)
+        if count > 1 and any([frame[:4] != first[:4] for frame in frames]):
+            self._add_each(frames, follows, times, throttle_ms, size_bytes, sent_s)
+            return
+        requests = self.by_key[first[1] << 8 | first[3] | (FOLLOWER if follows else 0)]
+        queue_s, local_s, send_s = began_s - arrived_s, ended_s - began_s, sent_s - ended_s
+        remote_s = throttle_s = 0.0
+        if waits_s:
+            local_s, remote_s = waits_s - began_s, ended_s - waits_s
+            requests.remote_s += remote_s
+        if throttle_ms:
+            throttle_s = throttle_ms / 1000
+            requests.throttle_s += throttle_s
+        if count > 1:
+            local_s /= count
+            queue_s += local_s * (count - 1) / 2
+            requests.bytes_in += sum(map(len, frames))
+        else:
+            requests.bytes_in += len(first)
+        requests.count += count
+        requests.queue_s += queue_s * count
+        requests.local_s += local_s * count
+        requests.send_s += send_s * count
+        requests.bytes_out += size_bytes
+        requests.turns += 1
+        if requests.turns < SAMPLES or not requests.turns % EVERY:
+            requests.latest.append((queue_s, local_s, remote_s, throttle_s, send_s))
+
+    def _add_each(
+        self, frames: Sequence[bytearray], follows: bool, times: Times, throttle_ms: int, size_bytes: int, sent_s: float
+    ) -> None:
+        """Requests of several APIs: each counts as the mean of all."""
+        arrived_s, began_s, _, ended_s = times
+        count = len(frames)
+        local_s, wait_s = (ended_s - began_s) / count, sent_s - ended_s
+        for number, frame in enumerate(frames):
+            ready_s = began_s + local_s
+            part_bytes = size_bytes * (number + 1) // count - size_bytes * number // count
+            muted_ms = throttle_ms if number == count - 1 else 0
+            self.add([frame], follows, (arrived_s, began_s, 0.0, ready_s), muted_ms, part_bytes, ready_s + wait_s)
+            began_s = ready_s
