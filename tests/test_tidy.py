@@ -75,6 +75,7 @@ IMPORTS_TRIO = {
 SEAMS = {
     "broker/node/main.py": {"time", "random", "os", "print"},
     "broker/node/stack_sampler.py": {"threading"},  # an aid to find the cause of long steps; off unless asked for
+    "broker/connections/request_times.py": {"time"},  # for metrics, and for turns of real sockets
     "broker/connections/tcp_listening.py": {"socket"},
     "broker/connections/transport.py": {"socket", "os"},
     "spark_connector/sockets.py": {"socket", "time", "os"},  # in Spark's workers, which have no event loop of ours

@@ -212,17 +212,26 @@ class Connection:
                     break
         finally:
             self._frames = frames[done:]
-            ended_s = 0.0 if times is None else times.clock()
-            if ready:
-                self._send_at_once(ready, size_bytes)
             if times is not None and answered:
-                if answered < len(frames):
-                    frames = frames[:answered]
-                times_s = self._arrived_s, began_s, 0.0, ended_s
-                if self._unsent:
-                    self._measured.append((frames, False, times_s, self._throttle_ms, size_bytes))
-                else:
-                    times.add(frames, False, times_s, self._throttle_ms, size_bytes, times.clock())
+                self._send_measured(times, frames[:answered], ready, size_bytes, began_s)
+            elif ready:
+                self._send_at_once(ready, size_bytes)
+
+    def _send_measured(
+        self, times: RequestTimes, frames: list[bytearray], ready: list[Any], size_bytes: int, began_s: float
+    ) -> None:
+        """Send the responses to these requests, and measure or count them."""
+        weight = 1 if len(frames) > 1 or self._throttle_ms else times.weight(frames[0], size_bytes)
+        ended_s = times.clock() if weight else 0.0
+        if ready:
+            self._send_at_once(ready, size_bytes)
+        if not weight:
+            return
+        times_s = self._arrived_s, began_s, 0.0, ended_s
+        if self._unsent:
+            self._measured.append((frames, False, weight, times_s, self._throttle_ms, size_bytes))
+        else:
+            times.add(frames, False, weight, times_s, self._throttle_ms, size_bytes, times.clock())
 
     def _send_at_once(self, parts: list[Any], size_bytes: int) -> None:
         """Send a response, or leave it to the task if it is large, the kernel does not take it, or the task sends."""
@@ -389,7 +398,7 @@ class Connection:
         """Measure a request that waited, or that the task answered."""
         assert self._times is not None
         times_s = self._arrived_s, self._began_s, self._waits_s, self._times.clock()
-        self._measured.append(([frame], self.info.follows, times_s, throttle_ms, size_bytes))
+        self._measured.append(([frame], self.info.follows, 1, times_s, throttle_ms, size_bytes))
 
     def _sent(self) -> None:
         """The responses to all measured requests are sent."""

@@ -7,11 +7,12 @@ of a connection runs only for what a turn cannot do. Linux only: elsewhere each 
 
 import select
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import trio
+
+from minikafka.broker.connections.request_times import STEADY
 
 Turn = Callable[[], bool]
 """Reads and answers what is ready, without waiting; returns whether to go on waiting for more."""
@@ -31,7 +32,7 @@ class ReadySockets:
         polled_s: When the sockets were found to be readable whose turns are being called, on `clock`.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = STEADY) -> None:
         assert sys.platform == "linux"
         self.polled_s = 0.0
         self._clock = clock

@@ -1,7 +1,9 @@
 """`RequestTimes`: how many requests a node answered, what they took, in parts, and their sizes.
 
 Kept where `metrics.listener` is set. A connection adds the requests of a turn together, when their responses are sent:
-what each of them took is the mean. So a request that is received with many others costs next to nothing.
+what each of them took is the mean. Of single requests that are answered at once, after the first thousand of an API,
+one in `EVERY` is measured and counts for all of them; the numbers of requests and bytes are exact. Those that wait are
+all measured. So metrics cost next to nothing where many requests are answered.
 Source: Kafka's `RequestMetrics`.
 """
 
@@ -9,20 +11,22 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 
-__all__ = ["FOLLOWER", "SAMPLES", "Measured", "RequestTimes", "Requests", "Times"]
+__all__ = ["EVERY", "FOLLOWER", "SAMPLES", "STEADY", "Measured", "RequestTimes", "Requests", "Times"]
 
 SAMPLES = 1024
 """Turns of which the times are kept; Kafka's histograms keep 1028 requests."""
 EVERY = 16
-"""Of more turns, one in so many is kept: what is kept is out of the processor's cache when it is replaced."""
+"""Of more turns than `SAMPLES`, the times of one in so many are measured."""
 FOLLOWER = 1 << 16
 """Added to the key of a Fetch of a follower."""
 
 
+STEADY = time.perf_counter
+"""The clock of all that is measured: cheaper than that of trio, and of real time."""
 Times = tuple[float, float, float, float]
 """When the first of some requests was received; when the node began with it; when it had to wait, 0 if it had not; when
 the responses were ready. On the clock of `RequestTimes`."""
-Measured = tuple[Sequence[bytearray], bool, Times, int, int]
+Measured = tuple[Sequence[bytearray], bool, int, Times, int, int]
 """Arguments of `RequestTimes.add`, all but the last."""
 
 
@@ -30,6 +34,7 @@ class Requests:
     """The requests of one API and version.
 
     Attributes:
+        turns: How many times some of them were answered at once.
         count: How many.
         queue_s: The sum of the times until the node began with them.
         local_s: Until they were answered, or had to wait.
@@ -38,8 +43,7 @@ class Requests:
         send_s: Until the kernel took the responses.
         bytes_in: The bytes of the requests.
         bytes_out: The bytes of the responses.
-        turns: How many times some of them were added.
-        latest: These times, in this order, of the last turns, or of one in `EVERY`.
+        latest: These times, in this order, of the last that were measured.
     """
 
     __slots__ = (
@@ -76,18 +80,39 @@ class RequestTimes:
         by_key: By API key times 256 plus version, and `FOLLOWER`.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = STEADY) -> None:
         self.clock = clock
         self.by_key: defaultdict[int, Requests] = defaultdict(Requests)
 
+    def weight(self, frame: bytearray, size_bytes: int) -> int:
+        """For how many single requests that are answered at once this one counts; if 0 it is only counted, here."""
+        requests = self.by_key[frame[1] << 8 | frame[3]]
+        requests.turns += 1
+        if requests.turns <= SAMPLES:
+            return 1
+        if not requests.turns % EVERY:
+            return EVERY
+        requests.count += 1
+        requests.bytes_in += len(frame)
+        requests.bytes_out += size_bytes
+        return 0
+
     def add(
-        self, frames: Sequence[bytearray], follows: bool, times: Times, throttle_ms: int, size_bytes: int, sent_s: float
+        self,
+        frames: Sequence[bytearray],
+        follows: bool,
+        weight: int,
+        times: Times,
+        throttle_ms: int,
+        size_bytes: int,
+        sent_s: float,
     ) -> None:
         """Responses were sent together.
 
         Args:
             frames: The requests.
             follows: Whether a follower fetches on the connection.
+            weight: For how many such requests each counts in the sums of times.
             throttle_ms: For how long the connection is muted after the last response.
             size_bytes: The bytes of the responses.
             sent_s: When they were sent, on `clock`.
@@ -113,13 +138,12 @@ class RequestTimes:
         else:
             requests.bytes_in += len(first)
         requests.count += count
-        requests.queue_s += queue_s * count
-        requests.local_s += local_s * count
-        requests.send_s += send_s * count
         requests.bytes_out += size_bytes
-        requests.turns += 1
-        if requests.turns < SAMPLES or not requests.turns % EVERY:
-            requests.latest.append((queue_s, local_s, remote_s, throttle_s, send_s))
+        weight *= count
+        requests.queue_s += queue_s * weight
+        requests.local_s += local_s * weight
+        requests.send_s += send_s * weight
+        requests.latest.append((queue_s, local_s, remote_s, throttle_s, send_s))
 
     def _add_each(
         self, frames: Sequence[bytearray], follows: bool, times: Times, throttle_ms: int, size_bytes: int, sent_s: float
@@ -132,5 +156,5 @@ class RequestTimes:
             ready_s = began_s + local_s
             part_bytes = size_bytes * (number + 1) // count - size_bytes * number // count
             muted_ms = throttle_ms if number == count - 1 else 0
-            self.add([frame], follows, (arrived_s, began_s, 0.0, ready_s), muted_ms, part_bytes, ready_s + wait_s)
+            self.add([frame], follows, 1, (arrived_s, began_s, 0.0, ready_s), muted_ms, part_bytes, ready_s + wait_s)
             began_s = ready_s

@@ -1,8 +1,8 @@
 """Metrics of a node over HTTP: `/metrics` for Prometheus, `/healthz` and `/readyz` for whatever starts and stops nodes.
 
 `metrics.listener=http://127.0.0.1:9404` turns them on. A scrape reads the state that is there: the parts of a node do
-not know of metrics, and keep counters only of what leaves no trace in their state. What requests take is measured by their connections, once
-for all requests that are received together (`connections/request_times.py`), and only where metrics are served.
+not know of metrics, and keep counters only of what leaves no trace in their state. What requests take is measured by
+their connections, and only where metrics are served (`connections/request_times.py`).
 
     GET /metrics ─► http_server.py ─► endpoints.py ─► exposition.py ─► a collector for each part of the node
                                                           │                └─ yields families; None lets others run

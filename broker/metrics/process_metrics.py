@@ -1,12 +1,12 @@
 """Metrics of a node's process: those of `prometheus_client` (CPU, memory, descriptors, garbage), and of its loop."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import Metric
 
+from minikafka.broker.connections.request_times import STEADY
 from minikafka.broker.metrics.family import Collector, Family, gauge, total
 
 __all__ = ["Loop", "loop_metrics", "process_metrics"]
@@ -30,7 +30,7 @@ class Loop(Protocol):
     idle_s: float
 
 
-def loop_metrics(loop: Loop, clock: Callable[[], float] = time.perf_counter) -> Collector:
+def loop_metrics(loop: Loop, clock: Callable[[], float] = STEADY) -> Collector:
     """The steps of the event loop, during which all clients wait; and how much of the time it waits itself.
 
     Kafka has two kinds of threads and their idle shares; here both are the share of the event loop.

@@ -4,7 +4,6 @@ Where a node belongs to a quorum, its peers use the same port, in a protocol of 
 hands the connections of Kafka's protocol on. A standalone node binds the port itself.
 """
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -123,7 +122,6 @@ class ControllerListener:
             clock=trio.current_time,
             observer=RequestLog(self.log_levels, ROOT),
             large_messages=LargeMessages(self._system.disk.run),
-            requests=defaultdict(int),
         )
         return Server(
             dispatcher,
