@@ -35,7 +35,7 @@ MUTATIONS = (
     Mutation(
         "responses are held back while a later request waits",
         _CONNECTION,
-        "await BeforeWaiting(answering, partial(self._send_now, ready))",
+        "await BeforeWaiting(answering, partial(self._at_first_wait, ready))",
         "await answering",
         (f"{_CONNECTIONS}::test_a_waiting_request_does_not_hold_back_earlier_responses",),
     ),
