@@ -43,6 +43,9 @@ one line on standard error and an exit code.
     perf.py             `perf`: throughput and latency
     local_cluster.py    the class LocalCluster, also for tests, benchmarks and fault injection
     cluster_layout.py   nodes, ports and settings of a local cluster (pure)
+    cluster_control.py  `cluster status`, `stop` and `restart`: nodes of a cluster, whoever started them
+    supervisor_lock.py  the lock of the command that runs a cluster
+    node_process.py     which process runs a node, and signals to no other
     cluster_view.py     the status table of `cluster` on a terminal
     redraw.py           lines that are redrawn in place
     options.py          options and checks that commands share
@@ -68,7 +71,8 @@ Caveats:
     * `produce` makes records of text lines; values with newlines need `--json`. That sends neither the partition nor
       the offset of a line: records without a key may end up in other partitions than they were read from.
     * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself
-      leaves its nodes running; the next `cluster` in that directory reports them and does not start.
+      leaves its nodes running; `cluster --attach` takes them up, and `cluster stop` ends them.
+    * A node of a cluster that was started by hand without its server.properties is known on Linux only.
     * `groups reset-offsets` reads state, offsets and ends one after the other: a member that joins in between has
       the commit refused, but a topic that is written to meanwhile has moved its end.
     * `groups` asks about one group at a time; without arguments that is a request or more for each group.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from minikafka.cli.cluster_control import DEFAULT_DIRECTORY, restart, status, stop
 from minikafka.cli.options import NameValue
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ POLL_INTERVAL_S = 0.2
 DEFAULT_PORT = 9092
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--brokers", type=click.IntRange(1), help="Number of brokers; 3 in a new directory.")
 @click.option(
     "--controllers",
@@ -37,25 +38,29 @@ DEFAULT_PORT = 9092
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path("minikafka-cluster"),
+    default=DEFAULT_DIRECTORY,
     show_default=True,
     help="Directory of the cluster; an existing cluster is restarted, on its ports.",
 )
 @click.option("--set", "settings", multiple=True, type=NameValue(), help="Setting for every node; repeatable.")
+@click.option("--attach", is_flag=True, help="Take up nodes that run already, as after a kill -9 of this command.")
+@click.pass_context
 def cluster(
+    context: click.Context,
     brokers: int | None,
     controllers: int | None,
     isolated: bool,
     port: int | None,
     data_dir: Path,
     settings: tuple[tuple[str, str], ...],
+    attach: bool,
 ) -> None:
     """Run a local cluster. Prints `ready HOST:PORT,HOST:PORT,…` once all nodes accept clients, then where their metrics
     are, which Prometheus reads: 200 ports above those of the clients (`--set metrics.listener=` turns them off).
 
     Each node is a process with its files in DIR/node-ID: server.properties, pid, server.log and data. After a node
-    was killed, `minikafka server --config DIR/node-ID/server.properties` restarts it. SIGTERM and Ctrl-C stop all
-    nodes.
+    was killed, `minikafka cluster restart ID` starts it again, and so does `minikafka server --config
+    DIR/node-ID/server.properties`. SIGTERM and Ctrl-C stop all nodes.
 
     \b
     Examples:
@@ -65,7 +70,10 @@ def cluster(
     """
     from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.local_cluster import LocalCluster
+    from minikafka.cli.supervisor_lock import supervising
 
+    if context.invoked_subcommand is not None:
+        return
     try:
         nodes = LocalCluster(
             data_dir,
@@ -76,12 +84,16 @@ def cluster(
             settings=dict(settings),
             metrics=True,
         )
-        with signals() as stopping:
-            number = run(nodes, stopping)
+        with supervising(nodes.directory), signals() as stopping:
+            number = run(nodes, stopping, attach=attach)
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if number == signal.SIGINT:
         raise click.exceptions.Exit(128 + number)
+
+
+for subcommand in (status, stop, restart):
+    cluster.add_command(subcommand)
 
 
 class Stopping:
@@ -114,17 +126,26 @@ def signals() -> Iterator[Stopping]:
             signal.signal(number, handler)
 
 
-def run(nodes: LocalCluster, stopping: Stopping) -> int:
+def run(nodes: LocalCluster, stopping: Stopping, *, attach: bool) -> int:
     """Run nodes until a signal arrives, and return its number. On return or error all nodes have ended.
 
-    Raises ClusterError.
+    Raises ClusterError, before any is started or stopped if some run already and are not to be attached.
     """
+    from minikafka.cli.cluster_layout import ClusterError
     from minikafka.cli.cluster_view import view
     from minikafka.cli.local_cluster import POLL_S
 
-    nodes.launch()
+    running = list(filter(nodes.running, nodes.node_ids))
+    if running and not attach:
+        raise ClusterError(
+            f"node {running[0]} of {nodes.directory} is already running (pid {nodes.pid(running[0])}): "
+            "add --attach to take up what runs, or end it by `minikafka cluster stop`"
+        )
+    started = [node_id for node_id in nodes.node_ids if node_id not in running]
     try:
-        while not stopping.signal and nodes.not_ready():
+        if started:
+            nodes.launch(*started)
+        while not stopping.signal and started and nodes.not_ready(*started):
             stopping.wait(POLL_S)
         if not stopping.signal:
             click.echo(f"ready {nodes.bootstrap}")

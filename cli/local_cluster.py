@@ -15,7 +15,6 @@ when the last reference is dropped, or when the interpreter exits. `cluster_layo
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import re
 import signal
@@ -26,6 +25,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -43,6 +43,7 @@ from minikafka.cli.cluster_layout import (
     voters,
     with_settings,
 )
+from minikafka.cli.node_process import has_ended, pid_of_node, send
 
 if TYPE_CHECKING:
     from minikafka.client.blocking import Admin
@@ -92,6 +93,7 @@ class LocalCluster:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
         existing = _existing(self.directory)
+        grows = (brokers or 0) > sum(1 for node in existing.values() if node.port)
         if existing:
             self._check(existing, brokers, controllers, isolated)
             port = next(node.port for node in existing.values() if node.port)
@@ -104,7 +106,9 @@ class LocalCluster:
             return layout(brokers=wanted, controllers=controllers, isolated=isolated, port=base, metrics=metrics)
 
         nodes = nodes_from(port or _free_port(lambda base: ports(nodes_from(base))))
-        self.nodes = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
+        nodes = [node for node in nodes if node.node_id in existing or not existing or grows]
+        kept = {node.node_id: _kept(existing.get(node.node_id), node) for node in nodes}
+        self.nodes = dict(sorted({**existing, **kept}.items()))
         self._write(_texts(settings or {}), {n: _texts(some) for n, some in (node_settings or {}).items()})
         weakref.finalize(self, _kill_all, self._processes)
 
@@ -154,7 +158,7 @@ class LocalCluster:
         process = self._processes.get(node_id)
         if process is not None and process.poll() is None:
             return process.pid
-        return _running(self.folder(node_id) / "pid", self.config(node_id))
+        return pid_of_node(self.folder(node_id) / "pid", self.config(node_id), self.data(node_id))
 
     def running(self, node_id: int) -> bool:
         """Whether a node's process exists, paused or not."""
@@ -226,18 +230,23 @@ class LocalCluster:
         late = []
         for is_controller in (False, True):
             wave = [n for n in chosen if bool(self.nodes[n].controller_port) == is_controller]
+            pids = self._pids(wave)
             self._signal(signal.SIGTERM, wave)
             self._signal(signal.SIGCONT, wave)
-            late += self._wait_ended(wave, timeout_s)
+            late += self._wait_ended(pids, timeout_s)
         if late:
             self.kill(*late)
             raise ClusterError(f"node {late[0]} did not stop within {timeout_s:.0f} s:\n{self.log_tail(late[0])}")
 
+    def release(self) -> None:
+        """Let the nodes that this object has started live on when it is gone."""
+        self._processes.clear()
+
     def kill(self, *node_ids: int) -> None:
         """Send SIGKILL, which has the effect of a crash, and wait until the processes have ended."""
-        chosen = node_ids or self.node_ids
-        self._signal(signal.SIGKILL, chosen)
-        self._wait_ended(chosen, STOP_TIMEOUT_S)
+        pids = self._pids(node_ids or self.node_ids)
+        self._signal(signal.SIGKILL, pids)
+        self._wait_ended(pids, STOP_TIMEOUT_S)
 
     def pause(self, *node_ids: int) -> None:
         """Send SIGSTOP: connections stay open, but nothing is answered."""
@@ -322,19 +331,31 @@ class LocalCluster:
 
     def _signal(self, number: signal.Signals, node_ids: Collection[int]) -> None:
         for node_id in node_ids:
-            pid = self.pid(node_id)
-            if pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
+            send(partial(self.pid, node_id), number)
 
-    def _wait_ended(self, node_ids: Sequence[int], timeout_s: float) -> list[int]:
-        """Wait until nodes have ended. Returns those that still run after `timeout_s`."""
+    def _pids(self, node_ids: Sequence[int]) -> dict[int, int]:
+        """The processes of the nodes that run."""
+        return {node_id: pid for node_id in node_ids if (pid := self.pid(node_id))}
+
+    def _wait_ended(self, pids: Mapping[int, int], timeout_s: float) -> list[int]:
+        """Wait until the processes of nodes have ended. Returns the nodes that still run after `timeout_s`.
+
+        The process itself is waited for: a node takes its pid file away before it has quite ended.
+        """
         deadline = time.monotonic() + timeout_s
-        while running := [node_id for node_id in node_ids if self.running(node_id)]:
+        while running := [node_id for node_id, pid in pids.items() if not self._ended(node_id, pid)]:
             if time.monotonic() > deadline:
                 return running
             time.sleep(POLL_S)
+        for node_id in pids:
+            (self.folder(node_id) / "pid").unlink(missing_ok=True)
         return []
+
+    def _ended(self, node_id: int, pid: int) -> bool:
+        process = self._processes.get(node_id)
+        if process is not None and process.pid == pid:
+            return process.poll() is not None
+        return has_ended(pid)
 
 
 def under_replicated(admin: Admin) -> list[str]:
@@ -384,23 +405,6 @@ def _free_port(wanted: Callable[[int], list[int]]) -> int:
                 held.enter_context(socket.socket()).bind((HOST, port))
             return base
     raise ClusterError(f"no free ports found in {_FREE_PORT_ATTEMPTS} attempts")
-
-
-def _running(pid_file: Path, config: Path) -> int:
-    """The pid in a node's pid file if that process runs this node, else 0."""
-    try:
-        pid = int(pid_file.read_text())
-        return pid if str(config) in _command_line(pid) else 0
-    except (OSError, ValueError):
-        return 0
-
-
-def _command_line(pid: int) -> str:
-    """The command line of a process; "" for a zombie."""
-    if Path("/proc/self").exists():
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    words = ["ps", "-p", str(pid), "-o", "command="]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
 
 def _kill_all(processes: dict[int, subprocess.Popen[bytes]]) -> None:

@@ -42,10 +42,16 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tup
 def _section(path: tuple[str, ...], command: click.Command) -> str:
     arguments = [_argument(one) for one in command.params if isinstance(one, click.Argument)]
     options = [_option(one) for one in command.params if isinstance(one, click.Option)]
-    words = [*path, *(["[OPTIONS]"] if options else []), *(["COMMAND"] if isinstance(command, click.Group) else [])]
+    words = [*path, *(["[OPTIONS]"] if options else []), *_subcommand(command)]
     lines = [f"## {' '.join(path)}", "", f"    {' '.join([*words, *arguments])}", "", *_blocks(command.help or "")]
     lines += [*options, ""] if options else []
     return "\n".join(lines + _blocks(command.epilog or ""))
+
+
+def _subcommand(command: click.Command) -> list[str]:
+    if not isinstance(command, click.Group):
+        return []
+    return ["[COMMAND]" if command.invoke_without_command else "COMMAND"]
 
 
 def _blocks(text: str) -> list[str]:

@@ -1,13 +1,14 @@
 """`minikafka server`: runs a node in the foreground."""
 
 import gc
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
+
+from minikafka.cli.node_process import pid_file_of_this_process
 
 
 @click.command()
@@ -61,26 +62,20 @@ def server(
     with quick_imports():
         from minikafka.broker.node.main import CannotStart, run
 
-    update_pid_file(config)
     try:
-        run(
-            node_id=node_id,
-            host=host,
-            port=port,
-            data_dir=data_dir,
-            config=config,
-            overrides=overrides,
-            log_level=log_level,
-            in_container=in_container,
-        )
+        with pid_file_of_this_process(config):
+            run(
+                node_id=node_id,
+                host=host,
+                port=port,
+                data_dir=data_dir,
+                config=config,
+                overrides=overrides,
+                log_level=log_level,
+                in_container=in_container,
+            )
     except CannotStart as error:
         raise click.ClickException(str(error)) from error
-
-
-def update_pid_file(config: Path | None) -> None:
-    """Write this process's pid to the file `pid` beside the configuration, if there is one (a local cluster)."""
-    if config is not None and (config.parent / "pid").exists():
-        (config.parent / "pid").write_text(f"{os.getpid()}\n")
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def test_a_node_keeps_its_data_when_killed_paused_and_restarted(one: LocalCluste
     one.wait_in_sync()
     one.stop()
     assert (one.running(1), one.exit_code(1)) == (False, 0)
-    assert {path.name for path in one.folder(1).iterdir()} == {"server.properties", "pid", "server.log", "data"}
+    assert {path.name for path in one.folder(1).iterdir()} == {"server.properties", "server.log", "data"}
 
 
 @pytest.mark.slow

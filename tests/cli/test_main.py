@@ -14,6 +14,7 @@ from support.command_line import Minikafka
 from support.node import NodeProcess
 from support.open_transaction import open_transaction
 
+from minikafka.cli.local_cluster import LocalCluster
 from minikafka.cli.main import COMMANDS, cli
 from minikafka.cli.reference_page import commands
 
@@ -21,6 +22,7 @@ EXAMPLE = re.compile(r"^ *(?:Example: )?((?:echo \w+ \| )?minikafka .*)$", re.MU
 TOPIC = re.compile(r"\b(?:flights|weather|greetings)\b(?!\.txt|\.json)")
 ALL = dict(commands(cli))
 RUN_NODES = ("minikafka server", "minikafka cluster")
+CONTROL_NODES = ("minikafka cluster status", "minikafka cluster stop", "minikafka cluster restart")
 UNTIL_CTRL_C = "--watch"
 EXAMPLES = [(path, line) for path, command in ALL.items() for line in EXAMPLE.findall(command.help or "")]
 
@@ -69,7 +71,9 @@ def test_examples_work(minikafka: Minikafka, node: NodeProcess, judge: Client, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", [line for _, line in EXAMPLES if line.startswith(RUN_NODES)])
+@pytest.mark.parametrize(
+    "line", [line for _, line in EXAMPLES if line.startswith(RUN_NODES) and not line.startswith(CONTROL_NODES)]
+)
 def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
     if line.startswith("minikafka cluster") and "--port" not in line:
         line += " --port 0"
@@ -88,6 +92,19 @@ def test_examples_of_servers_work(line: str, tmp_path: Path) -> None:
         finally:
             server.terminate()  # no node of a cluster may be left running
             server.wait(90)
+
+
+@pytest.mark.slow
+def test_examples_of_running_clusters_work(
+    minikafka: Minikafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line.replace("/tmp/kafka", "minikafka-cluster") for _, line in EXAMPLES if line.startswith(CONTROL_NODES)]
+    assert len(lines) >= len(CONTROL_NODES)
+    with LocalCluster(tmp_path / "minikafka-cluster", brokers=2):
+        for line in sorted(lines, key=lambda line: CONTROL_NODES.index(" ".join(line.split()[:3]))):
+            ran = minikafka(*shlex.split(line)[1:])
+            assert (ran.code, ran.err) == (0, ""), line
 
 
 def test_help_imports_no_command() -> None:
