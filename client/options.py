@@ -38,7 +38,18 @@ StopAt = Literal["end"]
 AssignorName = Literal["range", "roundrobin", "cooperative-sticky"]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """`(topic, key, value, partition count) -> partition`; key and value as serialized."""
-Serializer = Callable[[Any], bytes | None]
+
+
+@runtime_checkable
+class RecordSerializer(Protocol):
+    """A serializer that is told the topic and the headers of the record. Source: Kafka's `Serializer`."""
+
+    def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
+        """The bytes of a key or value; not called for bytes, nor for null, which is None."""
+
+
+Serializer = Callable[[Any], bytes | None] | RecordSerializer
+"""A function of the object, such as `str.encode`; or an object whose `serialize` has topic and headers as well."""
 
 
 @runtime_checkable
@@ -136,6 +147,11 @@ def _deserializer(value: Any) -> str | None:
     return None if fits else "a callable, or an object with a method deserialize(topic, headers, data)"
 
 
+def _serializer(value: Any) -> str | None:
+    fits = callable(value) or isinstance(value, RecordSerializer)
+    return None if fits else "a callable, or an object with a method serialize(topic, headers, data)"
+
+
 def objects(kind: type) -> Check:
     """A list of objects of a class."""
 
@@ -147,9 +163,9 @@ def objects(kind: type) -> Check:
 
 
 _FUNCTION = optional(function)
-_DESERIALIZER = optional(_deserializer)
+_SERIALIZER, _DESERIALIZER = optional(_serializer), optional(_deserializer)
 _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS = objects(ProducerInterceptor), objects(ConsumerInterceptor)
-_CODE = (_FUNCTION, _DESERIALIZER, _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS)
+_CODE = (_FUNCTION, _SERIALIZER, _DESERIALIZER, _PRODUCER_INTERCEPTORS, _CONSUMER_INTERCEPTORS)
 _NONEMPTY_TEXT = optional(nonempty_text)
 _LEVEL = optional(between(-131_072, 22))
 
@@ -250,8 +266,8 @@ class ProducerOptions(ClientOptions):
     transactional_id: str | None = option(None, _NONEMPTY_TEXT)
     transaction_timeout_ms: int = option(60_000, between(1))
     partitioner: Partitioner | None = option(None, _FUNCTION)
-    key_serializer: Serializer | None = option(None, _FUNCTION)
-    value_serializer: Serializer | None = option(None, _FUNCTION)
+    key_serializer: Serializer | None = option(None, _SERIALIZER)
+    value_serializer: Serializer | None = option(None, _SERIALIZER)
     interceptors: Sequence[ProducerInterceptor] = option((), _PRODUCER_INTERCEPTORS)
 
     @property

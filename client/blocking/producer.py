@@ -101,9 +101,9 @@ class Producer(BlockingClient):
             topic, value, key, partition, timestamp_ms, headers = record
         try:
             if type(value) is not bytes:
-                value = self._producer.value_bytes(value)
+                value = self._producer.value_bytes(value, topic, headers)
             if type(key) is not bytes:
-                key = self._producer.key_bytes(key)
+                key = self._producer.key_bytes(key, topic, headers)
         except Exception as error:
             if isinstance(on_delivery, Acknowledgement):
                 on_delivery.acknowledge(None, error)

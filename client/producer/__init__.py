@@ -13,6 +13,7 @@ or no other one of the partition is in flight; the commit sends what is left. A 
 one that must be aborted, and an abort drops what has not been sent.
 
     producer.py              `Producer`: options, serializers, `send`, `flush`
+    serialization.py         keys and values to bytes
     partitioner.py           murmur2 of keys, and the sticky partition for records without keys
     record_accumulator.py    lanes of batches: order, retries, sequence numbers, deadlines, memory
     producer_batch.py        one batch, `Delivery` and `RecordMetadata`

@@ -35,6 +35,7 @@ from minikafka.client.producer.partitioner import StickyChoice, partition_for_ke
 from minikafka.client.producer.producer_batch import Delivery, OnDelivery
 from minikafka.client.producer.record_accumulator import RECORD_OVERHEAD_BYTES, Accumulator, Lane
 from minikafka.client.producer.sender import Sender, measure_producer
+from minikafka.client.producer.serialization import FieldSerializer, checked
 from minikafka.client.producer.transaction_state import Phase
 from minikafka.client.producer.transactions import Transactions
 from minikafka.client.records import ProducerRecord, RecordMetadata
@@ -97,6 +98,8 @@ class Producer(ClusterClient):
         self._sends = 0
         self._closed = False
         self._sender: Sender | None = None
+        self._serialize_key = FieldSerializer("key", self._options.key_serializer)
+        self._serialize_value = FieldSerializer("value", self._options.value_serializer)
         self._interception = Interception(self._options.interceptors) if self._options.interceptors else None
 
     async def send(
@@ -198,13 +201,13 @@ class Producer(ClusterClient):
         if self._accumulator.transaction is not None:
             self._accumulator.transaction.check_open()
 
-    def value_bytes(self, value: Any) -> bytes | None:
+    def value_bytes(self, value: Any, topic: str, headers: Headers) -> bytes | None:
         """A value, serialized. Raises TypeError."""
-        return value if type(value) is bytes else _blob(value, self._options.value_serializer, "value")
+        return value if type(value) is bytes else self._serialize_value(value, topic, headers)
 
-    def key_bytes(self, key: Any) -> bytes | None:
+    def key_bytes(self, key: Any, topic: str, headers: Headers) -> bytes | None:
         """A key, serialized. Raises TypeError."""
-        return key if type(key) is bytes or key is None else _blob(key, self._options.key_serializer, "key")
+        return key if type(key) is bytes or key is None else self._serialize_key(key, topic, headers)
 
     async def flush(self) -> None:
         """Send all queued records without lingering, and wait until each is delivered or has failed.
@@ -322,13 +325,14 @@ class Producer(ClusterClient):
         transaction = self._accumulator.transaction
         if transaction is not None and transaction.phase is not Phase.IN_TRANSACTION:
             transaction.check_open()
+        if headers:
+            headers = checked(headers)
         if type(value) is not bytes:
-            value = self.value_bytes(value)
+            value = self.value_bytes(value, target.topic.name, headers)
         if type(key) is not bytes:
-            key = self.key_bytes(key)
+            key = self.key_bytes(key, target.topic.name, headers)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
         if headers:
-            headers = _checked(headers)
             size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers)
         if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
             raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
@@ -443,28 +447,6 @@ class Producer(ClusterClient):
                     await transactions.abort()
                 except KafkaError as error:
                     _logger.warning("transaction not aborted, it will time out: %s", error)
-
-
-def _blob(value: Any, serializer: Any, what: str) -> bytes | None:
-    """A key or value as bytes, serialized if there is a serializer. Raises TypeError."""
-    if serializer is not None:
-        value = serializer(value)
-    if value is None or type(value) is bytes:
-        return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    raise TypeError(
-        f"a record's {what} must be bytes or None, not {type(value).__name__}: encode it, or give the Producer"
-        f" a {what}_serializer"
-    )
-
-
-def _checked(headers: Headers) -> Headers:
-    """Headers as a tuple. Raises TypeError."""
-    for name, value in headers:
-        if not isinstance(name, str) or not (value is None or isinstance(value, bytes)):
-            raise TypeError(f"headers must be pairs of str and bytes or None, not ({name!r}, {value!r})")
-    return tuple(headers)
 
 
 def _too_large(target: _Target, size: int, size_max: int) -> MessageTooLargeError:
