@@ -15,6 +15,7 @@ Consumer.
     portal.py      `BlockingClient`: the event loop's thread, and calls into it
     producer.py    Producer, with its inbox of records, and BlockingDelivery
     consumer.py    Consumer, which iterates over records taken in advance
+    listener.py    Listener, whose callbacks are called on the application's thread
     admin.py       Admin
 
 Inside async code use `minikafka.client`: these clients would block the event loop.
@@ -22,6 +23,7 @@ Inside async code use `minikafka.client`: these clients would block the event lo
 
 from minikafka.client.blocking.admin import Admin
 from minikafka.client.blocking.consumer import Consumer
+from minikafka.client.blocking.listener import Listener
 from minikafka.client.blocking.producer import BlockingDelivery, Producer
 
-__all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]
+__all__ = ["Admin", "BlockingDelivery", "Consumer", "Listener", "Producer"]

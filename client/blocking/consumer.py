@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.arguments import ConsumerArguments
+from minikafka.client.blocking.listener import Listener, OnApplicationThread, wait_and_call
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
-from minikafka.client.consumer.listener import Listener
 from minikafka.client.groups.group_metadata import GroupMetadata
 from minikafka.client.offsets import OffsetAndMetadata, OffsetAndTimestamp
 from minikafka.client.options import BootstrapServers
@@ -29,6 +30,8 @@ _FOREVER_MS = 1 << 40
 class Consumer(BlockingClient):
     """`minikafka.client.Consumer` with the same arguments and methods; iterate over it with `for`.
 
+    A `Listener` has plain methods, which are called on the thread that requests records, and may commit.
+
     The iterator takes up to `max_poll_records` records at a time. Before any other call, records that it has not
     yielded yet are returned by a seek, so that positions and commits are exact.
     """
@@ -46,13 +49,16 @@ class Consumer(BlockingClient):
         super().__init__(self._consumer)
         self._taken: deque[ConsumerRecord] = deque()
         self._yielded: ConsumerRecord | None = None
+        self._has_listener = False
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             while self._taken:
                 self._yielded = self._taken.popleft()
                 yield self._yielded
-            self._taken.extend(super()._wait(self._consumer.poll, _FOREVER_MS))
+            self._yielded = None
+            taken = self._wait_and_call(self._consumer.poll, _FOREVER_MS)  # a callback may replace self._taken
+            self._taken.extend(taken)
             if not self._taken and super()._run(self._consumer.at_end):
                 return
 
@@ -76,7 +82,9 @@ class Consumer(BlockingClient):
         pattern: str | None = None,
         listener: Listener | None = None,
     ) -> None:
-        self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=listener)
+        called = listener if listener is None else OnApplicationThread(listener, self._open_portal())
+        self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=called)
+        self._has_listener = listener is not None
 
     def unsubscribe(self) -> None:
         self._wait(self._consumer.unsubscribe)
@@ -139,12 +147,25 @@ class Consumer(BlockingClient):
         return self._wait(self._consumer.poll, timeout_ms, max_records)
 
     def __exit__(self, *exception: Any) -> bool | None:
-        if self._portal is not None:
-            self._return_taken()
+        if self._portal is None:
+            return super().__exit__(*exception)
+        self._return_taken()
+        try:
+            if self._has_listener:  # the thread that waits for the end of the block makes no calls
+                self._wait_and_call(self._consumer._stop, clean=exception[0] is None)
+        except BaseException as failure:
+            super().__exit__(type(failure), failure, failure.__traceback__)
+            raise
         return super().__exit__(*exception)
 
     def _wait(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         self._return_taken()
+        return self._wait_and_call(function, *args, **kwargs)
+
+    def _wait_and_call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Wait, and call the listener where that is due."""
+        if self._has_listener:
+            return wait_and_call(self._open_portal(), partial(function, *args, **kwargs))
         return super()._wait(function, *args, **kwargs)
 
     def _run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -154,17 +175,24 @@ class Consumer(BlockingClient):
     def _return_taken(self) -> None:
         """Seek back to the first record of each partition that was taken but not yielded."""
         taken, self._taken = self._taken, deque()
-        if taken:
-            super()._run(self._seek_back, {TopicPartition(one.topic, one.partition): one for one in reversed(taken)})
+        last, self._yielded = self._yielded, None
+        if taken or last is not None:
+            first = {TopicPartition(one.topic, one.partition): one for one in reversed(taken)}
+            super()._run(self._seek_back, first, last)
 
-    def _seek_back(self, first: Mapping[TopicPartition, ConsumerRecord]) -> None:
+    def _seek_back(self, first: Mapping[TopicPartition, ConsumerRecord], last: ConsumerRecord | None) -> None:
         """The record that was yielded last may still be being processed: it does not count as processed."""
-        last = self._yielded
+        fetcher = self._consumer._fetcher
+        fetcher.put_back()
         for tp, record in first.items():
-            if tp in self._consumer.assignment():
+            if tp in fetcher.states:
                 self._consumer.seek(tp, record.offset)
-                if last is not None and (last.topic, last.partition) == tp:
-                    self._consumer._fetcher.states[tp].processed = last.offset
+        if last is not None:
+            for tp, state in fetcher.states.items():
+                if (last.topic, last.partition) == tp:
+                    state.processed = last.offset
+                elif tp not in first:
+                    state.processed = state.position
 
 
 async def _next(batches: AsyncIterator[T]) -> T | None:

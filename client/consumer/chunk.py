@@ -32,11 +32,13 @@ class Chunk:
         next_offset: the offset after the chunk, including records that are hidden from the user.
         ends_response: whether it is the last chunk of a fetch response.
         taken: the number of records returned to the user.
+        by_list: whether the records were taken as a list, all of which may still be being processed.
         failure: why the records end before the chunk does: the next one cannot be deserialized.
     """
 
     __slots__ = (
-        "_batches", "_options", "_records", "ends_response", "era", "failure", "next_offset", "state", "taken"
+        "_batches", "_options", "_records", "by_list", "ends_response", "era", "failure", "next_offset", "state",
+        "taken",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +55,7 @@ class Chunk:
         self.era = state.era
         self.next_offset = next_offset
         self.taken = 0
+        self.by_list = False
         self._options = options
         self._batches = some
         self._records: list[ConsumerRecord] | None = None
@@ -140,7 +143,9 @@ class Chunk:
 
     @property
     def processed(self) -> int:
-        """The position without the last record returned, which may still be being processed."""
+        """The position before the records that may still be being processed: the last one, or those of a list."""
+        if self.by_list and self.state.processed is not None:
+            return self.state.processed
         return self.records[self.taken - 1].offset if self.taken else self.position
 
 

@@ -242,6 +242,7 @@ class Consumer(ClusterClient):
     async def _iterate(self) -> AsyncIterator[ConsumerRecord]:
         fetcher = self._fetcher
         while (chunk := await self._wait_for(fetcher.readable_chunk)) is not None:
+            chunk.by_list = False
             for taken, record in enumerate(islice(chunk.records, chunk.taken, None), chunk.taken + 1):
                 chunk.taken = taken
                 yield record

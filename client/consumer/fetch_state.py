@@ -193,6 +193,7 @@ class Fetcher:
         if chunk is None:
             return []
         records = chunk.records[chunk.taken : chunk.taken + limit]
+        chunk.by_list = True
         chunk.taken += len(records)
         if chunk.taken >= len(chunk.records) and chunk.failure is None:
             self.finish(chunk)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 
 import anyio
+
+_inside: ContextVar[tuple[ApplicationCall, ...]] = ContextVar("inside", default=())
+"""The calls within which this code runs, in tasks and threads that they started as well."""
 
 
 class ApplicationCall:
@@ -19,12 +23,12 @@ class ApplicationCall:
         self.done = anyio.Event()
         self.waiting: anyio.CancelScope | None = None
         self._call = call
-        self._task: int | None = None
+        self._running = False
 
     @property
     def running(self) -> bool:
         """Whether the application is calling now."""
-        return self._task is not None
+        return self._running
 
     async def run(self) -> None:
         """Call now, unless another task does: then wait for that.
@@ -32,21 +36,23 @@ class ApplicationCall:
         Raises what is called raises, and RuntimeError if it is what is called that requests records. A call that is
         cancelled is made again by the next request.
         """
-        task = anyio.get_current_task().id
-        if self._task is not None:
-            if self._task == task:
-                raise RuntimeError("a Listener must not request records: they may belong to other members already")
+        if self in _inside.get():
+            raise RuntimeError("a Listener must not request records: they may belong to other members already")
+        if self._running:
             await self.done.wait()
             return
-        self._task = task
+        self._running = True
+        outside = _inside.set((*_inside.get(), self))
         try:
             await self._call()
         except anyio.get_cancelled_exc_class():
-            self._task = None
+            self._running = False
             raise
         except BaseException:
             self._finish()
             raise
+        finally:
+            _inside.reset(outside)
         self._finish()
 
     def _finish(self) -> None:

@@ -132,6 +132,23 @@ def test_positions_and_processed_offsets() -> None:
     assert made.positions(processed_only=True) == {TP: 5}
 
 
+def test_a_list_of_records_is_processed_as_a_whole() -> None:
+    """Or a commit in the background would lose the rest in a crash. The list is a part of a chunk, or more than one."""
+    made = fetcher((TP, 0))
+    answer(made, ask(made), records=batch(0, 5))
+    answer(made, ask(made), records=batch(5, 5))
+    assert offsets(made, 3) == [0, 1, 2]
+    assert made.positions(processed_only=True) == {TP: 0}
+    made.mark_processed()
+    assert made.positions(processed_only=True) == {TP: 3}
+    assert offsets(made) + offsets(made, 2) == [3, 4, 5, 6]
+    assert made.positions(processed_only=True) == {TP: 3}
+    made.put_back()
+    assert made.positions(processed_only=True) == {TP: 3}
+    made.mark_processed()
+    assert made.positions(processed_only=True) == made.positions() == {TP: 7}
+
+
 def test_gaps_and_control_batches_move_the_position() -> None:
     made = fetcher((TP, 0))
     marker = encode_end_transaction(

@@ -234,6 +234,13 @@ async def fill(bootstrap: str, topic: str) -> None:
             await producer.send(topic, b"%d" % number, partition=number % 2)
 
 
+async def rebalance_begun(bootstrap: str, group: str) -> None:
+    """Wait until the group is no longer stable, which it is again only when the first member has polled."""
+    async with Admin(bootstrap_servers=bootstrap) as admin:
+        while (await admin.describe_group(group)).state == "Stable":
+            await anyio.sleep(0.05)
+
+
 def committing(bootstrap: str, group: str, protocol: str) -> Consumer:
     return Consumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
@@ -255,7 +262,7 @@ async def test_a_crash_after_a_rebalance_loses_nothing(
     async def process(value: bytes) -> None:
         if len(processed) == RECORDS // 6:
             joined.set()
-            await anyio.sleep(1)  # the rebalance has begun
+            await rebalance_begun(bootstrap, topic)
         if len(processed) >= RECORDS // 6 + 10:
             raise ZeroDivisionError
         processed.add(value)
