@@ -8,7 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from minikafka.client.arguments import ConsumerArguments
-from minikafka.client.blocking.listener import Listener, OnApplicationThread, wait_and_call
+from minikafka.client.blocking.listener import EitherListener as Listener
+from minikafka.client.blocking.listener import Listener as BlockingListener
+from minikafka.client.blocking.listener import OnApplicationThread, wait_and_call
 from minikafka.client.blocking.portal import BlockingClient, documented_as
 from minikafka.client.connections.seams import Seams
 from minikafka.client.consumer import consumer as async_consumer
@@ -82,9 +84,10 @@ class Consumer(BlockingClient):
         pattern: str | None = None,
         listener: Listener | None = None,
     ) -> None:
-        called = listener if listener is None else OnApplicationThread(listener, self._open_portal())
+        portal = self._open_portal()
+        called = OnApplicationThread(listener, portal) if isinstance(listener, BlockingListener) else listener
         self._wait(self._consumer.subscribe, topics, pattern=pattern, listener=called)
-        self._has_listener = listener is not None
+        self._has_listener = isinstance(called, OnApplicationThread)
 
     def unsubscribe(self) -> None:
         self._wait(self._consumer.unsubscribe)

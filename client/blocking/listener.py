@@ -36,6 +36,10 @@ class Listener:
         """These partitions may belong to other members already; commits would be rejected."""
 
 
+EitherListener = Listener | async_listener.Listener
+"""What a blocking consumer accepts: the methods of an async one run in its event loop, where they must not use it."""
+
+
 class OnApplicationThread(async_listener.Listener):
     """The async listener that has the methods of a blocking one called on the application's thread."""
 

@@ -332,8 +332,7 @@ class Producer(ClusterClient):
         if type(key) is not bytes:
             key = self.key_bytes(key, target.topic.name, headers)
         size = RECORD_OVERHEAD_BYTES + (len(value) if value else 0) + (len(key) if key else 0)
-        if headers:
-            size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers)
+        size += sum(10 + 4 * len(name) + len(one or b"") for name, one in headers) if headers else 0
         if timestamp_ms is not None and not 0 <= timestamp_ms <= _TIMESTAMP_MAX:
             raise ValueError(f"timestamp_ms={timestamp_ms!r}: must be milliseconds since 1970, 0 or more")
         if size > options.max_request_size:
