@@ -45,6 +45,9 @@ class LogConfig:
     @classmethod
     def from_settings(cls, settings: Mapping[str, object]) -> "LogConfig":
         """Creates the config from parsed values by Kafka's names; missing and null ones have their default."""
+        internal = settings.get("internal.segment.bytes")
+        if internal is not None:
+            settings = {**settings, "segment.bytes": internal}
         return from_values(cls, settings)
 
     @property

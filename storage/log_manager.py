@@ -85,6 +85,13 @@ class LogManager(LogUpkeep):
         self.preferred: dict[TopicPartition, str] = {}
         self._logger = structlog.get_logger("minikafka.storage")
 
+    def set_producer_expiration(self, expiration_ms: int) -> None:
+        """Change `producer.id.expiration.ms` of all logs."""
+        if expiration_ms != self.producer_expiration_ms:
+            self.producer_expiration_ms = expiration_ms
+            for log in self.logs.values():
+                log.producers.expiration_ms = expiration_ms
+
     def load(self) -> None:
         """Opens all logs. The clean-shutdown files are deleted first, so that a crash during loading leads to recovery
         again (KAFKA-10471). A directory that fails is offline, and the last shutdown counts as unclean.

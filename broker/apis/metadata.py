@@ -134,7 +134,13 @@ async def _create_missing(names: list[str], context: Context, pause: Pauses) -> 
     for name in names:
         await pause()
         if _creatable(name, context):
-            missing.append(CreatableTopic(name=name, num_partitions=-1, replication_factor=-1))
+            missing.append(
+                CreatableTopic(
+                    name=name,
+                    num_partitions=services.config.number("num.partitions"),
+                    replication_factor=services.config.number("default.replication.factor"),
+                )
+            )
     if missing:
         request = CreateTopicsRequest(topics=missing, timeout_ms=AUTO_CREATION_TIMEOUT_MS)
         try:

@@ -24,7 +24,7 @@ class Server:
     Args:
         handler: Answers the requests.
         size_bytes_max: The largest request (`socket.request.max.bytes`).
-        connections_max: The most connections: `max.connections`, or fewer for which descriptors suffice.
+        connections_max: Returns the most connections: `max.connections`, or fewer for which descriptors suffice.
         connections_max_of: The most connections from one client address (`max.connections.per.ip` and overrides).
         memory: What the requests of all connections may hold.
         times: What requests take; None if nobody wants to know.
@@ -39,7 +39,7 @@ class Server:
         handler: FrameHandler,
         *,
         size_bytes_max: int,
-        connections_max: int,
+        connections_max: Callable[[], int],
         connections_max_of: Callable[[str], int],
         memory: RequestMemory | None = None,
         times: RequestTimes | None = None,
@@ -84,7 +84,7 @@ class Server:
     def _connection(self, transport: Transport, listener_name: str) -> Connection | None:
         """A connection to be served, which counts from now on; None where it was refused."""
         host = transport.peer_host
-        if len(self.connections) >= self._connections_max or self._by_host[host] >= self._connections_max_of(host):
+        if len(self.connections) >= self._connections_max() or self._by_host[host] >= self._connections_max_of(host):
             self._refuse(transport)
             return None
         connection = Connection(

@@ -13,6 +13,7 @@ randomness, network). No other file obtains them from the machine, so that a sim
     controller_node.py      a controller-only node
     controller_listener.py  serves tools at the controller listener
     controller_factory.py   the controller of a node: standalone, or part of a quorum
+    runtime_settings.py     settings that change while the node runs
     registration.py         broker registration, heartbeats, controlled shutdown
     directory_reports.py    tells the controller of failed data directories, and where the replicas are
     producer_ids.py         producer ids, from blocks that the controller allocates

@@ -30,6 +30,7 @@ from minikafka.broker.node.controller_factory import controller_of
 from minikafka.broker.node.directory_reports import DirectoryReports
 from minikafka.broker.node.logging_setup import ROOT
 from minikafka.broker.node.producer_ids import ProducerIds
+from minikafka.broker.node.runtime_settings import RuntimeSettings
 from minikafka.broker.node.system import System
 from minikafka.broker.node.transaction_parts import TransactionParts
 from minikafka.broker.partitions.fetch_sessions import SessionCache
@@ -66,6 +67,7 @@ class BrokerParts:
     Attributes:
         controller: Holds the cluster's metadata and changes it, here or through the quorum.
         logs: The logs on disk; the cluster id is missing until `name_cluster` on a first start in a cluster.
+        runtime_settings: Applies settings that change while the node runs.
         partitions: The replicas on this node.
         groups: The coordinator of consumer groups.
         transactions: The coordinator of transactions.
@@ -81,12 +83,12 @@ class BrokerParts:
         self.config = config
         self.now_ms = system.now_ms
         self._disk = system.disk
-        self._connections_max = system.connections_max
         self._random = system.random
         self.controller = controller_of(config, system)
         self.log_levels = system.log_levels
         self.effective_settings = EffectiveSettings(config.static, self.image)
         self.logs = self._log_manager(self.controller.cluster_id)
+        self.runtime_settings = RuntimeSettings(self.effective_settings, lambda: self.logs, system.connections_max)
         self.partitions = Partitions(self.image)
         self.fetch_sessions = SessionCache(config.number("max.incremental.fetch.session.cache.slots"), system.random)
         self.fetch_max_bytes = config.number("fetch.max.bytes")
@@ -221,8 +223,10 @@ class BrokerParts:
             directory.cordoned = CORDONED_ALL in listed or directory.path in listed
         self.directory_reports.directories_changed()
 
-    def apply_cordoned(self, records: Iterable[Record]) -> None:
-        """Called with committed metadata: settings and features may cordon other directories."""
+    def apply_settings(self, records: Iterable[Record]) -> None:
+        """Called with committed metadata: settings and features may cordon other directories, and change limits."""
+        records = list(records)
+        self.runtime_settings.apply(records)
         if any(isinstance(record, ConfigRecord | FeatureRecord) for record in records):
             self.update_cordoned()
 
@@ -245,8 +249,6 @@ class BrokerParts:
         number = self.config.number
         services: Services = self
         request_log, large = RequestLog(self.log_levels, ROOT), LargeMessages(self._disk.run)
-        text = self.config.text("max.connections.per.ip.overrides") or ""
-        overrides = dict(entry.strip().rsplit(":", 1) for entry in text.split(",") if entry.strip())
         dispatcher = Dispatcher(
             services,
             self.routes,
@@ -259,8 +261,8 @@ class BrokerParts:
         self.serving = Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=min(number("max.connections"), self._connections_max),
-            connections_max_of=lambda host: int(overrides.get(host, number("max.connections.per.ip"))),
+            connections_max=lambda: self.runtime_settings.connections_max,
+            connections_max_of=self.runtime_settings.connections_max_of,
             memory=RequestMemory(number("queued.max.request.bytes")),
             times=self.times,
         )

@@ -126,7 +126,7 @@ class ControllerListener:
         return Server(
             dispatcher,
             size_bytes_max=number("socket.request.max.bytes"),
-            connections_max=min(number("max.connections"), self._system.connections_max),
+            connections_max=lambda: min(number("max.connections"), self._system.connections_max),
             connections_max_of=lambda host: number("max.connections.per.ip"),
             memory=RequestMemory(number("queued.max.request.bytes")),
         )

@@ -214,7 +214,7 @@ class Node:
         started = trio.Event()
 
         async def apply(records: Sequence[Record]) -> None:
-            self.parts.apply_cordoned(records)
+            self.parts.apply_settings(records)
             await started.wait()
             await in_steps(follower.apply(records))
 
@@ -223,6 +223,7 @@ class Node:
 
         self.parts.controller.subscribe(apply)
         self.parts.update_cordoned()
+        self.parts.runtime_settings.update()
         await in_steps(follower.start())
         started.set()
         nursery.start_soon(repeat, ROOM_CHECK_MS, look_for_room, "room")

@@ -236,7 +236,7 @@ def _inter_broker_listener_exists(values: Values, listeners: Listeners) -> Itera
     if name in values.given and "security.inter.broker.protocol" in values.given:
         yield values.problem(name, "only one of this and security.inter.broker.protocol should be set")
     known = [listener.name for listener in listeners.advertised]
-    if name in values.given and listeners.inter_broker not in known:
+    if name in values.given and "broker" in _roles(values) and listeners.inter_broker not in known:
         yield values.problem(name, f"must be an advertised listener (allowed: {', '.join(known)})")
 
 

@@ -53,6 +53,7 @@ The files::
     broker_config_validation.py     dynamic broker configs
     group_config_validation.py      group configs
     client_metrics_config_validation.py  client metrics subscriptions
+    broker_config_rules.py          values of a broker that do not fit others that it has
     log_levels.py                   log levels of a node
     list_config_resources.py        ListConfigResources
 

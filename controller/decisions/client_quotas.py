@@ -106,16 +106,23 @@ def _keys_of(entity: Entity) -> Mapping[str, SettingType]:
     return KEYS_OF_IPS
 
 
-_HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(?:\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*\.?")
+_NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+){0,2}")
+LOCALHOST = "localhost"
 
 
 def _is_address(text: str) -> bool:
-    """Whether the text is an IP address or a valid host name; host names are not resolved."""
+    """Whether the text is an IP address as Java reads it, or `localhost`. Other host names are not resolved here, and
+    count as unknown."""
+    if text == LOCALHOST:
+        return True
+    if _NUMBERS.fullmatch(text):
+        *parts, last = map(int, text.split("."))
+        return all(part <= 0xFF for part in parts) and last < 1 << 8 * (4 - len(parts))
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") and ":" in text else text
     try:
-        ipaddress.ip_address(text)
+        return "%" not in str(ipaddress.ip_address(bare))
     except ValueError:
-        return _HOST.fullmatch(text) is not None
-    return True
+        return False
 
 
 _LARGEST = {SettingType.INT: 2**31 - 1, SettingType.LONG: 2**63 - 1}

@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from minikafka.controller.decisions import (
+    broker_config_rules,
     broker_config_validation,
     client_metrics_config_validation,
     group_config_validation,
@@ -34,7 +35,7 @@ from minikafka.protocol.errors import (
 )
 from minikafka.protocol.messages import alter_configs, incremental_alter_configs
 from minikafka.protocol.names import check_topic_name
-from minikafka.protocol.settings.registry import GROUP_SETTINGS, NODE_SETTINGS, TOPIC_SETTINGS, Setting, SettingType
+from minikafka.protocol.settings.registry import ANY_TOPIC_SETTINGS, GROUP_SETTINGS, NODE_SETTINGS, Setting, SettingType
 
 __all__ = ["Alteration", "Altered", "Operation", "OperationKind", "alter"]
 
@@ -175,6 +176,8 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
             broker_config_validation.check_min_isr(current, wanted, altered, per_broker=bool(name))
             if name and not context.forwarded:
                 broker_config_validation.check_cordoned(wanted, data_directories(context.static))
+            if not context.forwarded:
+                broker_config_rules.check_on_broker(wanted, context.settings(image), per_broker=bool(name))
             broker_config_validation.check_cordoning_supported(image.features, wanted, altered)
         case ResourceType.TOPIC:
             _check_topic(name, wanted, image)
@@ -186,7 +189,7 @@ def _decide(image: Image, alteration: Alteration, context: Context) -> list[Reco
 
 
 _SCHEMAS: dict[int, Mapping[str, Setting]] = {
-    ResourceType.TOPIC: TOPIC_SETTINGS,
+    ResourceType.TOPIC: ANY_TOPIC_SETTINGS,
     ResourceType.BROKER: NODE_SETTINGS,
     ResourceType.GROUP: GROUP_SETTINGS,
     ResourceType.CLIENT_METRICS: {},  # as in Kafka, their lists cannot be appended to

@@ -2,7 +2,8 @@
 
 Only AlterConfigs and IncrementalAlterConfigs are split. Log levels belong to the node that receives the request, and
 configs of a single broker must be sent to that broker. So the receiving node sets its log levels, rejects resources
-that name another node, and forwards the rest; the active controller does not repeat these checks (`Context.forwarded`).
+that name another node and configs of brokers that do not fit its own values, and forwards the rest; the active
+controller does not repeat these checks (`Context.forwarded`).
 
 Source: `ConfigAdminManager.preprocess`.
 """
@@ -59,7 +60,7 @@ def split(image: Image, request: Any, context: Context) -> Split:
     if not isinstance(request, AlterConfigsRequest | IncrementalAlterConfigsRequest):
         return Split(request)
     order = tuple(
-        _is_own(one.resource_type, one.resource_name, context) or _cordons_wrongly(image, request, one, context)
+        _is_own(one.resource_type, one.resource_name, context) or _is_refused_here(image, request, one, context)
         for one in request.resources
     )
     if not any(order):
@@ -97,9 +98,10 @@ def _is_for_receiver(kind: int, name: str) -> bool:
     return kind == ResourceType.BROKER_LOGGER or kind not in set(ResourceType)
 
 
-def _cordons_wrongly(image: Image, request: Any, resource: Any, context: Context) -> bool:
-    """Whether the receiving node rejects directories to cordon that are not its own, which others do not know."""
-    if all(config.name != broker_config_validation.CORDONED for config in resource.configs):
+def _is_refused_here(image: Image, request: Any, resource: Any, context: Context) -> bool:
+    """Whether the receiving broker refuses configs of brokers, which may not fit its own values: others do not know
+    them."""
+    if resource.resource_type != ResourceType.BROKER:
         return False
     alone = type(request)(resources=[resource], validate_only=request.validate_only)
     return any(one.error_code for one in _decide(image, alone, context).reply.responses)

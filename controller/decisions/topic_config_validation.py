@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from minikafka.protocol.errors import InvalidConfigError
-from minikafka.protocol.settings.registry import TOPIC_SETTINGS, InvalidSetting, SettingValue
+from minikafka.protocol.settings.registry import ANY_TOPIC_SETTINGS, TOPIC_SETTINGS, InvalidSetting, SettingValue
 
 __all__ = ["check_topic_settings"]
 
@@ -15,7 +15,7 @@ def check_topic_settings(settings: Mapping[str, str]) -> None:
         InvalidConfigError: a name is unknown, a value is invalid, or two values conflict.
     """
     for name in settings:
-        if name not in TOPIC_SETTINGS:
+        if name not in ANY_TOPIC_SETTINGS:
             raise InvalidConfigError(f"Unknown topic config name: {name}")
     values = _parse_all(settings)
     if values.get("remote.storage.enable"):
@@ -37,7 +37,7 @@ def _parse_all(settings: Mapping[str, str]) -> dict[str, SettingValue]:
         InvalidConfigError: the first invalid value, in order of the names.
     """
     try:
-        return {name: TOPIC_SETTINGS[name].parse(settings[name]) for name in sorted(settings)}
+        return {name: ANY_TOPIC_SETTINGS[name].parse(settings[name]) for name in sorted(settings)}
     except InvalidSetting as error:
         raise InvalidConfigError(str(error)) from None
 

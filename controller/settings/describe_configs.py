@@ -22,12 +22,12 @@ from minikafka.protocol.messages.describe_configs import (
 )
 from minikafka.protocol.names import check_topic_name
 from minikafka.protocol.settings.registry import (
+    ANY_TOPIC_SETTINGS,
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
     NODE_SETTINGS,
     STATIC_SETTINGS,
-    TOPIC_SETTINGS,
     Setting,
     listener_base_name,
     node_synonyms,
@@ -112,7 +112,9 @@ def _topic(name: str, settings: EffectiveSettings) -> list[Entry]:
     values, given = settings.topic(name), settings.image.config(ResourceType.TOPIC, name)
     broker_synonyms = _broker_synonyms(settings)
     entries: list[Entry] = []
-    for key, setting in TOPIC_SETTINGS.items():
+    for key, setting in ANY_TOPIC_SETTINGS.items():
+        if key not in values:
+            continue
         value = setting.render(values[key])
         synonyms = broker_synonyms(setting.synonym) if setting.synonym else []
         if key in given:

@@ -14,7 +14,9 @@ from typing import Any
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.static_settings import StaticSettings
 from minikafka.protocol.settings.registry import (
+    ANY_TOPIC_SETTINGS,
     GROUP_SETTINGS,
+    INTERNAL_TOPIC_SETTINGS,
     NODE_SETTINGS,
     TOPIC_SETTINGS,
     SettingValue,
@@ -166,15 +168,17 @@ class EffectiveSettings:
         return self.static.default(name) if text is None else TOPIC_SETTINGS[name].parse(text)
 
     def topic(self, name: str) -> dict[str, SettingValue]:
-        """The values of all configs of a topic."""
+        """The values of all configs of a topic, and of the internal ones that are set on it."""
         given = self.image.config(ResourceType.TOPIC, name)
-        own = {key: TOPIC_SETTINGS[key].parse(text) for key, text in given.items() if key in TOPIC_SETTINGS}
+        own = {key: ANY_TOPIC_SETTINGS[key].parse(text) for key, text in given.items() if key in ANY_TOPIC_SETTINGS}
         return {**self._cached("topic defaults", self._compute_topic_defaults), **own}
 
     def of_new_topic(self, settings: Mapping[str, str]) -> Iterator[tuple[str, str | None, ConfigSource]]:
         """Name, value and source of all configs of a topic that is created with these, in order of the names."""
         sources = self.topic_sources()
         defaults = self.topic_defaults()
+        for name in sorted(set(settings) & INTERNAL_TOPIC_SETTINGS.keys()):
+            yield name, settings[name], ConfigSource.TOPIC
         for name, setting in TOPIC_SETTINGS.items():
             if name in settings:
                 yield name, settings[name], ConfigSource.TOPIC

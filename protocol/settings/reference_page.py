@@ -28,6 +28,26 @@ Names, types, bounds and defaults are those of Apache Kafka 4.3. A node reads it
 with AlterConfigs, by any Kafka tool. An invalid value is an error, an unknown name a warning.
 
 *Not supported* marks settings that minikafka parses and validates but that have no effect.
+
+## Changes while a node runs
+
+Node settings that are not *read-only* change while the node runs, for one broker (*per-broker*, *cluster-wide*) or for
+all (*cluster-wide*), by `kafka-configs --entity-type brokers` for example. As in Kafka a broker refuses values that do
+not fit those that it has:
+
+- numbers of threads grow at most to the double and shrink at most to the half in one step;
+- `log.cleaner.dedupe.buffer.size` is above 1 MiB for each of `log.cleaner.threads`;
+- `log.local.retention.ms` and `.bytes` are -1 only if `log.retention.ms` and `.bytes` are;
+- `max.connections` and `max.connection.creation.rate` are not 0, `max.connections.per.ip` only with overrides, whose
+  entries are `address:number`;
+- `group.*.assignment.interval.ms` are within their bounds;
+- settings that name Java classes take only Kafka's own, none of which is loaded;
+- `listeners` and `listener.security.protocol.map` cannot change here, unlike in Kafka.
+
+A topic also takes `internal.segment.bytes`, which is described only where it is set. The address of a quota for an `ip`
+is an IP address or `localhost`: other names are not resolved, and refused. A topic that a broker creates because
+somebody asked for it has the `num.partitions` and `default.replication.factor` of that broker, one that is created with
+-1 those of the active controller.
 """
 
 _OWN = """\

@@ -9,10 +9,12 @@ from minikafka.protocol.settings.synonyms import node_synonyms, value_with_synon
 from minikafka.protocol.settings.value_types import SettingType, SettingValue
 
 __all__ = [
+    "ANY_TOPIC_SETTINGS",
     "BROKER_SETTINGS",
     "CLIENT_METRICS_SETTINGS",
     "GROUP_SETTINGS",
     "INTERNAL_SETTINGS",
+    "INTERNAL_TOPIC_SETTINGS",
     "NODE_SETTINGS",
     "QUOTA_SETTINGS",
     "REQUIRED",
@@ -31,6 +33,12 @@ __all__ = [
 
 TOPIC_SETTINGS = by_name(topics.SETTINGS)
 """Settings of a topic; `synonym` names the node setting that supplies the default."""
+
+INTERNAL_TOPIC_SETTINGS = by_name(topics.INTERNAL_SETTINGS)
+"""Settings of a topic that Kafka does not list."""
+
+ANY_TOPIC_SETTINGS = TOPIC_SETTINGS | INTERNAL_TOPIC_SETTINGS
+"""Everything that may be set on a topic."""
 
 GROUP_SETTINGS = by_name(groups.SETTINGS)
 """Settings of a group; `synonym` names the node setting that supplies the default."""

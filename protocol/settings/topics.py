@@ -3,7 +3,14 @@
 from minikafka.protocol.settings.bounds import THROTTLED, at_least
 from minikafka.protocol.settings.declaration import MEDIUM, Setting
 from minikafka.protocol.settings.node_settings import inherited
-from minikafka.protocol.settings.value_types import BOOLEAN, LIST
+from minikafka.protocol.settings.value_types import BOOLEAN, INT, LIST
+
+INTERNAL_SETTINGS: tuple[Setting, ...] = (
+    Setting("internal.segment.bytes", INT, None, None, MEDIUM, "",
+            "Maximum size of a segment file without a lower bound, for tests; overrides `segment.bytes`.",
+            supported=True),
+)
+"""They can be set, and are described only where they are."""
 
 SETTINGS: tuple[Setting, ...] = (
     inherited("cleanup.policy", "log.cleanup.policy"),

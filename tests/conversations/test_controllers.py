@@ -1,7 +1,8 @@
 """The controller listener: what Apache Kafka's controller answers is what ours does, and Kafka's tools work with it.
 
 `controller/` was recorded from a controller with id 1 whose only broker has id 2; ours are a standalone node, and the
-only member of a quorum. `controller_follower/` was recorded from a controller that was not the active one.
+only member of a quorum. `controller_follower/` was recorded from a controller that was not the active one,
+`controller_settings/` from a broker beside a controller whose file has other settings.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).parent
 ACTIVE = sorted((HERE / "controller").glob("*.txt"))
 FOLLOWING = sorted((HERE / "controller_follower").glob("*.txt"))
+OF_TWO_FILES = HERE / "controller_settings" / "settings-of-topics-in-two-files.txt"
 PATIENCE_S = 60.0
 
 
@@ -94,6 +96,24 @@ def test_all_controllers_are_described(three: LocalCluster) -> None:
     assert [(one.broker_id, one.host, one.port) for one in answer.brokers] == [
         (node_id, *controller_address(three, node_id)) for node_id in three.controller_ids
     ]
+
+
+def test_settings_of_topics_in_the_files_of_a_controller_and_a_broker(tmp_path: Path) -> None:
+    """The controller's file names a listener between brokers, which it does not have: Kafka takes that, too."""
+    of_broker = {"num.partitions": "5", "log.retention.ms": "7000000"}
+    of_controller = {
+        "inter.broker.listener.name": "PLAINTEXT",
+        "num.partitions": "3",
+        "log.retention.ms": "5000000",
+        "log.segment.bytes": "2000000",
+        "min.insync.replicas": "2",
+        "unclean.leader.election.enable": "true",
+        "log.cleanup.policy": "compact",
+    }
+    files = {1: of_broker, 2: of_controller}
+    with LocalCluster(tmp_path, brokers=1, controllers=1, isolated=True, node_settings=files) as cluster:
+        found = play(read(OF_TWO_FILES), (HOST, cluster.nodes[1].port))
+        assert not found, "\n".join(map(str, found))
 
 
 def bootstrap(cluster: LocalCluster, *node_ids: int) -> list[str]:

@@ -90,7 +90,10 @@ class NoRequests:
 
 def server() -> Server:
     return Server(
-        NoRequests(), size_bytes_max=100, connections_max=3, connections_max_of=lambda host: 1 if host == "one" else 9
+        NoRequests(),
+        size_bytes_max=100,
+        connections_max=lambda: 3,
+        connections_max_of=lambda host: 1 if host == "one" else 9,
     )
 
 

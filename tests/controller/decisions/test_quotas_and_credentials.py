@@ -68,7 +68,10 @@ REFUSED: dict[str, quotas.RequestEntryData] = {
     "a key twice": entry([("user", "u")], ("producer_byte_rate", 1.0), ("producer_byte_rate", 2.0)),
     "an address with bytes": entry([("ip", "1.2.3.4")], ("producer_byte_rate", 1.0)),
     "an address with a user": entry([("ip", "1.2.3.4"), ("user", "u")], ("connection_creation_rate", 1.0)),
-    "no address": entry([("ip", "not a host")], ("connection_creation_rate", 1.0)),
+    **{
+        f"no address: {text}": entry([("ip", text)], ("connection_creation_rate", 1.0))
+        for text in ("not a host", "999.1.1.1", "1.2.3.256", "4294967296", "fe80::1%lo", "0x7f.1", "a-b.example.com")
+    },
 }
 
 
@@ -79,7 +82,7 @@ def test_invalid_quotas_are_rejected(asked: quotas.RequestEntryData) -> None:
     assert image.quotas == {}
 
 
-@pytest.mark.parametrize("address", ["1.2.3.4", "::1", "localhost", "a-b.example.com", None])
+@pytest.mark.parametrize("address", ["1.2.3.4", "127.1", "::1", "[::1]", "localhost", None])
 def test_connection_rates_of_ip_addresses_can_be_limited(address: str | None) -> None:
     assert alter(cluster(), entry([("ip", address)], ("connection_creation_rate", 5.0))) == ["NONE"]
 

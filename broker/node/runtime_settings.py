@@ -1,0 +1,58 @@
+"""`RuntimeSettings`: settings of a node that change while it runs, and that are not read at each use.
+
+Source: `DynamicBrokerConfig`: `DynamicConnectionQuota`, `DynamicProducerStateManagerConfig`.
+"""
+
+from collections.abc import Callable, Iterable
+
+from minikafka.controller.metadata.records import ConfigRecord, Record
+from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.storage.log_manager import LogManager
+
+__all__ = ["RuntimeSettings"]
+
+
+class RuntimeSettings:
+    """What the changes of these settings lead to.
+
+    Args:
+        settings: The effective settings of the node.
+        logs: Returns its logs.
+        connections_max: The most connections that there are descriptors for.
+
+    Attributes:
+        connections_max: The most connections now; more that are open already stay open.
+    """
+
+    def __init__(self, settings: EffectiveSettings, logs: Callable[[], LogManager], connections_max: int) -> None:
+        self._settings = settings
+        self._logs = logs
+        self._descriptors = connections_max
+        self._of_hosts: dict[str, int] = {}
+        self._read_limits()
+
+    def connections_max_of(self, host: str) -> int:
+        """The most connections from one address."""
+        return self._of_hosts.get(host, self._of_others)
+
+    def update(self) -> None:
+        """Read the settings, and apply them."""
+        self._read_limits()
+        self._logs().set_producer_expiration(self._number("producer.id.expiration.ms"))
+
+    def apply(self, records: Iterable[Record]) -> None:
+        """Called with committed metadata."""
+        if any(isinstance(one, ConfigRecord) and one.resource_type == ResourceType.BROKER for one in records):
+            self.update()
+
+    def _read_limits(self) -> None:
+        self.connections_max = min(self._number("max.connections"), self._descriptors)
+        self._of_others = self._number("max.connections.per.ip")
+        text = str(self._settings.node_value("max.connections.per.ip.overrides") or "")
+        entries = (entry.strip().rsplit(":", 1) for entry in text.split(",") if ":" in entry)
+        self._of_hosts = {host.strip(): int(count) for host, count in entries}
+
+    def _number(self, name: str) -> int:
+        value = self._settings.node_value(name)
+        assert isinstance(value, int), f"{name} is {value!r}"
+        return value

@@ -1,0 +1,166 @@
+"""Rules on changes of broker configs that depend on the other values of the broker that received the request.
+
+A broker checks the values that it would have; the controller, which does not know them, does not repeat that.
+
+Source: `DynamicBrokerConfig.processReconfiguration`, `DynamicThreadPool`, `LogCleaner`, `KafkaConfig.validateValues`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
+from minikafka.protocol.errors import InvalidRequestError
+from minikafka.protocol.settings.registry import NODE_SETTINGS, SettingValue, listener_base_name
+
+__all__ = ["check_on_broker"]
+
+THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+FOLLOWER_THREADS = 2
+"""Of remote.log.manager.follower.thread.pool.size where that is -1."""
+DEDUPE_BYTES_PER_THREAD_MIN = 1 << 20
+KNOWN_CLASSES = {
+    "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
+    "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+    "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
+}
+"""Settings that name Java classes: only Kafka's own are taken, none of which is loaded."""
+ORDERED = [
+    (f"group.{kind}.min.assignment.interval.ms", f"group.{kind}.assignment.interval.ms")
+    for kind in ("consumer", "share", "streams")
+] + [
+    (f"group.{kind}.assignment.interval.ms", f"group.{kind}.max.assignment.interval.ms")
+    for kind in ("consumer", "share", "streams")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What the broker's values would be: `new`; those that change, by name; and what they are now."""
+
+    new: Callable[[str], SettingValue]
+    changed: Mapping[str, str]
+    old: Callable[[str], SettingValue]
+
+    def number(self, name: str) -> int:
+        value = self.new(name)
+        return value if isinstance(value, int) else 0
+
+
+def check_on_broker(wanted: Mapping[str, str], settings: EffectiveSettings, *, per_broker: bool) -> None:
+    """Rejects values that do not fit those that this broker has.
+
+    Args:
+        wanted: all dynamic configs that the resource would have; each is valid by itself.
+        settings: of the broker that received the request.
+        per_broker: whether the resource is this broker, or all of them.
+
+    Raises:
+        InvalidRequestError: the first value that does not fit.
+    """
+    own = {} if per_broker else settings.image.config(ResourceType.BROKER, str(settings.static.node_id))
+    current, texts = settings.node(), settings.node_texts()
+    changed = {name: text for name, text in wanted.items() if name not in own and texts.get(name) != text}
+
+    def new(name: str) -> SettingValue:
+        return NODE_SETTINGS[name].parse(changed[name]) if name in changed else current[name]
+
+    change = _Change(new, changed, current.__getitem__)
+    for check in (_check_numbers, _check_connections, _check_classes, _check_cleaner, _check_threads, _check_order):
+        check(change)
+
+
+def _check_numbers(change: _Change) -> None:
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        if name in change.changed and change.number(name) < least:
+            raise InvalidRequestError(f"{name} must be greater than or equal to {least}")
+    retention = {"ms": "log.retention.ms", "bytes": "log.retention.bytes"}
+    for unit, name in retention.items():
+        local, limit = f"log.local.retention.{unit}", change.new(name)
+        if local in change.changed and change.number(local) == -1 and limit != -1:
+            raise _invalid(local, "-1", f"Value must not be -1 as {name} value is set as {limit}.")
+
+
+def _check_connections(change: _Change) -> None:
+    for name in change.changed:
+        base = listener_base_name(name) or name
+        if base in ("max.connections", "max.connection.creation.rate") and change.changed[name].strip() == "0":
+            raise InvalidRequestError(f"Invalid {base} 0")
+    overrides = "max.connections.per.ip.overrides"
+    if overrides in change.changed:
+        for entry in filter(None, (one.strip() for one in change.changed[overrides].split(","))):
+            _, separator, count = entry.rpartition(":")
+            if not separator or not _is_integer(count):
+                raise InvalidRequestError(f"Error parsing configuration property '{overrides}': {entry}")
+    limit = "max.connections.per.ip"
+    if limit in change.changed and change.number(limit) == 0 and not change.new(overrides):
+        raise InvalidRequestError(f"{limit} can be set to zero only if {overrides} property is set.")
+
+
+def _is_integer(text: str) -> bool:
+    digits = text.strip().removeprefix("-")
+    return digits.isascii() and digits.isdecimal()
+
+
+def _check_classes(change: _Change) -> None:
+    for name, known in KNOWN_CLASSES.items():
+        if name not in change.changed:
+            continue
+        text = change.changed[name]
+        named = [one.strip() for one in text.split(",") if one.strip()] if name == "metric.reporters" else [text]
+        for one in named:
+            if one != known:
+                raise _invalid(name, one, f"Class {one} could not be found.")
+
+
+def _check_cleaner(change: _Change) -> None:
+    threads, buffer = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+    if threads not in change.changed and buffer not in change.changed:
+        return
+    if change.number(threads) < 1:
+        raise InvalidRequestError("Log cleaner threads should be at least 1")
+    if change.number(buffer) // change.number(threads) <= DEDUPE_BYTES_PER_THREAD_MIN:
+        raise InvalidRequestError(f"{buffer} must be at least 1MB per cleaner thread.")
+    old = change.old(threads)
+    assert isinstance(old, int), "a number"
+    if change.number(threads) < old // 2:
+        raise InvalidRequestError(f"Log cleaner threads cannot be reduced to less than half the current value {old}")
+    if change.number(threads) > old * 2:
+        raise InvalidRequestError(
+            f"Log cleaner threads cannot be increased to more than double the current value {old}"
+        )
+
+
+def _check_threads(change: _Change) -> None:
+    for name in THREADS:
+        old, value = change.old(name), change.number(name)
+        assert isinstance(old, int), "a number"
+        old = FOLLOWER_THREADS if old == -1 else old
+        if name not in change.changed or value in (old, change.old(name)):
+            continue
+        problem = f"Dynamic thread count update validation failed for {name}={value}"
+        if value <= 0:
+            raise InvalidRequestError(f"{problem}, value should be at least 1")
+        if value < old // 2:
+            raise InvalidRequestError(f"{problem}, value should be at least half the current value {old}")
+        if value > old * 2:
+            raise InvalidRequestError(f"{problem}, value should not be greater than double the current value {old}")
+
+
+def _check_order(change: _Change) -> None:
+    for smaller, larger in ORDERED:
+        if (smaller in change.changed or larger in change.changed) and change.number(smaller) > change.number(larger):
+            raise InvalidRequestError(f"{smaller} must be less than or equal to {larger}")
+
+
+def _invalid(name: str, value: str, reason: str) -> InvalidRequestError:
+    return InvalidRequestError(f"Invalid value {value} for configuration {name}: {reason}")
