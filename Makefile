@@ -34,8 +34,8 @@ $(VENV)/.with-%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[$*]'
 	@touch $@
 
-demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader half-way, read them back, also with Spark
-	$(BIN)/python examples/flights.py --then '$(BIN)/python examples/by_hour.py'
+demo: $(VENV)/.with-demo  ## Send real flights through a cluster, kill a leader half-way, read them back; then with Spark, killed as well
+	$(BIN)/python examples/flights.py --then '$(BIN)/python examples/by_hour.py' --then '$(BIN)/python examples/pipeline.py'
 
 test: $(VENV)/.with-test  ## Run the whole suite, without the tests of `reference`
 	@$(HAS_JAVA) || echo $(NO_JAVA)

@@ -1,4 +1,4 @@
-"""The last part of the demo: PySpark reads the topic of `flights.py` in one batch and computes delays by hour.
+"""A part of the demo: PySpark reads the topic of `flights.py` in one batch and computes delays by hour.
 
     python examples/flights.py --then 'python examples/by_hour.py'            (or `make demo`)
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,18 +19,12 @@ from pathlib import Path
 import pandas as pd
 from flights import TOPIC, load_frame
 from hourly_picture import draw
-from pyspark.sql import DataFrame, SparkSession
+from local_spark import NO_JAVA, flights, has_java, start_spark
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the usual name)
 from rich.console import Console
 from rich.table import Table
 
-from minikafka.spark_connector import register
-
-FLIGHT = "origin string, time_hour timestamp, dep_delay double, hour int"
-NO_JAVA = (
-    "No Java: the batch read with Spark is skipped. Install Java 17 or newer (apt install openjdk-17-jre-headless,"
-    " dnf install java-17-openjdk-headless, brew install openjdk@17, or https://adoptium.net) and run this again."
-)
 ByHour = list[tuple[int, float]]
 
 
@@ -58,34 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verdict = "[bold green]These values agree" if agrees else "[bold red]WRONG[/] These values do not agree"
     console.print(f"{verdict} with those of the data frame.")
     return 0 if agrees else 1
-
-
-def has_java() -> bool:
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which(os.path.join(home, "bin", "java") if home else "java") is not None
-
-
-def start_spark(name: str) -> SparkSession:
-    """A small local Spark session with the data source registered."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "1g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    spark = SparkSession.builder.master("local[2]").appName(name).config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("FATAL")  # stopping a query in the middle of a batch logs errors
-    register(spark)
-    return spark
-
-
-def flights(records: DataFrame) -> DataFrame:
-    """The JSON values of records, as columns."""
-    return records.select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("flight")).select("flight.*")
 
 
 def delays_by_hour(spark: SparkSession, bootstrap: str) -> ByHour:

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from by_hour import flights, start_spark
 from flights import load_frame, package_data
+from local_spark import flights, start_spark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (the usual name)
 from rich.console import Console

@@ -2,7 +2,8 @@
 
     python examples/flights.py                       (or `make demo`)
     python examples/flights.py --then 'COMMAND'      run COMMAND before the cluster stops; it gets the brokers in
-                                                     MINIKAFKA_BOOTSTRAP_SERVER, the topic is `flights`
+                                                     MINIKAFKA_BOOTSTRAP_SERVER, the cluster's directory in
+                                                     MINIKAFKA_CLUSTER; the topic is `flights`. May be repeated
 
 It starts three minikafka nodes and produces all flights that left New York in 2013 as JSON, keyed by the aircraft's
 tail number. Half-way it kills a node that leads partitions with SIGKILL, while the others continue, and then restarts
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", type=int, help="number of flights to use")
     parser.add_argument("--brokers", type=int, default=3, help="number of nodes")
-    parser.add_argument("--then", metavar="COMMAND", help="command to run before the cluster stops")
+    parser.add_argument("--then", metavar="COMMAND", action="append", help="command to run before the cluster stops")
     options = parser.parse_args(arguments)
     console = Console() if sys.stdout.isatty() else Console(width=100)
     console.print("Reading the flights …")
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"{nodes} ready at {cluster.bootstrap}, data in {folder}")
         produce(cluster, flights, console)
         consumed = consume(cluster.bootstrap, len(flights), console)
-        status = follow_up(options.then, cluster.bootstrap)
+        status = max([follow_up(command, cluster) for command in options.then or ()], default=0)
         cluster.stop()
     wrong = differences(flights, consumed)
     agrees = show_delays(frame, consumed, console)
@@ -76,13 +77,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status if agrees and not wrong else 1
 
 
-def follow_up(command: str | None, bootstrap: str) -> int:
-    """Run the command of --then. Returns its exit code, or 0 without a command."""
-    if command is None:
-        return 0
-    return subprocess.run(
-        shlex.split(command), env={**os.environ, "MINIKAFKA_BOOTSTRAP_SERVER": bootstrap}, check=False
-    ).returncode
+def follow_up(command: str, cluster: LocalCluster) -> int:
+    """Run a command of --then. Returns its exit code."""
+    known = {"MINIKAFKA_BOOTSTRAP_SERVER": cluster.bootstrap, "MINIKAFKA_CLUSTER": str(cluster.directory)}
+    return abs(subprocess.run(shlex.split(command), env={**os.environ, **known}, check=False).returncode)
 
 
 def load_frame() -> pd.DataFrame:
