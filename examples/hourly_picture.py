@@ -7,9 +7,10 @@ from collections.abc import Sequence
 WIDTH, HEIGHT = 720, 320
 LEFT, RIGHT, TOP, BOTTOM = 48, 16, 44, 40
 HOURS = 24
+TITLE = "Mean departure delay from New York in 2013, minutes by hour"
 
 
-def draw(delays: Sequence[tuple[int, float]]) -> str:
+def draw(delays: Sequence[tuple[int, float]], title: str = TITLE) -> str:
     """The SVG of (hour, mean delay in minutes) pairs."""
     greatest = max([delay for _, delay in delays], default=1.0)
     step = 5 if greatest <= 30 else 10
@@ -30,8 +31,8 @@ def draw(delays: Sequence[tuple[int, float]]) -> str:
         f'<text x="{LEFT + (hour + 0.5) * slot:.1f}" y="{floor + 18}" text-anchor="middle">{hour:02}</text>'
         for hour in range(0, HOURS, 2)
     ]
-    title = f'<text x="{LEFT}" y="24" font-size="15">Mean departure delay from New York in 2013, minutes by hour</text>'
+    heading = f'<text x="{LEFT}" y="24" font-size="15">{title}</text>'
     box = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box}>'
     background = f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>'
-    return "\n".join([head, background, title, *lines, *bars, *labels, "</svg>", ""])
+    return "\n".join([head, background, heading, *lines, *bars, *labels, "</svg>", ""])

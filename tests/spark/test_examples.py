@@ -35,10 +35,12 @@ def test_the_streaming_job_continues_after_a_stop_with_equal_results() -> None:
     assert "windows agree with the batch computation" in output
 
 
-def test_the_demo_ends_with_a_batch_query(tmp_path: Path) -> None:
-    picture = tmp_path / "delays.svg"
-    spark = f"{sys.executable} {EXAMPLES / 'by_hour.py'} --limit 3000 --picture {picture}"
-    output = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", spark)
+def test_the_demo_ends_with_a_batch_query_and_a_streaming_job(tmp_path: Path) -> None:
+    pictures = [tmp_path / "delays.svg", tmp_path / "results.svg"]
+    batch = f"{sys.executable} {EXAMPLES / 'by_hour.py'} --limit 3000 --picture {pictures[0]}"
+    job = f"{sys.executable} {EXAMPLES / 'pipeline.py'} --limit 3000 --together 500 --picture {pictures[1]}"
+    output = run(EXAMPLES / "flights.py", "--limit", 3000, "--then", batch, "--then", job)
     assert "All 3,000 flights were consumed" in output
     assert "These values agree with those of the data frame" in output
-    assert picture.read_text().count("<rect") > 10
+    assert "results agree with the figures computed in one go, none twice" in output
+    assert all(picture.read_text().count("<rect") > 10 for picture in pictures)
