@@ -32,6 +32,9 @@ one line on standard error and an exit code.
     delete_records.py   `delete-records`: up to an offset or a point in time, or all
     producers.py        `producers`: what partitions know of their producers
     brokers.py          `brokers`: what each leads and has
+    top.py              `top`: looks at a cluster again and again
+    top_rows.py         `top`: rates and rows (pure)
+    completion.py       `completion`: for bash, zsh and fish
     health.py           `health`: checks of a cluster, for scripts
     log_dirs.py         `log-dirs`: data directories and the replicas in them
     features.py         `features`: levels, upgrades and downgrades
@@ -67,7 +70,9 @@ do; a traceback is a bug. Exit codes: 0 success, 1 failure, 2 usage error, 130 C
 with 0 when the reader of its output closes the pipe.
 
 Caveats:
-    * No shell completion is installed; `click` can generate it.
+    * Shells complete commands, options and contexts, not the names of topics and groups.
+    * `top` takes rates from offsets: markers of transactions count as records. It looks at a hundred groups, one after
+      the other.
     * `produce` makes records of text lines; values with newlines need `--json`. That sends neither the partition nor
       the offset of a line: records without a key may end up in other partitions than they were read from.
     * `cluster` is for one machine: nodes listen on 127.0.0.1, without security. A `kill -9` of the command itself

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import click
 
-from minikafka.cli.contexts import Contexts, checked_addresses, contexts_file, read_contexts, write_contexts
+from minikafka.cli.contexts import (
+    Contexts,
+    checked_addresses,
+    complete_context,
+    contexts_file,
+    read_contexts,
+    write_contexts,
+)
 from minikafka.cli.output import json_option, output
 from minikafka.cli.tables import table
 
@@ -53,7 +60,7 @@ def add(name: str, addresses: str, used: bool) -> None:
 
 
 @context.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_context)
 def use(name: str) -> None:
     """Have commands ask the cluster NAME from now on.
 
@@ -66,7 +73,7 @@ def use(name: str) -> None:
 
 
 @context.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_context)
 def remove(name: str) -> None:
     """Remove the context NAME. The cluster is left as it is.
 

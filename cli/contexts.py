@@ -106,6 +106,14 @@ def checked_addresses(addresses: str) -> str:
     return complete
 
 
+def complete_context(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The contexts whose names begin like this, for shells; none if the file cannot be read."""
+    try:
+        return sorted(name for name in read_contexts().bootstrap_servers if name.startswith(incomplete))
+    except (click.ClickException, OSError):
+        return []
+
+
 def chosen_addresses(given: str | None, context: str | None) -> str:
     """The bootstrap servers of a command: those that are given, or of a context, the current one by default.
 

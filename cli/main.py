@@ -21,6 +21,7 @@ COMMANDS = {
     ),
     "offsets": ("minikafka.cli.offsets:offsets", "Show the first and last offsets of partitions, or those of a time."),
     "delete-records": ("minikafka.cli.delete_records:delete_records", "Delete the first records of partitions."),
+    "top": ("minikafka.cli.top:top", "Watch brokers, groups and topics with their rates."),
     "health": ("minikafka.cli.health:health", "Check a cluster; the exit code says whether it is well."),
     "brokers": ("minikafka.cli.brokers:brokers", "List brokers, and what each leads and has."),
     "log-dirs": ("minikafka.cli.log_dirs:log_dirs", "Show the data directories of brokers, and their replicas."),
@@ -33,6 +34,7 @@ COMMANDS = {
     "producers": ("minikafka.cli.producers:producers", "Show the producers that partitions know."),
     "dump-log": ("minikafka.cli.dump_log:dump_log", "Print the contents of log files."),
     "context": ("minikafka.cli.context:context", "Name clusters, and choose the one that commands ask."),
+    "completion": ("minikafka.cli.completion:completion", "Print what has a shell complete commands."),
     "perf": ("minikafka.cli.perf:perf", "Measure throughput and latency."),
 }
 """Each subcommand's module and function, and its line in `minikafka --help`, which imports none of them."""

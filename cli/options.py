@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses
+from minikafka.cli.contexts import DEFAULT_BOOTSTRAP_SERVER, chosen_addresses, complete_context
 from minikafka.cli.times import parse_time
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def client_options(function: F) -> F:
         is_eager=True,
         expose_value=False,
         callback=_context,
+        shell_complete=complete_context,
         help="Use the brokers of a context, which `minikafka context` keeps.",
     )
     return given(named(function))

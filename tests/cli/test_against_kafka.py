@@ -19,6 +19,8 @@ def ask_about_the_cluster(minikafka: Minikafka, at: tuple[str, ...]) -> None:
     """The commands for those who run a cluster; the topic t has three partitions and 1,013 records."""
     assert [one.split()[:4] for one in minikafka("brokers", *at).lines[1:]] == [["1", at[1], "-", "live"]]
     assert minikafka("health", *at).code == 0
+    frame = json.loads(minikafka("top", "--count", "1", "--json", *at).out)
+    assert [(one["topic"], one["partitions"]) for one in frame["topics"]] == [("t", 3)]
     found = json.loads(minikafka("offsets", "t", "--json", *at).out)
     assert sum(one["end"] - one["first"] for one in found) == 1013
     assert minikafka("delete-records", "t", "--all", *at).code == 0
