@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.node import NodeProcess
 from support.oracle import java
 from support.spark_brokers import create, produce
+from support.spark_driver import SOURCE, WORKERS, SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 3
@@ -24,41 +18,13 @@ BATCHES_A_STAGE = 8
 RECORDS_FIRST, RECORDS_A_STAGE, STAGES = 1_400, 280, 5
 """More than this number of batches takes in one stage."""
 RECORDS = RECORDS_FIRST + STAGES * RECORDS_A_STAGE
-PATIENCE_S = 240
-WORKERS = ("pyspark.daemon", "pyspark/daemon")
-SOURCE = ("python_streaming_source_runner",)
 
 
-class Keeper:
-    """The driver of `support.spark_keeper`, in a process group of its own."""
+class Keeper(SparkDriver):
+    """The driver of `support.spark_keeper`."""
 
     def __init__(self, bootstrap: str, topic: str, folder: Path) -> None:
-        self.folder = folder
-        self._command = [sys.executable, "-m", "support.spark_keeper", bootstrap, topic, str(folder)]
-        self.start()
-
-    def start(self) -> None:
-        tests = str(Path(__file__).resolve().parents[1])
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, env={**os.environ, "PYTHONPATH": tests}, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def kill(self) -> None:
-        """Sends SIGKILL to the driver and its JVM."""
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def kill_python(self, *words: str) -> int:
-        """Sends SIGKILL to Spark's Python processes with a word in their command line; returns their number."""
-        killed = 0
-        for pid in _descendants(self._process.pid):
-            if any(word in _command(pid) for word in words):
-                with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                    os.kill(pid, signal.SIGKILL)
-                    killed += 1
-        return killed
+        super().__init__(folder, "support.spark_keeper", bootstrap, topic)
 
     def batches(self) -> int:
         kept = self.folder / "kept"
@@ -67,36 +33,8 @@ class Keeper:
     def rows(self) -> list[str]:
         return [line for path in (self.folder / "kept").iterdir() for line in path.read_text().splitlines()]
 
-    def wait_for(self, what: Callable[[], bool], why: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not what():
-            assert self._process.poll() is None, (self.folder / "log").read_text()[-3000:]
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{why}: {self.batches()} batches; {(self.folder / 'log').read_text()[-3000:]}")
-            time.sleep(0.05)
-
     def wait_for_batches(self, wanted: int) -> None:
-        self.wait_for(lambda: self.batches() >= wanted, f"waiting for batch {wanted}")
-
-
-def _descendants(pid: int) -> list[int]:
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-    except OSError:
-        return ""
+        self.wait_for(lambda: self.batches() >= wanted, f"waiting for batch {wanted} of {self.batches()}")
 
 
 def send(node: NodeProcess, first: int, last: int) -> None:
