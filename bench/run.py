@@ -18,6 +18,7 @@ from pathlib import Path
 from bench.codecs import measure_codecs
 from bench.compaction import measure_compaction
 from bench.connections import measure_connections
+from bench.groups import measure_groups
 from bench.metrics import measure_metrics
 from bench.nodes import Node, kinds
 from bench.raw import measure_latency, measure_requests
@@ -43,6 +44,7 @@ STARTING_NODES: dict[str, Callable[[type[Node], Path, bool], Iterator[Figure]]] 
     "sizes": measure_log_sizes,
     "cluster": measure_cluster,
     "transactions": measure_transactions,
+    "groups": measure_groups,
     "compaction": measure_compaction,
     "metrics": measure_metrics,
 }
