@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from minikafka.broker.apis import api_versions, describe_configs, describe_quorum, without_security
 from minikafka.broker.apis.cluster_answers import CLUSTER_OPERATIONS
+from minikafka.broker.apis.fixed_voters import NO_VOTER_CHANGES, check_cluster, refuse_change
 from minikafka.broker.apis.forwarded import FORWARDED
 from minikafka.broker.apis.quorum_state import VoterAddress
 from minikafka.broker.apis.refusals import refusal_of
@@ -19,7 +20,6 @@ from minikafka.broker.connections.request_context import RequestContext
 from minikafka.broker.connections.routes import ApiHandler, ApiModule
 from minikafka.protocol.errors import (
     ErrorCode,
-    InconsistentClusterIdError,
     InvalidRequestError,
     KafkaError,
     MismatchedEndpointTypeError,
@@ -62,7 +62,6 @@ from minikafka.protocol.messages.vote import VoteRequest
 
 BROKERS, CONTROLLERS = 1, 2
 VERSION_WITH_ENDPOINT_TYPE = 1
-NO_VOTER_CHANGES = "Cluster doesn't support adding or removing voters: its kraft.version is 0"
 
 
 class DirectController(Protocol):
@@ -163,7 +162,7 @@ async def refuse_peer(request: Any, context: Context) -> Any:
         InconsistentClusterIdError: The sender belongs to another cluster.
         InvalidRequestError: It does not: minikafka's quorum does not speak this protocol.
     """
-    _check_cluster(request, context)
+    check_cluster(request, context)
     raise InvalidRequestError("minikafka's controllers do not replicate by Kafka's requests")
 
 
@@ -172,12 +171,13 @@ async def refuse_voters(request: Any, context: Context) -> Any:
 
     Raises:
         InconsistentClusterIdError: The request names another cluster.
+        InvalidRequestError: A voter without an endpoint.
         NotLeaderOrFollowerError: This node does not lead the quorum.
         UnsupportedVersionError: Voters are fixed.
     """
-    _check_cluster(request, context)
+    check_cluster(request, context)
     _check_leader(context)
-    raise UnsupportedVersionError(NO_VOTER_CHANGES)
+    refuse_change(request)
 
 
 async def refuse_update(request: UpdateRaftVoterRequest, context: Context) -> UpdateRaftVoterResponse:
@@ -189,7 +189,7 @@ async def refuse_update(request: UpdateRaftVoterRequest, context: Context) -> Up
         current_leader=CurrentLeader(leader_id=services.active_id, leader_epoch=services.epoch, host=host, port=port)
     )
     try:
-        _check_cluster(request, context)
+        check_cluster(request, context)
         _check_leader(context)
         if all(one.node_id != request.voter_id for one in services.controllers()):
             raise VoterNotFoundError
@@ -207,11 +207,6 @@ async def unwrap(request: EnvelopeRequest, context: Context) -> EnvelopeResponse
 async def register(request: ControllerRegistrationRequest, context: Context) -> ControllerRegistrationResponse:
     """Refused. Raises InvalidRequestError: the settings of all nodes name the controllers."""
     raise InvalidRequestError("minikafka's controllers do not register")
-
-
-def _check_cluster(request: Any, context: Context) -> None:
-    if request.cluster_id not in (None, context.services.image.cluster_id):
-        raise InconsistentClusterIdError
 
 
 def _check_leader(context: Context) -> None:

@@ -22,6 +22,7 @@ from minikafka.broker.apis import (
     end_txn,
     fetch,
     find_coordinator,
+    fixed_voters,
     forwarded,
     heartbeat,
     init_producer_id,
@@ -82,6 +83,7 @@ HANDLERS: Sequence[ApiModule[Services]] = [
     sync_group,
     txn_offset_commit,
     write_txn_markers,
+    *fixed_voters.HANDLERS,
     *forwarded.HANDLERS,
     *without_security.HANDLERS,
 ]

@@ -40,6 +40,8 @@ FIRST_BYTES_TIMEOUT_S = 10.0
 """Longer, since a client on a busy machine may need a while to send its first request."""
 BACKOFF_S_MIN, BACKOFF_S_MAX = 0.02, 0.2
 CONNECTIONS_MAX = 2000
+CLIENTS_MAX = 500
+"""Of them those of tools, which must not keep nodes out."""
 ServeClient = Callable[[trio.abc.Stream], Awaitable[None]]
 """Serves a connection that speaks Kafka's protocol, until it ends."""
 _CONNECT_ERRORS = (OSError, MalformedFrame, ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError)
@@ -94,7 +96,7 @@ class Peers:
         self._not_before: dict[int, float] = {}
         self._backoff_s: dict[int, float] = {}
         self._logged_refusals: set[str] = set()
-        self._connections = 0
+        self._connections = self._clients = 0
         self._nursery: trio.Nursery | None = None
 
     async def run(
@@ -230,8 +232,7 @@ class Peers:
     async def _serve_accepted(self, stream: trio.abc.Stream) -> None:
         start = await self._first_bytes(stream)
         if is_request_of_kafka(start):
-            if self.serve_client is not None:
-                await self.serve_client(PushedBackStream(stream, start))
+            await self._serve_client(PushedBackStream(stream, start))
             return
         frames = FrameStream(stream, HANDSHAKE_SIZE_MAX, start)
         try:
@@ -254,6 +255,15 @@ class Peers:
             older.close()
         connection = self._accepted[hello.node_id] = PeerConnection(stream, frames, hello.node_id, self._on_request)
         await self._serve(connection, self._accepted)
+
+    async def _serve_client(self, stream: trio.abc.Stream) -> None:
+        if self.serve_client is None or self._clients >= CLIENTS_MAX:
+            return
+        self._clients += 1
+        try:
+            await self.serve_client(stream)
+        finally:
+            self._clients -= 1
 
     async def _first_bytes(self, stream: trio.abc.Stream) -> bytes:
         """What tells a node from a client; less if there is no more, or not in time."""

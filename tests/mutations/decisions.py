@@ -11,6 +11,10 @@ _ALTER = "controller/decisions/alter_partition.py"
 _HEARTBEAT = "controller/decisions/broker_heartbeat.py"
 _REGISTRATION = "controller/decisions/broker_registration.py"
 
+_FORWARDING = "controller/decisions/forwarding_rules.py"
+_BROKER_RULES = "controller/decisions/broker_config_rules.py"
+_FEATURES = "controller/decisions/update_features.py"
+
 MUTATIONS = (
     Mutation(
         "a replica outside the ISR is elected",
@@ -144,5 +148,40 @@ MUTATIONS = (
         "epoch = image.last_broker_epoch + 1",
         "epoch = 1 + max((one.epoch for one in image.brokers.values()), default=-1)",
         _TESTS,
+    ),
+    Mutation(
+        "a broker forwards values that do not fit its own",
+        _FORWARDING,
+        "    if resource.resource_type != ResourceType.BROKER:\n        return False\n",
+        "    return False\n",
+        _TESTS,
+    ),
+    Mutation(
+        "the values of a broker do not count before those of all brokers",
+        _BROKER_RULES,
+        "own = {} if per_broker else settings.image.config(ResourceType.BROKER, str(settings.static.node_id))",
+        "own: dict[str, str] = {}",
+        _TESTS,
+    ),
+    Mutation(
+        "metadata.version goes back past a level that added metadata",
+        _FEATURES,
+        "any(level < change <= current for change in METADATA_CHANGES)",
+        "any(level < change < current for change in METADATA_CHANGES)",
+        _TESTS,
+    ),
+    Mutation(
+        "a level of a feature that is not supported is taken from the log",
+        "controller/metadata/image.py",
+        "if unsupported := unsupported_level(record.name, record.level):",
+        "if (unsupported := unsupported_level(record.name, record.level)) and not record.name:",
+        _TESTS,
+    ),
+    Mutation(
+        "the first bytes of a client's connection are lost",
+        "controller/quorum/peers.py",
+        "PushedBackStream(stream, start)",
+        'PushedBackStream(stream, b"")',
+        ("tests/controller/quorum/test_peers.py",),
     ),
 )

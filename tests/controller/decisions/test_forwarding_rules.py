@@ -84,6 +84,18 @@ def test_cluster_wide_configs_are_changed_on_any_node() -> None:
     assert nodes.cluster.image.config(BROKER, "")["background.threads"] == "9"
 
 
+def test_values_that_do_not_fit_the_receiving_broker_are_not_forwarded() -> None:
+    nodes = Nodes()
+    for broker in ("2", ""):
+        assert nodes.ask((BROKER, broker, "background.threads", "1")) == ["INVALID_REQUEST"]
+        assert nodes.forwarded is None
+    assert nodes.ask((BROKER, "", "max.connections", "0"), (TOPIC, "t", "retention.ms", "5")) == [
+        "INVALID_REQUEST",
+        "NONE",
+    ]
+    assert nodes.forwarded == [(TOPIC, "t")]
+
+
 def test_log_levels_are_changed_on_the_receiving_node() -> None:
     nodes = Nodes()
     assert nodes.ask((LOGGER, "2", "minikafka", "DEBUG"), (LOGGER, "1", "root", "WARN")) == ["NONE", "INVALID_REQUEST"]

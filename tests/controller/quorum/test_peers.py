@@ -8,6 +8,7 @@ import trio
 import trio.testing
 from support.memory_network import MemoryNetwork
 
+from minikafka.controller.quorum import peers
 from minikafka.controller.quorum.handshake import ConnectionLost
 from minikafka.controller.quorum.peer_connection import Reply
 from minikafka.controller.quorum.peer_frames import encode_frame
@@ -181,5 +182,32 @@ def test_a_silent_connection_is_closed() -> None:
         stream = await network.of(9).connect("node-1", 9093)
         await stream.send_all(b"\x00\x00")
         assert await stream.receive_some() == b""
+
+    with_nodes(scenario, "a", "a")
+
+
+def test_clients_leave_room_for_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "CLIENTS_MAX", 2)
+    request = bytes.fromhex("00000008") + b"\x00\x12\x00\x00...."
+
+    async def scenario(network: MemoryNetwork, nursery: trio.Nursery, one: Node, two: Node) -> None:
+        async def serve(stream: trio.abc.Stream) -> None:
+            await stream.receive_some()
+            await stream.send_all(b"served")
+            while await stream.receive_some():
+                pass
+
+        one.peers.serve_client = serve
+        streams = [await network.of(9).connect("node-1", 9093) for _ in range(3)]
+        answers: list[bytes] = []
+        for stream in streams:
+            await stream.send_all(request)
+            answers.append(bytes(await stream.receive_some()))
+        assert answers == [b"served", b"served", b""]
+        await streams[0].aclose()
+        await trio.testing.wait_all_tasks_blocked()
+        stream = await network.of(9).connect("node-1", 9093)
+        await stream.send_all(request)
+        assert await stream.receive_some() == b"served"
 
     with_nodes(scenario, "a", "a")
