@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from minikafka.cli.options import client_options, no_topic
+from minikafka.cli.output import fail_if, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="If no in-sync replica is live, elect any live replica; records that it lacks are lost.",
 )
-def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) -> None:
+@json_option
+def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool, as_json: bool) -> None:
     """Elect the preferred (first) replica of each partition as leader, if it is in sync.
 
     Without arguments, all partitions that are not led by their preferred replica.
@@ -39,18 +41,14 @@ def elect_leaders(bootstrap_server: str, names: tuple[str, ...], unclean: bool) 
     async def work(admin: Admin) -> None:
         chosen = await partitions_of(admin, names, bootstrap_server) if names else None
         results = await admin.elect_leaders(chosen, unclean=unclean)
-        errors: list[str] = []
-        elected = 0
-        for tp, error in sorted(results.items()):
-            if error is None:
-                elected += 1
-                click.echo(f"Elected a leader for {tp.topic}-{tp.partition}.")
-            elif not isinstance(error, ElectionNotNeededError):
-                errors.append(str(error))
+        elected = [tp for tp, error in sorted(results.items()) if error is None]
+        errors = [one for _, one in sorted(results.items()) if one and not isinstance(one, ElectionNotNeededError)]
+        lines = [f"Elected a leader for {tp.topic}-{tp.partition}." for tp in elected]
         if not elected and not errors:
-            click.echo(f"No election was needed ({counted(len(results), 'partition')}).")
-        if errors:
-            raise click.ClickException("\n".join(errors))
+            lines = [f"No election was needed ({counted(len(results), 'partition')})."]
+        details = [{"topic": tp.topic, "partition": tp.partition} for tp in elected]
+        output(details, lines, as_json=as_json)
+        fail_if(errors)
 
     with_admin(bootstrap_server, work)
 

@@ -126,17 +126,17 @@ def group_rows(before: Sample | None, now: Sample, seconds: float | None) -> lis
 
 def lines(frame: Row, rows_max: int) -> list[str]:
     """A frame as text, with at most so many rows of each table."""
-    summary = (
-        f"cluster {frame['cluster_id']}, controller {frame['controller']}, "
-        f"{counted(len(frame['brokers']), 'broker')}, {counted(frame['partitions'], 'partition')}, "
-        f"{frame['under_replicated']:,} under-replicated, {frame['offline']:,} without leader"
-    )
+    summary = [
+        f"cluster {frame['cluster_id']}, controller {frame['controller']}, {counted(len(frame['brokers']), 'broker')}",
+        f"{counted(frame['partitions'], 'partition')}, "
+        f"{frame['under_replicated']:,} under-replicated, {frame['offline']:,} without leader",
+    ]
     shown = [
         (frame["brokers"], ("broker", "address", "leads", "in sync", "replicas", "records/s")),
         (frame["groups"], ("group", "state", "members", "lag", "records/s")),
         (frame["topics"], ("topic", "partitions", "under-replicated", "size", "records/s")),
     ]
-    text = [summary]
+    text = summary
     for rows, titles in shown:
         if rows:
             text += ["", *table(titles, [cells(row) for row in rows[:rows_max]])]

@@ -10,7 +10,7 @@ import click
 
 from minikafka.cli.elect_leaders import partitions_of
 from minikafka.cli.options import client_options
-from minikafka.cli.output import json_option
+from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
 from minikafka.cli.template import iso_time
@@ -101,7 +101,8 @@ def describe(bootstrap_server: str, transactional_id: str, as_json: bool) -> Non
     metavar="SECONDS",
     help="Only transactions without a record for so long: the brokers' transaction.max.timeout.ms.",
 )
-def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: float) -> None:
+@json_option
+def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: float, as_json: bool) -> None:
     """Find open transactions that no coordinator knows, so that they never end. In all topics by default.
 
     The exit code is 1 if there are any; `minikafka transactions abort` ends one.
@@ -112,9 +113,6 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
     async def work(admin: Admin) -> None:
         chosen = await partitions_of(admin, names or await admin.list_topics(include_internal=True), bootstrap_server)
         found = await admin.find_hanging_transactions(chosen, older_than_ms=round(older_than_s * 1000))
-        if not found:
-            click.echo(f"No hanging transactions in {counted(len(chosen), 'partition')}.")
-            return
         rows = [
             [
                 str(one.partition),
@@ -127,8 +125,14 @@ def find_hanging(bootstrap_server: str, names: tuple[str, ...], older_than_s: fl
             for one in found
         ]
         titles = ("partition", "producer id", "epoch", "coordinator epoch", "start offset", "last record")
-        click.echo("\n".join(table(titles, rows)))
-        raise click.exceptions.Exit(1)
+        none = [f"No hanging transactions in {counted(len(chosen), 'partition')}."]
+        details = [
+            {"topic": one.partition.topic, "partition": one.partition.partition, **asdict(one.producer)}
+            for one in found
+        ]
+        output(details, table(titles, rows) if rows else none, as_json=as_json)
+        if found:
+            raise click.exceptions.Exit(1)
 
     with_admin(bootstrap_server, work)
 

@@ -1,5 +1,6 @@
 """`docs/cli.md` is up to date with the declarations of all commands, and every option has a help text."""
 
+import re
 from pathlib import Path
 
 import click
@@ -29,3 +30,13 @@ def test_the_list_of_commands_agrees_with_their_help() -> None:
         if len(path) == 1:
             verb, summary = (command.help or "").split()[0], COMMANDS[path[0]][1]
             assert summary.startswith(verb), path
+
+
+def test_the_comparison_names_commands_that_exist() -> None:
+    text = (PAGE.parent / "tools.md").read_text()
+    cells = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ")]
+    named = {part for cell in cells for part in re.findall(r"`([^`]+)`", cell)}
+    known = {" ".join(path) for path, _ in commands(cli)}
+    options = {one for _, command in commands(cli) for option in command.params for one in option.opts}
+    assert sorted(named - known - options) == []
+    assert set(COMMANDS) - {name.split()[0] for name in named} == {"server"}

@@ -37,7 +37,8 @@ def test_rates_between_two_looks() -> None:
     ]
     assert frame["groups"] == [{"group": "g", "state": "Stable", "members": 3, "lag": 45, "records_per_s": 2.5}]
     assert lines(frame, rows_max=1) == [
-        "cluster c, controller 2, 2 brokers, 3 partitions, 1 under-replicated, 0 without leader",
+        "cluster c, controller 2, 2 brokers",
+        "3 partitions, 1 under-replicated, 0 without leader",
         "",
         "BROKER  ADDRESS  LEADS  IN SYNC  REPLICAS  RECORDS/S",
         "     1  h:91         2        3         3  20",

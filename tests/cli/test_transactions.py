@@ -49,6 +49,12 @@ def test_lines_are_sent_in_one_transaction(minikafka: Minikafka, topic: str) -> 
     assert "state:" in minikafka("transactions", "describe", topic).out
 
 
+def test_nothing_that_hangs_and_nothing_to_elect_as_json(minikafka: Minikafka, node: NodeProcess, topic: str) -> None:
+    open_transaction(node.bootstrap, topic)
+    assert minikafka("transactions", "find-hanging", topic, "--json").out == "[]\n"
+    assert minikafka("elect-leaders", topic, "--json").out == "[]\n"
+
+
 def test_a_line_that_cannot_be_sent_aborts_the_transaction(minikafka: Minikafka, topic: str) -> None:
     words = ("produce", topic, "--transactional-id", topic, "--key-separator", ":")
     bad = minikafka(*words, stdin=b"a:one\nwithout a key\n")
