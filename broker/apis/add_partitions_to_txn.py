@@ -60,12 +60,12 @@ async def _add(
     refused = {name: error for name in names if (error := _refused(name, context)) is not None}
     if refused:
         errors: Errors = {name: refused.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in names}
-        return _results(transaction.topics, errors)
+        return _merged(errors)
     producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     coordinator = context.services.transactions
     if transaction.verify_only:
         errors = await coordinator.verify_partitions(transaction.transactional_id, producer, frozenset(names))
-        return _results(transaction.topics, errors)
+        return _merged(errors)
     error = await coordinator.add_partitions(
         transaction.transactional_id,
         producer,
@@ -74,7 +74,7 @@ async def _add(
     )
     if error is ErrorCode.PRODUCER_FENCED and context.version < VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
-    return _results(transaction.topics, dict.fromkeys(names, error))
+    return _as_asked(transaction.topics, error)
 
 
 def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
@@ -86,14 +86,24 @@ def _refused(name: TopicPartition, context: Context) -> ErrorCode | None:
     return None if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _results(topics: list[AddPartitionsToTxnTopic], errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+def _merged(errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    """One entry for each topic with partitions, and for each of its partitions, however often they were named."""
+    results: dict[str, AddPartitionsToTxnTopicResult] = {}
+    for name, error in errors.items():
+        topic = results.setdefault(name.topic, AddPartitionsToTxnTopicResult(name=name.topic))
+        topic.results_by_partition.append(
+            AddPartitionsToTxnPartitionResult(partition_index=name.partition, partition_error_code=error)
+        )
+    return list(results.values())
+
+
+def _as_asked(topics: list[AddPartitionsToTxnTopic], error: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
+    """The entries of the request, as in Kafka, which builds a response in two ways."""
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
             results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=errors[TopicPartition(topic.name, index)]
-                )
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
                 for index in topic.partitions
             ],
         )

@@ -205,6 +205,7 @@ def _produce_to(
         partition, batch = _admit(topic, data, appends.request, appends.context)
         if batch.is_transactional:
             appends.verified.check(partition)
+            _check_append(partition.topic_partition.topic, appends.request, appends.context)
     except KafkaError as error:
         _fail(answer, error)
         return answer
@@ -218,7 +219,7 @@ def _produce_to(
 def _admit(
     topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, context: Context
 ) -> tuple[Partition, Batch]:
-    """The checks before the append, in Kafka's order."""
+    """The checks before the append, in Kafka's order; transactional batches are verified before `_check_append`."""
     partitions = context.services.partitions
     name = partitions.name_of(topic.topic_id) if context.version >= VERSION_BY_ID else topic.name
     if name not in context.services.image.topics:
@@ -226,15 +227,20 @@ def _admit(
     if not 0 <= data.index < len(context.services.image.topics[name].partitions):
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     batch = produced_batch(data.records, context.version)
-    if request.acks not in ACKS:
-        raise InvalidRequiredAcksError(f"acks is {request.acks} (allowed: -1, 0, 1)")
-    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
-        raise InvalidTopicError(f"Cannot append to internal topic {name}")
+    if not batch.is_transactional:
+        _check_append(name, request, context)
     partition = partitions.find(name, data.index)
     if context.version >= VERSION_BY_ID and partition.topic_id != topic.topic_id:
         # The replica of a deleted topic of this name is still to be removed.
         raise UnknownTopicOrPartitionError("This server does not host this topic-partition.")
     return partition, batch
+
+
+def _check_append(topic: str, request: ProduceRequest, context: Context) -> None:
+    if request.acks not in ACKS:
+        raise InvalidRequiredAcksError(f"acks is {request.acks} (allowed: -1, 0, 1)")
+    if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        raise InvalidTopicError(f"Cannot append to internal topic {topic}")
 
 
 def _append(

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from support.conversation_areas import AREAS
 from support.conversation_names import Names
 from support.conversation_player import ANSWER_TIMEOUT_S, Connection, use_up_producer_id_zero
-from support.conversation_questions import AREAS, Questions
+from support.conversation_questions import Questions
 from support.conversation_values import comparable, in_one_order, spell_out
 from support.node import NodeProcess, ServerProcess
 from support.oracle import Oracle, needs_oracle
@@ -23,12 +24,17 @@ pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.ti
 
 QUESTIONS = 30
 SEEDS = range(4)
-UNBOUND = {"topic_id": "00000000-0000-0000-0000-0000000000ff", "member_id": "nobody", "session_id": 0}
+UNBOUND = {
+    "topic_id": "00000000-0000-0000-0000-0000000000ff",
+    "member_id": "nobody",
+    "session_id": 0,
+    "producer_id": 77,
+}
 NAMES = {"name", "topic", "topic_id"}
-NOT_READY = re.compile("NOT_LEADER_OR_FOLLOWER|COORDINATOR|LEADER_NOT_AVAILABLE")
+NOT_READY = re.compile("NOT_LEADER_OR_FOLLOWER|COORDINATOR|LEADER_NOT_AVAILABLE|CONCURRENT_TRANSACTIONS")
 READING = re.compile("Metadata|Describe|List")
 """Requests that are repeated while the responses differ: Kafka responds before a change is applied everywhere."""
-CHANGING = re.compile("Create|Delete(Topics|Groups)|Alter")
+CHANGING = re.compile("Create|Delete(Topics|Groups)|Alter|EndTxn|InitProducerId|Update")
 
 
 class Peer:
@@ -89,8 +95,12 @@ def _gathered(answer: Any) -> Any:
 
 
 def _of_this_run(api: str, answer: dict[str, Any], run: str) -> dict[str, Any]:
-    if api == "ListGroups":
-        answer["groups"] = [group for group in answer.get("groups", []) if run in group.get("group_id", "")]
+    for array, key in (("groups", "group_id"), ("transaction_states", "transactional_id")):
+        if api in ("ListGroups", "ListTransactions") and array in answer:
+            answer[array] = [element for element in answer[array] if run in element.get(key, "")]
+    for group in answer.get("groups", []) if api == "ConsumerGroupDescribe" else []:
+        for member in group.get("members", []):
+            member.get("subscribed_topic_names", []).sort()  # Kafka has a HashSet
     return answer
 
 
@@ -143,6 +153,7 @@ def test_random_questions(area: str, seed: int, servers: tuple[Oracle, NodeProce
         expected, answered = ask_both(peers, api, version, body)
         asked.append(f"{api} v{version} {json.dumps(body)}\n  kafka {json.dumps(expected)}")
         assert answered == expected, "\n".join([*asked, f"  here  {json.dumps(answered)}"])
+        questions.learn(api, body, expected)
         if CHANGING.match(api):
             time.sleep(0.2)
     for peer in peers:

@@ -1,8 +1,9 @@
 """Generates random requests, most of them valid, to compare the responses of two nodes.
 
 A request is generated from its declaration: every field of the version takes a value from the pool of its name; most
-values are valid, some are not. Requests that Apache Kafka never answers, or answers with UNKNOWN_SERVER_ERROR, are left
-out. A seed reproduces the requests.
+values are valid, some are not. Producers and members mostly go on with the ids and epochs of their last response.
+Requests that Apache Kafka never answers, or answers with UNKNOWN_SERVER_ERROR, are left out. A seed reproduces the
+requests.
 """
 
 from __future__ import annotations
@@ -13,99 +14,19 @@ from typing import Any
 
 from minikafka.protocol.codec.schema import Field
 from minikafka.protocol.message import fields_of
+from support.conversation_areas import AREAS, LEFT_OUT, LISTS, ONLY_IN, POOLS, SETTINGS, TOPICS, VERSIONS
 from support.conversation_values import API_BY_NAME
-
-AREAS: dict[str, str] = {
-    "topics": "Metadata DescribeCluster DescribeTopicPartitions CreateTopics DeleteTopics CreatePartitions",
-    "settings": "CreateTopics DescribeConfigs DescribeConfigs AlterConfigs IncrementalAlterConfigs",
-    "records": "Produce Produce Produce Fetch Fetch Fetch ListOffsets DeleteRecords OffsetForLeaderEpoch"
-    " DescribeProducers DescribeLogDirs",
-    "groups": "JoinGroup JoinGroup SyncGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch ListGroups"
-    " DescribeGroups DeleteGroups OffsetDelete FindCoordinator",
-}
-VERSIONS = {"Metadata": (4, 13)}
-TOPICS = ["~a", "~a", "~b", "~b", "~c", "~none", "a b"]
-GROUPS = ["~g", "~g", "~g", "~g", "~h"]
-SETTINGS = [
-    *("retention.ms", "cleanup.policy", "segment.bytes", "compression.type", "max.message.bytes", "nonsense"),
-    *("flush.messages", "message.timestamp.type", "min.compaction.lag.ms", "max.compaction.lag.ms", "segment.ms"),
-]
-LEFT_OUT = frozenset(
-    (
-        *("cluster_id", "replica_state", "replica_directory_id", "log_start_offset", "high_watermark", "rack_id"),
-        *("user_data", "member_epoch", "transactional_id", "replica_id", "include_documentation", "resource_name"),
-    )
-)
-
-POOLS: dict[str, list[Any]] = {
-    "topic": TOPICS,
-    "topic_name": TOPICS,
-    "topic_id": ["$topic_id.1", "$topic_id.2", "$topic_id.1", "00000000-0000-0000-0000-0000000000ff"],
-    "partition": [0, 0, 0, 1, 2, -1],
-    "partition_index": [0, 0, 0, 1, 2, -1],
-    "index": [0, 0, 0, 1, 2, -1],
-    "group_id": GROUPS,
-    "key": GROUPS,
-    "key_type": [0, 0, 0, 3],
-    "fetch_offset": [0, 0, 1, 2, 5, -1, 100],
-    "offset": [0, 1, 2, -1, -2, 100],
-    "committed_offset": [0, 1, 7, -1],
-    "committed_metadata": ["", "md", None],
-    "timestamp": [-1, -2, -3, -4, -5, -7, 0, 1_700_000_000_000],
-    "current_leader_epoch": [-1, -1, 0, 5],
-    "leader_epoch": [-1, 0, 0, 1],
-    "last_fetched_epoch": [-1, -1, 0, 5],
-    "committed_leader_epoch": [-1, 0, 3],
-    "max_wait_ms": [0, 20],
-    "min_bytes": [0, 1, 100],
-    "max_bytes": [0, 1, 150, 1 << 20],
-    "partition_max_bytes": [0, 70, 150, 1 << 20],
-    "isolation_level": [0, 1],
-    "session_id": [0, "$session_id.1", "$session_id.1", "$session_id.2", 77],
-    "session_epoch": [-1, 0, 0, 1, 1, 2, 3],
-    "acks": [-1, -1, 1, 1, 2],
-    "timeout_ms": [5000, 5000, 5000, 0],
-    "num_partitions": [1, 2, -1, 0, -2],
-    "replication_factor": [1, 1, -1, 0, 2],
-    "count": [1, 2, 3, 5, 0, -1],
-    "resource_type": [2, 2, 2, 32],
-    "config_operation": [0, 0, 1, 2, 3],
-    "value": ["1", "5000", "compact", "delete,compact", "gzip", "x", "", None, "-1", "CreateTime", "1048576"],
-    "endpoint_type": [1, 2, 3],
-    "response_partition_limit": [2000, 2000, 2, 1, 0],
-    "member_id": ["", "$member_id.1", "$member_id.1", "$member_id.2", "$member_id.3", "nobody"],
-    "group_instance_id": [None, None, None, None, "i"],
-    "generation_id": [1, 1, 2, 2, 3, 0, -1],
-    "generation_id_or_member_epoch": [1, 2, -1, -1],
-    "session_timeout_ms": [10_000, 10_000, 10_000, 5, 100_000_000],
-    "rebalance_timeout_ms": [900],
-    "protocol_type": ["consumer", "consumer", "consumer", "consumer", "connect"],
-    "protocol_name": ["range", "range", "range", None],
-    "metadata": ["m", "n"],
-    "assignment": ["x", "y", ""],
-    "retention_time_ms": [-1, 5],
-    "reason": [None, "because"],
-}
-LISTS: dict[str, list[Any]] = {
-    "partition_indexes": [0, 0, 1, 2, -1],
-    "partitions": [0, 0, 1, 2, -1],
-    "groups_names": GROUPS,
-    "groups": GROUPS,
-    "coordinator_keys": GROUPS,
-    "topic_names": TOPICS,
-    "broker_ids": [1],
-    "configuration_keys": SETTINGS,
-    "states_filter": ["Stable", "empty", "Dead", "CompletingRebalance"],
-    "types_filter": ["classic", "consumer"],
-}
 
 
 class Questions:
-    """An endless sequence of requests, determined by the random numbers."""
+    """An endless sequence of requests, determined by the random numbers and the responses."""
 
     def __init__(self, rng: random.Random, area: str) -> None:
         self._rng = rng
         self._apis = AREAS[area].split()
+        self._values = ONLY_IN.get(area, {})
+        self._left_out = LEFT_OUT - set(self._values)
+        self._known = Known(rng, area)
 
     def next(self) -> tuple[str, int, dict[str, Any]]:
         """The next API, version and body, in the form of a conversation."""
@@ -114,12 +35,19 @@ class Questions:
         version = self._rng.randint(*VERSIONS.get(api, (declared.first, declared.last)))
         body = self._struct(API_BY_NAME[api].request, version, api)
         REPAIRS.get(api, lambda *_: None)(body, self._rng)
+        self._known.use(api, version, body)
         return api, version, body
+
+    def learn(self, api: str, body: dict[str, Any], response: Any) -> None:
+        """The response of both nodes to the last request."""
+        if isinstance(response, dict):
+            self._known.learn(api, body, response)
 
     def _struct(self, cls: Any, version: int, path: str) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for field in fields_of(cls):
-            if version in field.versions and field.name not in LEFT_OUT and not (field.struct and not field.is_array):
+            left_out = field.name in self._left_out or (field.struct and not field.is_array)
+            if version in field.versions and not left_out:
                 out[field.name] = self._value(field, version, f"{path}.{field.name}")
         return out
 
@@ -133,19 +61,117 @@ class Questions:
         if field.name == "records":
             return _records(rng)
         if field.is_array:
-            return [rng.choice(LISTS[field.name]) for _ in range(rng.randint(field.name == "configuration_keys", 3))]
+            if version in field.nullable and rng.random() < 0.3:
+                return None
+            pool = self._values.get(field.name) or LISTS[field.name]
+            return [rng.choice(pool) for _ in range(rng.randint(field.name == "configuration_keys", 3))]
         if field.kind is not None and field.kind.name == "bool":
             return rng.random() < 0.4
-        value = rng.choice(_pool(field.name, path))
+        value = rng.choice(self._pool(field.name.removeprefix("v3_and_below_"), path))
         return "" if value is None and version not in field.nullable else value
 
+    def _pool(self, name: str, path: str) -> list[Any]:
+        for key in (f"{path.partition('.')[0]}.{name}", name):
+            if key in self._values:
+                return self._values[key]
+        if name != "name":
+            return POOLS[name]
+        if "config" in path:
+            return SETTINGS
+        return ["range", "sticky"] if "protocols" in path else TOPICS
 
-def _pool(name: str, path: str) -> list[Any]:
-    if name != "name":
-        return POOLS[name]
-    if "config" in path:
-        return SETTINGS
-    return ["range", "sticky"] if "protocols" in path else TOPICS
+
+class Known:
+    """Ids, epochs and sequence numbers of the last responses.
+
+    Most requests take these; the others keep their random values.
+    """
+
+    def __init__(self, rng: random.Random, area: str) -> None:
+        self._rng = rng
+        self._area = area
+        self._producers: dict[str, tuple[Any, int]] = {}
+        self._sequences: dict[tuple[Any, int, str, int], int] = {}
+        self._members: dict[tuple[str, str], tuple[int, list[dict[str, Any]]]] = {}
+        self._classic: dict[str, tuple[str, int]] = {}
+
+    def use(self, api: str, version: int, body: dict[str, Any]) -> None:
+        """Put known values into a request."""
+        if self._area == "transactions":
+            self._use_producer(api, version, body)
+        elif api == "ConsumerGroupHeartbeat":
+            self._use_member(body)
+        elif self._area == "consumer groups" and api in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"):
+            self._use_classic_member(body)
+
+    def learn(self, api: str, body: dict[str, Any], response: dict[str, Any]) -> None:
+        """Remember the values of a response."""
+        failed = "error_code" in response
+        if api in ("InitProducerId", "EndTxn") and not failed and "producer_id" in response:
+            self._producers[body["transactional_id"]] = (response["producer_id"], response.get("producer_epoch", 0))
+        elif api == "ConsumerGroupHeartbeat" and not failed:
+            owned = response.get("assignment", {}).get("topic_partitions")
+            key = (body["group_id"], response.get("member_id", body["member_id"]))
+            before = self._members.get(key, (0, []))[1]
+            self._members[key] = (response.get("member_epoch", 0), before if owned is None else owned)
+        elif api == "JoinGroup" and response.get("member_id"):
+            self._classic[body["group_id"]] = (response["member_id"], response.get("generation_id", -1))
+        elif api == "Produce":
+            self._count_sequences(body, response)
+
+    def _use_producer(self, api: str, version: int, body: dict[str, Any]) -> None:
+        prefix = "v3_and_below_" if api == "AddPartitionsToTxn" else ""
+        producer = self._producers.get(body.get(f"{prefix}transactional_id", ""))
+        if producer is not None and api == "Produce":
+            for topic in body["topic_data"]:
+                for partition in topic["partition_data"]:
+                    self._use_sequence(partition, producer, topic.get("name", topic.get("topic_id")))
+        elif producer is not None and f"{prefix}producer_id" in body and self._rng.random() < 0.8:
+            body[f"{prefix}producer_id"], body[f"{prefix}producer_epoch"] = producer
+        if api == "InitProducerId" and version >= 3 and self._rng.random() < 0.6:
+            body["producer_id"], body["producer_epoch"] = -1, -1
+
+    def _use_sequence(self, partition: dict[str, Any], producer: tuple[Any, int], topic: str) -> None:
+        batch = partition["records"]
+        if self._rng.random() < 0.15:
+            return
+        known = self._sequences.get((*producer, topic, partition["index"]), 0)
+        sequence = known if self._rng.random() < 0.85 else self._rng.choice((0, known + 1))
+        batch |= {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": sequence}
+        batch["transactional"] = self._rng.random() < 0.9
+
+    def _count_sequences(self, body: dict[str, Any], response: dict[str, Any]) -> None:
+        answers = {
+            (topic.get("name", topic.get("topic_id")), partition.get("index", 0)): partition
+            for topic in response.get("responses", [])
+            for partition in topic.get("partition_responses", [])
+        }
+        for topic in body["topic_data"]:
+            name = topic.get("name", topic.get("topic_id"))
+            for partition in topic["partition_data"]:
+                batch = partition["records"]
+                answer = answers.get((name, partition["index"]), {"error_code": 0})
+                if "error_code" not in answer and "base_sequence" in batch:
+                    key = (batch["producer_id"], batch["producer_epoch"], name, partition["index"])
+                    self._sequences[key] = batch["base_sequence"] + len(batch["records"])
+
+    def _use_member(self, body: dict[str, Any]) -> None:
+        known = self._members.get((body["group_id"], body["member_id"]))
+        if known is None:
+            if self._rng.random() < 0.7:
+                body["member_epoch"], body["topic_partitions"] = 0, []
+                body["rebalance_timeout_ms"] = 45_000
+                body["subscribed_topic_names"] = body["subscribed_topic_names"] or ["~a"]
+        elif self._rng.random() < 0.75:
+            body["member_epoch"] = known[0]
+            body["topic_partitions"] = self._rng.choice((None, known[1], known[1], []))
+
+    def _use_classic_member(self, body: dict[str, Any]) -> None:
+        known = self._classic.get(body["group_id"])
+        if known is not None and "member_id" in body and self._rng.random() < 0.75:
+            body["member_id"] = known[0]
+            if "generation_id" in body:
+                body["generation_id"] = known[1]
 
 
 def _records(rng: random.Random) -> Any:
@@ -202,6 +228,7 @@ REPAIRS: dict[str, Callable[[dict[str, Any], random.Random], None]] = {
     "Produce": _one_entry_each("topic_data", "partition_data", "index"),
     "Fetch": _one_entry_each("topics", "partitions", "partition"),
     "ListOffsets": _one_entry_each("topics", "partitions", "partition_index"),
+    "TxnOffsetCommit": _one_entry_each("topics", "partitions", "partition_index"),
     "OffsetDelete": _one_entry_each("topics", "partitions", "partition_index"),
     "Metadata": _create_nothing,
     "DescribeTopicPartitions": _ask_for_something,

@@ -74,5 +74,5 @@ def list_transactions(
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    """The names among the filters that are no state."""
-    return [name for name in request.state_filters if name not in TITLES]
+    """The names among the filters that are no state, each once."""
+    return [name for name in dict.fromkeys(request.state_filters) if name not in TITLES]

@@ -33,7 +33,7 @@ from minikafka.broker.coordinator.groups.consumer.target_assignment import curre
 from minikafka.broker.coordinator.groups.decision_builder import DecisionBuilder
 from minikafka.broker.coordinator.groups.group_settings import MigrationPolicy
 from minikafka.broker.coordinator.groups.state.classic_group import CONSUMER
-from minikafka.broker.coordinator.groups.state.classic_member import Caller, protocols_of
+from minikafka.broker.coordinator.groups.state.classic_member import Caller, protocols_of, rebalance_timeout_ms
 from minikafka.broker.coordinator.groups.state.consumer_group import ConsumerGroup
 from minikafka.broker.coordinator.groups.state.consumer_member import ClassicProtocols, ConsumerMember, MemberState
 from minikafka.protocol.errors import (
@@ -69,7 +69,7 @@ def join_consumer_group(
         reply = _join(builder, group, request, caller)
     except KafkaError as error:
         builder.discard()
-        reply = join_error(ErrorCode(error.code), request.member_id)
+        reply = join_error(ErrorCode(error.code))
     builder.answer(ticket, reply)
 
 
@@ -95,7 +95,7 @@ def _join(
     member = _reconcile(builder, group, before, member, subscription)
     builder.cancel_member(group.group_id, member.member_id, "join")
     builder.schedule_member("session", group.group_id, member.member_id, request.session_timeout_ms)
-    builder.schedule_member("sync", group.group_id, member.member_id, request.rebalance_timeout_ms)
+    builder.schedule_member("sync", group.group_id, member.member_id, member.rebalance_timeout_ms)
     return _joined(member)
 
 
@@ -124,7 +124,7 @@ def _updated(
         member,
         instance_id=member.instance_id if request.group_instance_id is None else request.group_instance_id,
         rack_id=subscription.rack_id or member.rack_id,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(request, caller.version),
         topics=subscription.topics,
         pattern="",
         client_id=caller.client_id,
