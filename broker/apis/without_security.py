@@ -1,10 +1,10 @@
 """ACLs, SASL and delegation tokens: the responses of a Kafka broker without security.
 
 Without an authorizer ACLs are SECURITY_DISABLED, on a PLAINTEXT listener SASL is ILLEGAL_SASL_STATE, and an anonymous
-client gets no delegation token (KIP-48).
+client gets no delegation token (KIP-48). A request for ACLs with the type UNKNOWN ends the connection.
 """
 
-from minikafka.broker.connections.request_context import RequestContext
+from minikafka.broker.connections.request_context import Disconnect, RequestContext
 from minikafka.broker.connections.routes import ApiHandler
 from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -38,22 +38,38 @@ NO_SASL = "SaslAuthenticate request received after successful authentication"
 NO_TOKEN = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 Context = RequestContext[object]
 
+UNKNOWN = 0
+"""As a resource type, pattern type, operation or permission type."""
+
 
 async def describe_acls(request: DescribeAclsRequest, context: Context) -> DescribeAclsResponse:
     """SECURITY_DISABLED."""
+    _check_types(
+        request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
+    )
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
 
 
 async def create_acls(request: CreateAclsRequest, context: Context) -> CreateAclsResponse:
     """SECURITY_DISABLED for each ACL."""
+    for one in request.creations:
+        _check_types(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return CreateAclsResponse(results=[refused for _ in request.creations])
 
 
 async def delete_acls(request: DeleteAclsRequest, context: Context) -> DeleteAclsResponse:
     """SECURITY_DISABLED for each filter."""
+    for one in request.filters:
+        _check_types(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
     refused = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return DeleteAclsResponse(filter_results=[refused for _ in request.filters])
+
+
+def _check_types(*types: int) -> None:
+    """Raises Disconnect for UNKNOWN, which clients have for what they do not know; other codes are accepted."""
+    if UNKNOWN in types:
+        raise Disconnect("an ACL with UNKNOWN as its resource type, pattern type, operation or permission type")
 
 
 async def sasl_handshake(request: SaslHandshakeRequest, context: Context) -> SaslHandshakeResponse:
@@ -69,11 +85,11 @@ async def sasl_authenticate(request: SaslAuthenticateRequest, context: Context) 
 async def create_token(
     request: CreateDelegationTokenRequest, context: Context
 ) -> CreateDelegationTokenResponse:
-    """Refused to anonymous clients; the response repeats the principal."""
+    """Refused to anonymous clients; the response repeats the owner, who is the client unless the request says."""
     return CreateDelegationTokenResponse(
         error_code=NO_TOKEN,
-        principal_type=context.principal.kind,
-        principal_name=context.principal.name,
+        principal_type=request.owner_principal_type or context.principal.kind,
+        principal_name=request.owner_principal_name or context.principal.name,
         token_requester_principal_type=context.principal.kind,
         token_requester_principal_name=context.principal.name,
         issue_timestamp_ms=-1,

@@ -55,7 +55,7 @@ def decide(
         return None
 
     if not request.topics:
-        return Decision([], _reply(request, lambda *_: None))
+        return Decision([], AlterPartitionReassignmentsResponse(error_message=None))
     if request.timeout_ms <= 0:
         return Decision([], _refuse(request, RequestTimedOutError()))
     reply = _reply(request, answer)
