@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import time
@@ -23,12 +24,17 @@ from support.oracle import Oracle, needs_oracle
 pytestmark = [needs_oracle, pytest.mark.oracle, pytest.mark.slow, pytest.mark.timeout(300)]
 
 QUESTIONS = 30
-SEEDS = range(4)
+SEEDS = range(int(os.environ.get("MINIKAFKA_QUESTION_SEEDS", "3")))
 UNBOUND = {
     "topic_id": "00000000-0000-0000-0000-0000000000ff",
     "member_id": "nobody",
     "session_id": 0,
     "producer_id": 77,
+}
+SETTINGS = {
+    "offsets.topic.num.partitions": 5,
+    "transaction.state.log.num.partitions": 5,
+    "group.consumer.assignment.interval.ms": 0,
 }
 NAMES = {"name", "topic", "topic_id"}
 NOT_READY = re.compile("NOT_LEADER_OR_FOLLOWER|COORDINATOR|LEADER_NOT_AVAILABLE|CONCURRENT_TRANSACTIONS")
@@ -107,7 +113,7 @@ def _of_this_run(api: str, answer: dict[str, Any], run: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Oracle, NodeProcess]]:
     folder = tmp_path_factory.mktemp("questions")
-    with Oracle(folder / "kafka") as kafka, NodeProcess(folder / "ours") as ours:
+    with Oracle(folder / "kafka", settings=SETTINGS) as kafka, NodeProcess(folder / "ours", settings=SETTINGS) as ours:
         for server in (kafka, ours):
             use_up_producer_id_zero(server.address)
         yield kafka, ours
