@@ -1,4 +1,4 @@
-"""Planted bugs in the client: fetch sessions, and finding the cluster again."""
+"""Planted bugs in the client: fetch sessions, finding the cluster again, what is processed, and what moves."""
 
 from mutations import Mutation
 
@@ -87,5 +87,19 @@ MUTATIONS = (
         "        if self._bootstrap.rounds != began:\n",
         "        if self._bootstrap.rounds < began:\n",
         _RECOVERY,
+    ),
+    Mutation(
+        "records of a list count as processed before the application has asked for more",
+        "client/consumer/fetch_state.py",
+        "        chunk.by_list = True\n",
+        "        chunk.by_list = False\n",
+        ("tests/client/consumer/test_fetch_state.py::test_a_list_of_records_is_processed_as_a_whole",),
+    ),
+    Mutation(
+        "a member gives up all its partitions where some of them move",
+        "client/groups/consumer_session.py",
+        "        if removed:\n            await self._revoke(removed)\n",
+        "        if removed:\n            await self._revoke(list(self.known))\n",
+        ("tests/client/groups/test_consumer_protocol.py::test_only_what_moves_is_revoked[asyncio-minikafka-uniform]",),
     ),
 )

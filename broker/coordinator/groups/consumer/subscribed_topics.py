@@ -31,6 +31,8 @@ def metadata_hash(image: Image, names: Iterable[str]) -> int:
 def racks_of(image: Image, topic: Topic) -> list[list[str]]:
     """The racks with a replica of each partition."""
     racks = {node_id: broker.rack for node_id, broker in image.brokers.items() if broker.rack is not None}
+    if not racks:
+        return [[]] * len(topic.partitions)
     return [sorted({racks[node] for node in one.replicas if node in racks}) for one in topic.partitions]
 
 

@@ -26,6 +26,9 @@ def topic_hash(topic_id: bytes, name: str, racks: Sequence[Sequence[str]]) -> in
         racks: The racks of each partition's replicas; empty for a partition without racks.
     """
     parts = [VERSION, topic_id[7::-1], topic_id[:7:-1], _text(name), struct.pack("<i", len(racks))]
+    if not any(racks):
+        parts.append(struct.pack(f"<{len(racks)}i", *range(len(racks))))
+        racks = ()
     for partition, names in enumerate(racks):
         parts.append(struct.pack("<i", partition))
         for rack in sorted(names, key=string_order):
