@@ -79,11 +79,8 @@ class Rows(NamedTuple):
 
 
 def rows_of(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> Rows:
-    """Converts a batch of Spark's; of columns with one name the first counts, as in Spark's sink.
-
-    Raises UnsuitableColumn for a null topic or a negative partition.
-    """
-    columns = {name: batch.column(index) for index, name in reversed(list(enumerate(batch.schema.names)))}
+    """Converts a batch of Spark's. Raises UnsuitableColumn for a null topic or a negative partition."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     keys = columns["key"].cast(BLOB) if "key" in columns else None
     if keys is not None and keys.null_count == len(keys):
         keys = None

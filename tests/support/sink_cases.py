@@ -89,7 +89,6 @@ def values() -> Iterator[Write]:
                     ours=f"value attribute unsupported type interval {unit}")  # fmt: skip
     yield Write("no value", ("'a' as key",))
     yield Write("value in capitals", ("'a' as VALUE",))
-    yield Write("two values", ("'a' as value", "'b' as value"))
     yield Write("other columns", (VALUE, "map(1, array(2)) more", "id as offset", "1 as timestampType"))
     yield Write("many rows", rows=ROWS_MAX)
     yield Write("no rows", rows=0)

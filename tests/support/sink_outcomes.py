@@ -43,7 +43,7 @@ def record(outcomes: Mapping[str, Outcome]) -> None:
 def create_topics(bootstrap: str, writes: Iterable[Write], prefix: str = "") -> None:
     """Creates the topics of writes, all at once."""
     wanted = [
-        NewTopic(f"{prefix}{write.topic}{suffix}", count, 1, config=dict(write.configs))
+        NewTopic(f"{prefix}{write.topic}{suffix}", count, 1, config={"retention.ms": "-1", **write.configs})  # some are of long ago
         for write in writes
         for suffix, count in write.topics.items()
     ]
