@@ -196,7 +196,8 @@ def test_a_driver_that_commits_before_it_is_overtaken_is_noticed(
 def test_a_batch_that_is_refused_fails_the_write(node: NodeProcess) -> None:
     create(node.bootstrap, {"atomic-narrow": 1}, **{"max.message.bytes": "1000"})
     chosen = options(node, "atomic-narrow", delivery="atomic")
-    results = [encode_for_driver(chosen, Write("atomic-narrow", 0), 0, rows(range(300), key=[*[b"key"] * 299, bytes(1000)]))]
+    large = rows(range(300), key=[*[b"key"] * 299, bytes(1000)])
+    results = [encode_for_driver(chosen, Write("atomic-narrow", 0), 0, large)]
     with pytest.raises(KafkaError, match=r"atomic-narrow-0: .*a batch of 1 records .*max.message.bytes"):
         write_together(chosen, results)
     assert found(node, "atomic-narrow") == []
