@@ -13,6 +13,7 @@ from minikafka.protocol.codec.schema import Versions, declaration_of
 
 FETCH_KEY = 1
 API_VERSIONS_KEY = 18
+TELEMETRY_KEYS = (71, 72)
 
 
 @dataclass(frozen=True, slots=True)

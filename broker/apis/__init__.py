@@ -28,7 +28,7 @@ partition is a value in the response. To add an API, add its module to `handler_
     write_txn_markers                                                             between brokers: how transactions end
     list_transactions, describe_transactions                                      administration of transactions
     consumer_group_heartbeat, consumer_group_describe                             consumer groups
-    push_telemetry                                                                refused, not advertised
+    get_telemetry_subscriptions, push_telemetry                                   advertised with `metrics.listener`
 
 *Caveats*: no share groups, no telemetry; they are not advertised. The controller listener advertises what Kafka's does,
 also the requests of Kafka's controllers among themselves, which are refused. A controller validates the dynamic configs

@@ -38,6 +38,8 @@ async def handle(request: ApiVersionsRequest, context: Context) -> ApiVersionsRe
         and CLIENT_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    context.connection.software_name = request.client_software_name
+    context.connection.software_version = request.client_software_version
     features = context.services.image.features
     return ApiVersionsResponse(
         api_keys=[

@@ -1,20 +1,18 @@
-"""PushTelemetry: clients' metrics (KIP-714). Version 0, supported but not advertised, as in an Apache Kafka without a
-metrics reporter: there is no subscription.
+"""PushTelemetry: clients' metrics (KIP-714). Version 0, advertised where `metrics.listener` is set, see
+`get_telemetry_subscriptions.py`.
 """
 
+from minikafka.broker.apis.get_telemetry_subscriptions import client_of
+from minikafka.broker.apis.services import TelemetryService
 from minikafka.broker.connections.request_context import RequestContext
-from minikafka.protocol.errors import ErrorCode
 from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 REQUEST = PushTelemetryRequest
 VERSIONS = "0"
 ADVERTISED = False
 
-NIL = bytes(16)
 
-
-async def handle(request: PushTelemetryRequest, context: RequestContext[object]) -> PushTelemetryResponse:
-    """UNKNOWN_SUBSCRIPTION_ID, since no subscription was ever created."""
-    unnamed = request.client_instance_id == NIL
-    code = ErrorCode.INVALID_REQUEST if unnamed else ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    return PushTelemetryResponse(error_code=code)
+async def handle(request: PushTelemetryRequest, context: RequestContext[TelemetryService]) -> PushTelemetryResponse:
+    """Take the metrics. Raises KafkaError, see `TelemetryClients.push`."""
+    context.services.telemetry.push(request, client_of(request.client_instance_id, context))
+    return PushTelemetryResponse()

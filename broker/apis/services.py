@@ -18,6 +18,7 @@ from minikafka.broker.partitions.fetch_sessions import SessionCache
 from minikafka.broker.partitions.partition_table import Partitions
 from minikafka.broker.replication.replication_throttle import Throttle
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.controller.metadata.image import Image
 from minikafka.controller.settings.effective_settings import EffectiveSettings
 from minikafka.protocol.error_codes import ErrorCode
@@ -256,6 +257,15 @@ class LogDirectoryService(Protocol):
         ...
 
 
+class TelemetryService(Protocol):
+    """The metrics of clients."""
+
+    @property
+    def telemetry(self) -> TelemetryClients:
+        """The clients that push them."""
+        ...
+
+
 class QuorumService(Protocol):
     """The quorum of the metadata log."""
 
@@ -282,6 +292,7 @@ class Services(
     LogDirectoryService,
     ReplicaMoveService,
     QuorumService,
+    TelemetryService,
     Protocol,
 ):
     """Everything that the handlers of a node use."""

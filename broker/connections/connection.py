@@ -84,7 +84,9 @@ class Connection:
         times: RequestTimes | None = None,
     ) -> None:
         self.transport = transport
-        self.info = ConnectionInfo(listener, transport.peer_host, transport.local_host, transport.local_port)
+        self.info = ConnectionInfo(
+            listener, transport.peer_host, transport.local_host, transport.local_port, transport.peer_port
+        )
         self.scope = trio.CancelScope()
         self.busy = False
         self._handler = handler
@@ -203,8 +205,8 @@ class Connection:
                         break
                     continue
                 if times is not None:
-                    self._began_s = self._waits_s = times.clock()
-                    self._started_frame = frame
+                    waits_s = times.clock() if isinstance(answer, Parked) else 0.0
+                    self._began_s, self._waits_s, self._started_frame = began_s, waits_s, frame
                 if isinstance(answer, Parked):
                     self._parked, self._parked_frame, self.busy = answer, frame, True
                 else:

@@ -35,6 +35,8 @@ class ConnectionInfo:
         client_host: The client's address.
         local_host: The address of this node that the client connected to, for advertising.
         local_port: The port of it.
+        client_port: The client's port.
+        software_name, software_version: What the client said of itself in ApiVersions; "" before.
         follows: Whether a follower fetches on it; set by its first Fetch.
     """
 
@@ -42,6 +44,9 @@ class ConnectionInfo:
     client_host: str
     local_host: str = ""
     local_port: int = 0
+    client_port: int = 0
+    software_name: str = ""
+    software_version: str = ""
     follows: bool = False
 
 

@@ -3,7 +3,7 @@
 ApiVersions lists an API if, and only if, the table has a handler for it, with the versions that the handler declares.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -74,10 +74,13 @@ class Route(Generic[S]):
     elements_max: int = ELEMENTS_MAX
 
 
-def routes_of(modules: Iterable[ApiModule[S]], *, unstable_versions: bool = False) -> dict[int, Route[S]]:
+def routes_of(
+    modules: Iterable[ApiModule[S]], *, unstable_versions: bool = False, advertised: Collection[int] = ()
+) -> dict[int, Route[S]]:
     """The routing table, by API key.
 
     Args:
+        advertised: Keys of APIs that ApiVersions lists though their modules say otherwise.
         unstable_versions: Serve the versions that are not stable in Kafka 4.3 as well (`UNSTABLE_VERSION`).
     """
     routes: dict[int, Route[S]] = {}
@@ -96,7 +99,7 @@ def routes_of(modules: Iterable[ApiModule[S]], *, unstable_versions: bool = Fals
             minimum,
             maximum,
             advertised_min=int(getattr(module, "ADVERTISED_MIN_VERSION", minimum)),
-            advertised=bool(getattr(module, "ADVERTISED", True)),
+            advertised=bool(getattr(module, "ADVERTISED", True)) or api.key in advertised,
             handle=module.handle,
             begin=getattr(module, "begin", module.handle),
             elements_max=int(getattr(module, "ELEMENTS_MAX", ELEMENTS_MAX)),

@@ -31,6 +31,7 @@ class Transport(Protocol):
     """
 
     peer_host: str
+    peer_port: int
     local_host: str
     local_port: int
     progress: int
@@ -90,7 +91,8 @@ class SocketTransport:
         self._in_step_bytes = 0
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.peer_host = str(raw.getpeername()[0])
+        peer = raw.getpeername()
+        self.peer_host, self.peer_port = str(peer[0]), int(peer[1])
         self.local_host, self.local_port = raw.getsockname()[:2]
 
     @property
@@ -216,6 +218,7 @@ class StreamTransport:
     """Any trio stream: TLS, or memory in tests. Slices of logs are sent as bytes."""
 
     polls = None
+    peer_port = 0
 
     def __init__(self, stream: trio.abc.Stream, peer_host: str, local_host: str, local_port: int) -> None:
         self._stream = stream

@@ -17,6 +17,7 @@ their connections, and only where metrics are served (`connections/request_times
     elections.py            counts the elections of leaders that the active controller decided
     request_metrics.py      connections, requests and their times, what was appended to topics and read
     coordinator_metrics.py  groups, committed offsets and their lag, transactions
+    client_metrics.py       the metrics that clients push
     process_metrics.py      CPU, memory, garbage collections, steps of the event loop
 
 Names and labels are those that Kafka's metrics have behind the Prometheus JMX exporter with `lowercaseOutputName`, so

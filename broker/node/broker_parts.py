@@ -47,6 +47,7 @@ from minikafka.broker.replication.replica_fetcher import ReplicaFetcherManager
 from minikafka.broker.replication.replica_moves import ReplicaMoves
 from minikafka.broker.replication.replication_throttle import FOLLOWER, LEADER, Throttle, move_throttle, throttle_of
 from minikafka.broker.settings.node_config import NodeConfig
+from minikafka.broker.telemetry.clients import TelemetryClients
 from minikafka.client.connections.seams import Seams
 from minikafka.controller.decisions.broker_config_validation import CORDONED, CORDONED_ALL, CORDONING_METADATA_VERSION
 from minikafka.controller.metadata.features import METADATA_VERSION
@@ -54,6 +55,7 @@ from minikafka.controller.metadata.image import Image
 from minikafka.controller.metadata.records import ConfigRecord, FeatureRecord, Record
 from minikafka.controller.settings.effective_settings import EffectiveSettings, ResourceType
 from minikafka.controller.settings.metadata_log_settings import metadata_directory
+from minikafka.protocol.apis import TELEMETRY_KEYS
 from minikafka.protocol.names import TopicPartition
 from minikafka.protocol.settings.registry import UNSTABLE_VERSIONS
 from minikafka.storage.data_directory import DataDirectory
@@ -75,6 +77,7 @@ class BrokerParts:
         isr_changes: Has the controller change the ISR of partitions that this node leads.
         replica_moves: Moves replicas between data directories.
         directory_reports: Tells the controller of failed data directories, and where the replicas of this node are.
+        telemetry: The clients that push metrics.
         times: What the requests of clients took; None without `metrics.listener`.
         serving: Serves the clients; None before it is made.
     """
@@ -122,7 +125,17 @@ class BrokerParts:
         )
         self.replica_moves = self._replica_moves()
         self._follower: MetadataFollower | None = None
-        self.routes = routes_of(HANDLERS, unstable_versions=config.flag(UNSTABLE_VERSIONS))
+        self.telemetry = TelemetryClients(
+            lambda: self.image.configs_of(ResourceType.CLIENT_METRICS),
+            system.now_ms,
+            config.number("telemetry.max.bytes"),
+            system.random,
+        )
+        self.routes = routes_of(
+            HANDLERS,
+            unstable_versions=config.flag(UNSTABLE_VERSIONS),
+            advertised=TELEMETRY_KEYS if config.metrics_listener is not None else (),
+        )
         self.long_polls = LongPolls()
         self.times = None if config.metrics_listener is None else RequestTimes()
         self.serving: Server | None = None

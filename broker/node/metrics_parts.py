@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from minikafka.broker.metrics.client_metrics import client_metrics
 from minikafka.broker.metrics.cluster_metrics import QuorumState, controller_metrics, quorum_metrics
 from minikafka.broker.metrics.coordinator_metrics import group_metrics, transaction_metrics
 from minikafka.broker.metrics.elections import ElectionCounter
@@ -79,6 +80,7 @@ def broker_collectors(
         group_metrics(parts.groups, partitions),
         transaction_metrics(parts.transactions, parts.now_ms),
         directory_metrics(lambda: parts.logs),
+        client_metrics(parts.telemetry, parts.now_ms),
         *_controller_collectors(config, parts.controller),
         *_process(system),
         log_metrics(partitions),

@@ -136,6 +136,10 @@ class Image:
         """The dynamic settings of a resource; empty if none are set."""
         return self.configs.get((resource_type, name), {})
 
+    def configs_of(self, resource_type: int) -> dict[str, dict[str, str]]:
+        """The dynamic settings of all resources of a type, by name."""
+        return {name: values for (kind, name), values in self.configs.items() if kind == resource_type and values}
+
     def apply(self, record: Record) -> None:
         """Apply one record.
 

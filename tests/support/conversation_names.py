@@ -21,7 +21,7 @@ TIME_OF_RUN = time.time_ns() // 1_000_000
 _BOUND = frozenset(
     (
         "topic_id", "producer_id", "member_id", "session_id", "directory_id", "replica_directory_id",
-        "cluster_id", "member_ids", "client_instance_id",
+        "cluster_id", "member_ids", "client_instance_id", "subscription_id",
     )
 )
 _CLOCKS = frozenset(

@@ -26,6 +26,7 @@ class NarrowTransport:
     """A transport that takes 5 bytes without waiting, and the others once `writable` is set."""
 
     peer_host = local_host = "127.0.0.1"
+    peer_port = 0
     local_port = 9092
     progress = 0
 

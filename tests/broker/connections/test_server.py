@@ -28,7 +28,7 @@ ANY_PORT = Listener("PLAINTEXT", "127.0.0.1", 0, "PLAINTEXT")
 class SilentClient:
     """A transport whose client never sends."""
 
-    local_host, local_port, progress, polls = "node", 9092, 0, None
+    local_host, local_port, progress, polls, peer_port = "node", 9092, 0, None, 0
 
     def __init__(self, peer_host: str) -> None:
         self.peer_host = peer_host

@@ -1,0 +1,174 @@
+"""`TelemetryClients`: the clients that push metrics: what each is to push, and which requests are refused. Pure.
+
+Source: Kafka's `ClientMetricsManager`, `ClientMetricsInstance`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from minikafka.broker.telemetry.otlp import MalformedMetrics, read_metrics
+from minikafka.broker.telemetry.pushed import PushedMetrics
+from minikafka.broker.telemetry.subscriptions import Client, Subscription, subscription_of
+from minikafka.protocol.errors import (
+    ErrorCode,
+    InvalidRecordError,
+    InvalidRequestError,
+    KafkaError,
+    TelemetryTooLargeError,
+    ThrottlingQuotaExceededError,
+    UnknownSubscriptionIdError,
+    UnsupportedCompressionTypeError,
+)
+from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest
+from minikafka.protocol.records.compression import Codec, TooMuchContent, decompress
+from minikafka.protocol.records.record import CorruptRecords
+
+__all__ = ["TelemetryClients"]
+
+CLIENTS_MAX = 16_384
+NIL, ONE = bytes(16), bytes(15) + b"\x01"
+"""Ids that no client has."""
+EXPANSION_MAX = 16
+"""Compressed metrics may have so many times `telemetry.max.bytes`."""
+ASKED_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""After these errors a client may ask for its subscription at once."""
+
+
+@dataclass(slots=True)
+class _Instance:
+    client: Client
+    subscription: Subscription
+    version: int
+    asked_ms: int = 0
+    pushed_ms: int = 0
+    terminating: bool = False
+    last_error: int = ErrorCode.NONE
+
+
+class TelemetryClients:
+    """The clients of a broker, at most `CLIENTS_MAX`; of more, those are forgotten that did nothing for longest.
+
+    Args:
+        configs: Returns the subscriptions, by name.
+        now_ms: The wall clock.
+        size_bytes_max: `telemetry.max.bytes`.
+        random: For ids.
+
+    Attributes:
+        pushed: What they pushed.
+    """
+
+    def __init__(
+        self,
+        configs: Callable[[], Mapping[str, Mapping[str, str]]],
+        now_ms: Callable[[], int],
+        size_bytes_max: int,
+        random: Random,
+    ) -> None:
+        self.pushed = PushedMetrics()
+        self._configs = configs
+        self._now_ms = now_ms
+        self._size_bytes_max = size_bytes_max
+        self._random = random
+        self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
+        self._seen: dict[str, dict[str, str]] = {}
+        self._version = 0
+
+    @property
+    def size_bytes_max(self) -> int:
+        """The largest push, as sent."""
+        return self._size_bytes_max
+
+    def new_id(self) -> bytes:
+        """An id for a client that has none."""
+        while True:
+            made = bytearray(self._random.randbytes(16))
+            made[6], made[8] = made[6] & 0x0F | 0x40, made[8] & 0x3F | 0x80  # a random uuid, as in RFC 9562
+            if bytes(made) not in self._instances:
+                return bytes(made)
+
+    def subscribe(self, instance_id: bytes, client: Client) -> Subscription:
+        """What a client is to push.
+
+        Raises:
+            ThrottlingQuotaExceededError: It asks again before its interval has passed.
+        """
+        instance, now_ms = self._instance(instance_id, client), self._now_ms()
+        if now_ms - max(instance.asked_ms, instance.pushed_ms) >= instance.subscription.interval_ms:
+            instance.asked_ms = now_ms
+        elif instance.last_error not in ASKED_AGAIN:
+            raise ThrottlingQuotaExceededError("the client asks before its push interval has passed")
+        instance.last_error = ErrorCode.NONE
+        return instance.subscription
+
+    def push(self, request: PushTelemetryRequest, client: Client) -> None:
+        """Take what a client pushes.
+
+        Raises:
+            KafkaError: It is refused: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID,
+                UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE, INVALID_RECORD.
+        """
+        if request.client_instance_id in (NIL, ONE):
+            raise InvalidRequestError("metrics without a client instance id")
+        instance, now_ms = self._instance(request.client_instance_id, client), self._now_ms()
+        try:
+            self._check(request, instance, now_ms)
+            self._take(request, instance, now_ms)
+        except KafkaError as error:
+            instance.last_error = error.code
+            raise
+        finally:
+            instance.terminating = request.terminating
+        instance.last_error = ErrorCode.NONE
+
+    def _instance(self, instance_id: bytes, client: Client) -> _Instance:
+        """The client, with its subscription as it is now. A changed one begins anew."""
+        configs = self._configs()
+        if configs != self._seen:
+            self._seen = {name: dict(config) for name, config in configs.items()}
+            self._version += 1
+        instance = self._instances.get(instance_id)
+        if instance is None or instance.version < self._version:
+            known = client if instance is None else instance.client
+            instance = _Instance(known, subscription_of(known, configs.values()), self._version)
+            self._instances[instance_id] = instance
+        self._instances.move_to_end(instance_id)
+        if len(self._instances) > CLIENTS_MAX:
+            forgotten, _ = self._instances.popitem(last=False)
+            self.pushed.forget(forgotten)
+        return instance
+
+    def _check(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
+        """The checks in Kafka's order. A push may follow the question for the subscription at once."""
+        if instance.terminating:
+            raise InvalidRequestError("the client said that it ends")
+        in_time = instance.asked_ms > instance.pushed_ms
+        if in_time or now_ms - instance.pushed_ms >= instance.subscription.interval_ms:
+            instance.pushed_ms = now_ms
+        elif not request.terminating:
+            raise ThrottlingQuotaExceededError("the client pushes before its push interval has passed")
+        if request.subscription_id != instance.subscription.id:
+            raise UnknownSubscriptionIdError("the client has another subscription")
+        if request.compression_type not in list(Codec):
+            raise UnsupportedCompressionTypeError(f"unknown compression type {request.compression_type}")
+        if len(request.metrics) > self._size_bytes_max:
+            raise TelemetryTooLargeError(f"{len(request.metrics)} bytes, at most {self._size_bytes_max}")
+
+    def _take(self, request: PushTelemetryRequest, instance: _Instance, now_ms: int) -> None:
+        if not request.metrics:
+            return
+        size_bytes_max = self._size_bytes_max * EXPANSION_MAX
+        try:
+            data = decompress(Codec(request.compression_type), request.metrics, size_bytes_max)
+            points = read_metrics(memoryview(data))
+        except TooMuchContent as error:
+            raise TelemetryTooLargeError(f"metrics of more than {size_bytes_max} bytes") from error
+        except (CorruptRecords, MalformedMetrics) as error:
+            raise InvalidRecordError(f"the client's metrics cannot be read: {error}") from error
+        until_ms = now_ms + max(300_000, 3 * instance.subscription.interval_ms)
+        self.pushed.add(request.client_instance_id, instance.client, points, until_ms)
+
+    def __len__(self) -> int:
+        return len(self._instances)

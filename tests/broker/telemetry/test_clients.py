@@ -1,0 +1,90 @@
+"""Clients that push metrics: what is kept of them and for how long, large pushes, and many clients."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from minikafka.broker.telemetry import clients as clients_module
+from minikafka.broker.telemetry import pushed as pushed_module
+from minikafka.broker.telemetry.clients import TelemetryClients
+from minikafka.broker.telemetry.otlp import Point
+from minikafka.broker.telemetry.pushed import PushedMetrics
+from minikafka.broker.telemetry.subscriptions import Client, subscription_of
+from minikafka.protocol.errors import TelemetryTooLargeError
+from minikafka.protocol.messages.push_telemetry import PushTelemetryRequest
+from minikafka.protocol.records.compression import Codec, compress
+
+ASKER = Client("AAAAAAAAAAAAAAAAAAAABQ", "asker", "apache-kafka-java", "4.3.1", "10.0.0.7", "50000")
+ID = bytes(15) + b"\x05"
+
+
+def clients(now: list[int] | None = None) -> TelemetryClients:
+    configs = {"all": {"metrics": "*", "interval.ms": "1000"}}
+    times = now or [1_000_000]
+    return TelemetryClients(lambda: configs, lambda: times[0], 1000, Random(1))
+
+
+@pytest.mark.parametrize(
+    ("match", "matches"),
+    [
+        ("client_id=ask.*", True),
+        ("client_id=ask", False),
+        ("client_software_name=apache-kafka-java,client_software_version=4\\..*", True),
+        ("client_software_name=apache-kafka-java,client_software_version=3\\..*", False),
+        ("client_source_address=10\\.0\\.0\\.7", True),
+        ("client_source_port=50000", True),
+        ("client_instance_id=AAAAAAAAAAAAAAAAAAAABQ", True),
+    ],
+)
+def test_all_patterns_have_to_match_whole_values(match: str, matches: bool) -> None:
+    subscription = subscription_of(ASKER, [{"metrics": "a.,b.", "interval.ms": "500", "match": match}])
+    assert subscription.metrics == (("a.", "b.") if matches else ())
+    assert subscription.interval_ms == (500 if matches else 300_000)
+
+
+def test_pushes_that_expand_too_far_are_too_large() -> None:
+    some = clients()
+    wanted = some.subscribe(ID, ASKER)
+    data = compress(Codec.GZIP, bytes(1 << 20))
+    assert len(data) > 1000
+    data = compress(Codec.ZSTD, bytes(1 << 20))
+    assert len(data) < 1000
+    request = PushTelemetryRequest(
+        client_instance_id=ID, subscription_id=wanted.id, compression_type=Codec.ZSTD, metrics=data
+    )
+    with pytest.raises(TelemetryTooLargeError):
+        some.push(request, ASKER)
+
+
+def test_only_so_many_clients_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients_module, "CLIENTS_MAX", 3)
+    some = clients()
+    for _ in range(5):
+        some.subscribe(some.new_id(), ASKER)
+    assert len(some) == 3
+
+
+def test_deltas_are_added_up_and_silent_clients_are_forgotten() -> None:
+    pushed = PushedMetrics()
+    grown = Point("sent", (), 2.0, True, True)
+    pushed.add(ID, ASKER, [grown, Point("rate", (), 1.0, False, False)], until_ms=100)
+    pushed.add(ID, ASKER, [grown, Point("rate", (), 0.5, False, False)], until_ms=200)
+    assert [(name, value) for _, name, _, value, _ in pushed.samples()] == [("sent", 4.0), ("rate", 0.5)]
+    pushed.expire(200)
+    assert len(list(pushed.samples())) == 2
+    pushed.expire(201)
+    assert list(pushed.samples()) == []
+
+
+def test_only_so_many_values_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed_module, "SAMPLES_MAX", 3)
+    pushed = PushedMetrics()
+    points = [Point(f"m{number}", (), 1.0, False, False) for number in range(5)]
+    pushed.add(ID, ASKER, points, until_ms=100)
+    pushed.add(ID, ASKER, points[:3], until_ms=100)
+    assert (len(list(pushed.samples())), pushed.left_out) == (3, 2)
+    pushed.forget(ID)
+    pushed.add(bytes(16), ASKER, points[3:], until_ms=100)
+    assert len(list(pushed.samples())) == 2
