@@ -83,15 +83,13 @@ mixed-groups: $(VENV)/.with-test  ## Groups of five clients and both protocols w
 	MINIKAFKA_MIXED_GROUPS=$(or $(SECONDS),180) MINIKAFKA_MIXED_GROUPS_SEED=$(or $(SEED),1) \
 		$(BIN)/python -m pytest tests/cluster/test_mixed_groups.py -s
 
-<<<<<<< HEAD
 spark-chaos: $(VENV)/.with-test  ## Stream with the Spark sink while drivers, workers and nodes are killed (BATCHES=150 a mode; SEED=number; ON=kafka)
 	MINIKAFKA_SPARK_CHAOS=$(or $(BATCHES),150) MINIKAFKA_SPARK_CHAOS_SEED=$(or $(SEED),1) MINIKAFKA_TESTS_ON=$(ON) \
 		$(BIN)/python -m pytest tests/spark/test_sink_chaos.py -s
-=======
+
 prometheus: $(VENV)/.with-test  ## Have a real Prometheus watch the death of a leader: alerts, dashboard (Debian: apt install prometheus)
 	@command -v prometheus promtool >/dev/null || { echo "prometheus or promtool not found: apt install prometheus"; exit 1; }
 	MINIKAFKA_PROMETHEUS=1 $(BIN)/python -m pytest tests/cluster/test_prometheus.py
->>>>>>> fb5b673 (Prometheus: a real one watches the death of a leader; alerts and dashboard checked)
 
 docker-image: $(VENV)/.with-test  ## Build the image; sets up an engine (as root), a base image and wheels
 	$(BIN)/python docker/set_up.py

@@ -18,7 +18,7 @@ from minikafka.broker.connections.long_polls import LongPolls
 from minikafka.broker.connections.request_log import RequestLog
 from minikafka.broker.connections.request_memory import RequestMemory
 from minikafka.broker.connections.request_times import RequestTimes
-from minikafka.broker.connections.routes import routes_of
+from minikafka.broker.connections.routes import Route, routes_of
 from minikafka.broker.connections.server import Server
 from minikafka.broker.coordinator.coordinator_lookup import CoordinatorLookup
 from minikafka.broker.coordinator.groups.group_coordinator import TOPIC as OFFSETS_TOPIC
@@ -125,20 +125,25 @@ class BrokerParts:
         )
         self.replica_moves = self._replica_moves()
         self._follower: MetadataFollower | None = None
-        self.telemetry = TelemetryClients(
-            lambda: self.image.configs_of(ResourceType.CLIENT_METRICS),
-            system.now_ms,
-            config.number("telemetry.max.bytes"),
-            system.random,
-        )
-        self.routes = routes_of(
-            HANDLERS,
-            unstable_versions=config.flag(UNSTABLE_VERSIONS),
-            advertised=TELEMETRY_KEYS if config.metrics_listener is not None else (),
-        )
+        self.telemetry = self._telemetry()
+        self.routes = self._routes()
         self.long_polls = LongPolls()
         self.times = None if config.metrics_listener is None else RequestTimes()
         self.serving: Server | None = None
+
+    def _telemetry(self) -> TelemetryClients:
+        size_bytes_max = self.config.number("telemetry.max.bytes")
+
+        def subscriptions() -> dict[str, dict[str, str]]:
+            return self.image.configs_of(ResourceType.CLIENT_METRICS)
+
+        return TelemetryClients(subscriptions, self.now_ms, size_bytes_max, self._random)
+
+    def _routes(self) -> dict[int, Route[Services]]:
+        """The APIs; clients are told of telemetry where somebody may look at it."""
+        advertised = TELEMETRY_KEYS if self.config.metrics_listener is not None else ()
+        unstable = self.config.flag(UNSTABLE_VERSIONS)
+        return routes_of(HANDLERS, unstable_versions=unstable, advertised=advertised)
 
     def _transaction_parts(self, seams: Seams) -> TransactionParts:
         return TransactionParts(
