@@ -16,6 +16,20 @@ class OversizedFrame(MalformedMessage):
     """A size that is not positive or above the limit; the connection must be closed."""
 
 
+HTTP = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN")
+TLS = b"\x16\x03"
+"""How a TLS handshake begins."""
+
+
+def _hint(prefix: bytes) -> str:
+    """What the client seems to speak instead of Kafka's protocol."""
+    if prefix in HTTP:
+        return "; this is an HTTP request, and the port speaks Kafka's protocol (metrics: see metrics.listener)"
+    if prefix.startswith(TLS):
+        return "; this is a TLS handshake, and the listener has no TLS (client: security.protocol=PLAINTEXT)"
+    return ""
+
+
 class FrameReader:
     """Splits the byte stream of a connection into frames.
 
@@ -142,7 +156,8 @@ class FrameReader:
     def _checked(self, prefix: bytes | memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if not 0 < size <= self.size_bytes_max:
-            raise OversizedFrame(f"frame size {size}; it must be 1 to {self.size_bytes_max} bytes")
+            hint = _hint(bytes(prefix))
+            raise OversizedFrame(f"frame size {size}; it must be 1 to {self.size_bytes_max} bytes{hint}")
         return size
 
     def _begin(self, data: memoryview, position: int) -> int:

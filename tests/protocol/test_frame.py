@@ -75,3 +75,21 @@ def test_the_bytes_after_a_large_frame_begin_the_next_one() -> None:
     frames = reader.feed(memoryview(framed([b"first", b"second", b"x"])[:-1]))
     assert [bytes(frame) for frame in frames] == [b"first", b"second"]
     assert [bytes(frame) for frame in reader.feed(memoryview(b"y"))] == [b"y"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"GET / HTTP/1.1\r\n", "this is an HTTP request"),
+        (b"POST /topics HTTP/1.1\r\n", "this is an HTTP request"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "this is a TLS handshake"),
+    ],
+)
+def test_another_protocol_is_called_by_its_name(data: bytes, said: str) -> None:
+    with pytest.raises(OversizedFrame, match=said):
+        FrameReader(100 << 20).feed(memoryview(data))
+
+
+def test_any_other_size_is_only_a_size() -> None:
+    with pytest.raises(OversizedFrame, match=r"bytes$"):
+        FrameReader(100).feed(memoryview(b"\x00\x00\x10\x00"))
