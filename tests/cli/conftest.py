@@ -72,6 +72,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long timeouts: a busy machine may respond late."""
     monkeypatch.setattr("minikafka.cli.options.FIND_TOPIC_TIMEOUT_MS", PATIENT_MS)
     monkeypatch.setattr("minikafka.cli.options.CONNECT_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.cluster_view.API_TIMEOUT_MS", PATIENT_MS)
+    monkeypatch.setattr("minikafka.cli.top.API_TIMEOUT_MS", PATIENT_MS)
 
 
 @pytest.fixture

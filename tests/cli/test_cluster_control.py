@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.clients import eventually
@@ -21,11 +23,21 @@ from minikafka.cli.supervisor_lock import supervisor
 SLEEP = "import time; time.sleep(600)"
 
 
+@contextlib.contextmanager
+def process(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A process that is killed at the end, also of a test that fails."""
+    with subprocess.Popen(words, **options) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
 @pytest.fixture
 def run_cluster(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """`minikafka cluster` with one node in `tmp_path/c`, ready; whatever becomes of it, no node is left behind."""
     words = command(["cluster", "--brokers", "1", "--port", "0", "--data-dir", str(tmp_path / "c")])
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+    with process(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout is not None
         assert running.stdout.readline().startswith("ready ")
         yield running
@@ -71,7 +83,7 @@ def test_nodes_outlive_a_parent_that_was_killed_and_are_taken_up_again(
     assert (shown.code, shown.lines[0]) == (0, f"{tmp_path}/c: no `minikafka cluster` runs it")
     refused = minikafka("cluster", *at)
     assert (refused.code, "add --attach to take up what runs" in refused.err) == (1, True)
-    with subprocess.Popen(command(["cluster", *at, "--attach"]), stdout=subprocess.PIPE, text=True) as again:
+    with process(command(["cluster", *at, "--attach"]), stdout=subprocess.PIPE, text=True) as again:
         assert again.stdout is not None
         assert again.stdout.readline().startswith("ready ")
         assert LocalCluster(tmp_path / "c").pid(1) == pid
@@ -91,7 +103,7 @@ def test_a_node_started_by_hand_is_known_and_stopped(
         "data directory": ["--data-dir", "c/node-1/data", "--port", str(cluster.nodes[1].port)],
     }
     words = command(["server", *how[by]])
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path) as by_hand:
+    with process(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path) as by_hand:
         assert by_hand.stdout is not None
         assert by_hand.stdout.readline().startswith(b"ready ")
         try:
@@ -117,7 +129,7 @@ def test_a_second_server_leaves_the_pid_file_of_the_first(tmp_path: Path) -> Non
 def test_a_stale_pid_file_names_no_other_process(tmp_path: Path, words: list[str]) -> None:
     cluster = LocalCluster(tmp_path / "c", brokers=1)
     config = str(cluster.config(1))
-    with subprocess.Popen([sys.executable, "-c", SLEEP, *(word.replace("CONFIG", config) for word in words)]) as other:
+    with process([sys.executable, "-c", SLEEP, *(word.replace("CONFIG", config) for word in words)]) as other:
         (cluster.folder(1) / "pid").write_text(f"{other.pid}\n")
         assert cluster.pid(1) == 0
         cluster.kill()
@@ -131,7 +143,7 @@ def test_the_lock_of_a_process_that_is_no_server_is_not_a_node(tmp_path: Path) -
     cluster.data(1).mkdir()
     lock = f"import fcntl; f = open({str(cluster.data(1) / '.lock')!r}, 'w'); fcntl.flock(f, 2)"
     script = f"{lock}; print(1, flush=True); {SLEEP}"
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
+    with process([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"1\n"
         assert cluster.pid(1) == 0
@@ -154,7 +166,7 @@ def test_the_pid_file_goes_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_before_the_signal_is_not_confused_with_another() -> None:
-    with subprocess.Popen([sys.executable, "-c", SLEEP]) as other:
+    with process([sys.executable, "-c", SLEEP]) as other:
         answers = iter([other.pid, 0])
         assert not send(lambda: next(answers), signal.SIGKILL)
         assert other.poll() is None
