@@ -21,10 +21,10 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def decide(image: Image, request: UpdateFeaturesRequest, context: Context) -> Decision[UpdateFeaturesResponse]:
-    """All updates, or the first error."""
+    """All updates, or the first error. Of a feature that is named twice the last update counts."""
     records: list[FeatureRecord] = []
     try:
-        for update in request.feature_updates:
+        for update in {update.feature: update for update in request.feature_updates}.values():
             _check(update, image, context.static.node_id)
             records.append(FeatureRecord(update.feature, update.max_version_level))
     except InvalidUpdateVersionError as error:

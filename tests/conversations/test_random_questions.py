@@ -8,6 +8,7 @@ import random
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -29,7 +30,6 @@ UNBOUND = {
     "topic_id": "00000000-0000-0000-0000-0000000000ff",
     "member_id": "nobody",
     "session_id": 0,
-    "producer_id": 77,
 }
 SETTINGS = {
     "offsets.topic.num.partitions": 5,
@@ -49,6 +49,7 @@ class Peer:
     def __init__(self, server: ServerProcess, run: str) -> None:
         self._server = server
         self._connection = Connection(server.address)
+        self._nobody = zlib.crc32(run.encode()) << 16  # a producer id that no other run uses
         self.names = Names(run)
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
@@ -73,9 +74,10 @@ class Peer:
     def _bound(self, body: Any) -> Any:
         """The body with values for variables that no response has bound yet."""
         known = self.names.mark()[0]
+        unbound = {**UNBOUND, "producer_id": self._nobody}
 
         def value(found: re.Match[str]) -> str:
-            return found[0] if found[1] in known else json.dumps(UNBOUND[found[2]])
+            return found[0] if found[1] in known else json.dumps(unbound[found[2]])
 
         return json.loads(re.sub(r'"(\$([a-z_]+)\.\d+)"', value, json.dumps(body)))
 

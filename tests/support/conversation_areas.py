@@ -85,7 +85,7 @@ POOLS: dict[str, list[Any]] = {
     "assignment": ["x", "y", ""],
     "retention_time_ms": [-1, 5],
     "reason": [None, "because"],
-    "producer_id": ["$producer_id.1", "$producer_id.2", 4242, -1],
+    "producer_id": ["$producer_id.1", "$producer_id.2", "$producer_id.3"],
     "producer_epoch": [0, 1, 2, -1],
     "member_epoch": [0, 1, 2, 3, -1, -2],
 }

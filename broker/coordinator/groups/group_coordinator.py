@@ -328,10 +328,10 @@ class GroupCoordinator:
 
 def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, ticket: Ticket) -> None:
     group = builder.state.consumer_groups.get(request.group_id)
-    if group is None:
-        join_group(builder, request, caller, ticket)
-    elif group.members:
+    if group is not None and group.members:
         join_consumer_group(builder, group, request, caller, ticket)
+    elif group is None or request.member_id:  # A member of nothing is refused, and the empty group stays what it is.
+        join_group(builder, request, caller, ticket)
     else:
         for key, _ in group.tombstones():
             builder.write(key, None)
