@@ -18,7 +18,6 @@ from typing import Any
 
 from minikafka.protocol.error_codes import ErrorCode
 from minikafka.protocol.errors import (
-    BrokerNotAvailableError,
     KafkaError,
     LeaderNotAvailableError,
     RequestTimedOutError,
@@ -122,7 +121,7 @@ class BatchSender:
             raise LeaderNotAvailableError("a partition has no leader")
         broker = self._brokers.metadata.brokers.get(node_id)
         if broker is None:
-            raise BrokerNotAvailableError(f"broker {node_id} is not in the metadata")
+            raise LeaderNotAvailableError(f"broker {node_id}, a partition's leader, is not in the metadata")
         kafka = self._options.kafka
         self._leaders[node_id] = _Leader(
             sockets.BrokerConnection(

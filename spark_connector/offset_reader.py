@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from minikafka.client.connections.cluster_metadata import Metadata
 from minikafka.client.options import parse_addresses
 from minikafka.protocol.errors import (
-    BrokerNotAvailableError,
     KafkaError,
     LeaderNotAvailableError,
     NetworkError,
@@ -95,10 +94,10 @@ class OffsetReader:
             pause_s = min(2 * pause_s, _PAUSE_MAX_S)
 
     def connection_to(self, node_id: int) -> sockets.BrokerConnection:
-        """Returns a connection without outstanding responses. Raises BrokerNotAvailableError, NetworkError."""
+        """Returns a connection without outstanding responses. Raises LeaderNotAvailableError, NetworkError."""
         broker = self.metadata.brokers.get(node_id)
         if broker is None:
-            raise BrokerNotAvailableError(f"broker {node_id} is not in the metadata")
+            raise LeaderNotAvailableError(f"broker {node_id} is not in the metadata")
         return self._open(broker.host, broker.port)
 
     def _open(self, host: str, port: int) -> sockets.BrokerConnection:

@@ -51,19 +51,19 @@ def test_a_dry_run_changes_nothing_but_finds_errors(minikafka: Minikafka, topic:
 
 def test_settings_of_one_broker_and_of_all(minikafka: Minikafka) -> None:
     assert described(minikafka, "broker", "1")["node.id"]["set_by"] == "server file"
-    assert minikafka("configs", "alter", "broker", "1", "--set", "log.cleaner.threads=3").code == 0
-    assert minikafka("configs", "alter", "broker", "--default", "--set", "log.cleaner.threads=2").code == 0
-    found = described(minikafka, "broker", "1")["log.cleaner.threads"]
+    assert minikafka("configs", "alter", "broker", "1", "--set", "num.io.threads=12").code == 0
+    assert minikafka("configs", "alter", "broker", "--default", "--set", "num.io.threads=9").code == 0
+    found = described(minikafka, "broker", "1")["num.io.threads"]
     assert [(one["value"], one["set_by"]) for one in found["synonyms"]] == [
-        ("3", "broker"),
-        ("2", "cluster"),
-        ("1", "default"),
+        ("12", "broker"),
+        ("9", "cluster"),
+        ("8", "default"),
     ]
-    assert described(minikafka, "broker", "--default")["log.cleaner.threads"]["value"] == "2"
+    assert described(minikafka, "broker", "--default")["num.io.threads"]["value"] == "9"
     for words in (("1",), ("--default",)):
-        ran = minikafka("configs", "alter", "broker", *words, "--delete", "log.cleaner.threads", "--json")
+        ran = minikafka("configs", "alter", "broker", *words, "--delete", "num.io.threads", "--json")
         assert json.loads(ran.out)["altered"] == 1
-    assert "log.cleaner.threads" not in described(minikafka, "broker")
+    assert "num.io.threads" not in described(minikafka, "broker")
 
 
 def test_settings_of_groups(minikafka: Minikafka, topic: str) -> None:

@@ -62,3 +62,21 @@ def test_the_first_batch_of_a_partition_is_acknowledged_before_the_second_is_sen
         "send 0", "send 1", "receive", "receive", "send 0 1", "send 0", "send 0 2", "send 1",
         "receive", "receive", "receive", "receive",
     ]  # fmt: skip
+
+
+def test_a_leader_that_is_not_among_the_brokers_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while a node that was killed still leads in the metadata, but is no broker any more."""
+    connection, paused = Connection(), list[float]()
+    monkeypatch.setattr(sockets, "BrokerConnection", lambda *_, **__: connection)
+    monkeypatch.setattr(sockets, "sleep", paused.append)
+    metadata = SimpleNamespace(leader=lambda topic, partition: 1, brokers={})
+
+    def refresh(_: object) -> None:
+        if len(paused) == 3:
+            metadata.brokers[1] = SimpleNamespace(host="leader", port=9092)
+
+    brokers = SimpleNamespace(metadata=metadata, refresh=refresh)
+    sender = BatchSender(cast(Any, brokers), cast(Any, OPTIONS), None)
+    sender.send([Outgoing(TopicPartition("t", 0), b"a batch", 1)])
+    sender.flush()
+    assert (len(paused), connection.done) == (3, ["send 0", "receive"])
