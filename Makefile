@@ -20,7 +20,7 @@ SIM_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $
 # Tests and demo start many processes; without bytecode files each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test reference quick lint types sim sim-raft mutants kills chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages clean help
+.PHONY: demo test reference questions quick lint types sim sim-raft mutants kills chaos bank streams mixed-groups prometheus sink-outcomes spark-chaos docker-image docker-test chaos-docker hostile bench pages clean help
 
 help:  ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
