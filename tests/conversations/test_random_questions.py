@@ -145,7 +145,8 @@ def prepare(peers: list[Peer]) -> None:
         for peer in peers:
             while "UNKNOWN_TOPIC" in json.dumps(peer.ask("ListOffsets", 8, wanted)):
                 time.sleep(0.05)
-    ask_both(peers, "FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["~g", "~h"]})
+    for key_type, keys in ((0, ["~g", "~h"]), (1, ["~t", "~u"])):
+        ask_both(peers, "FindCoordinator", 4, {"key_type": key_type, "coordinator_keys": keys})
 
 
 @pytest.mark.parametrize("seed", SEEDS)
