@@ -43,7 +43,7 @@ DEFAULT_PORT = 9092
     help="Directory of the cluster; an existing cluster is restarted, on its ports.",
 )
 @click.option("--set", "settings", multiple=True, type=NameValue(), help="Setting for every node; repeatable.")
-@click.option("--attach", is_flag=True, help="Take up nodes that run already, as after a kill -9 of this command.")
+@click.option("--attach", is_flag=True, help="Adopt nodes that run already, as after a kill -9 of this command.")
 @click.pass_context
 def cluster(
     context: click.Context,

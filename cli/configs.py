@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minikafka.cli.client_quotas import QUOTA_KINDS, alter_quotas, entity_of, quota_details, quota_lines
-from minikafka.cli.options import NameValue, check_broker, client_options, no_topic
+from minikafka.cli.options import NameValue, check_broker, client_options, dry_run_option, no_topic
 from minikafka.cli.output import SET_BY, json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import counted, table
@@ -90,7 +90,7 @@ def describe(
 @click.option("--delete", "deleted", multiple=True, metavar="NAME", help="Back to the default; repeatable.")
 @click.option("--append", "appended", multiple=True, type=NameValue(), help="Add to a list; repeatable.")
 @click.option("--subtract", "subtracted", multiple=True, type=NameValue(), help="Remove from a list; repeatable.")
-@click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
+@dry_run_option
 @json_option
 def alter(
     bootstrap_server: str,

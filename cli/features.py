@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from minikafka.cli.options import NameValue, broker_option, check_broker, client_options
+from minikafka.cli.options import NameValue, broker_option, check_broker, client_options, dry_run_option
 from minikafka.cli.output import json_option, output
 from minikafka.cli.running import with_admin
 from minikafka.cli.tables import table
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 DOWNGRADE = {False: "safe_downgrade", True: "unsafe_downgrade"}
 levels_argument = click.argument("levels", nargs=-1, required=True, type=NameValue(), metavar="NAME=LEVEL...")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
 unsafe_option = click.option("--unsafe", is_flag=True, help="Also where metadata may be lost.")
 
 

@@ -1,4 +1,4 @@
-"""`minikafka health`: whether a cluster is well, for people, scripts and probes: the exit code is 1 if it is not."""
+"""`minikafka health`: whether a cluster is healthy, for people, scripts and probes: the exit code is 1 if it is not."""
 
 from __future__ import annotations
 

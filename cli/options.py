@@ -73,6 +73,7 @@ def _addresses(context: click.Context, option: click.Parameter, value: str | Non
     return chosen_addresses(value, named)
 
 
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only check whether the cluster would do it.")
 broker_option = click.option(
     "--broker", type=click.IntRange(0), metavar="ID", help="The broker to ask.  [default: any]"
 )

@@ -3,7 +3,8 @@
 Source: the methods `getErrorResponse` of Kafka's requests.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from minikafka.protocol.errors import KafkaError
 from minikafka.protocol.messages import alter_configs, incremental_alter_configs
@@ -49,6 +50,8 @@ from minikafka.protocol.messages.incremental_alter_configs import (
 )
 
 __all__ = ["refusal_of"]
+
+Result = TypeVar("Result")
 
 
 def refusal_of(request: Any, error: KafkaError) -> Any:
@@ -122,35 +125,29 @@ def _reassign(
 
 
 def _alter_configs(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
-    result = alter_configs.AlterConfigsResourceResponse
-    return AlterConfigsResponse(
-        responses=[
-            result(
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for one in request.resources
-        ]
-    )
+    return AlterConfigsResponse(responses=_of_resources(alter_configs.AlterConfigsResourceResponse, request, error))
 
 
 def _incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, error: KafkaError
 ) -> IncrementalAlterConfigsResponse:
     result = incremental_alter_configs.AlterConfigsResourceResponse
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            result(
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-                error_code=error.code,
-                error_message=error.message,
-            )
-            for one in request.resources
-        ]
-    )
+    return IncrementalAlterConfigsResponse(responses=_of_resources(result, request, error))
+
+
+def _of_resources(
+    result: Callable[..., Result], request: AlterConfigsRequest | IncrementalAlterConfigsRequest, error: KafkaError
+) -> list[Result]:
+    """The error of each resource; two APIs have results of one shape."""
+    return [
+        result(
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
+            error_code=error.code,
+            error_message=error.message,
+        )
+        for one in request.resources
+    ]
 
 
 def _alter_client_quotas(request: AlterClientQuotasRequest, error: KafkaError) -> AlterClientQuotasResponse:

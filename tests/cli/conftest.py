@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.clients import Client, connect
+from support.clients import Client, Outgoing, connect, eventually
 from support.command_line import PATIENT_MS, Minikafka, Ran, Start, exit_code, patient_command, standard_input
 from support.node import NodeProcess
 
@@ -31,6 +31,16 @@ def judge(node: NodeProcess) -> Iterator[Client]:
     """An independent client, to check results with."""
     with connect("confluent-kafka", node.bootstrap) as client:
         yield client
+
+
+@pytest.fixture
+def filled(request: pytest.FixtureRequest, judge: Client, topic: str) -> str:
+    """A topic with two partitions, the first with records at the TIMES_MS of the test's module."""
+    judge.add_partitions(topic, total=2)
+    judge.alter_settings(topic, {"retention.ms": "-1"})  # the records are of 1970
+    eventually(lambda: judge.topics()[topic] == 2)
+    judge.produce(topic, [Outgoing(b"x", timestamp_ms=one, partition=0) for one in request.module.TIMES_MS])
+    return topic
 
 
 @pytest.fixture

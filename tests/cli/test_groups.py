@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 import pytest
-from support.clients import WAIT_S, Client, Outgoing, eventually
+from support.clients import WAIT_S, eventually
 from support.command_line import Minikafka, Start
 from support.node import NodeProcess
 from support.oracle import needs_oracle, tool
@@ -27,6 +27,7 @@ from minikafka.client.admin.admin_types import GroupMember
 
 ck = pytest.importorskip("confluent_kafka")
 TIMES_MS = (1_000, 2_000, 3_000, 4_000, 5_000)
+"""Of the records in the topic of `filled`."""
 MemberOf = Callable[..., Any]
 
 
@@ -42,16 +43,6 @@ def member_of(node: NodeProcess) -> Iterator[MemberOf]:
     yield make
     for consumer in consumers:
         consumer.close()
-
-
-@pytest.fixture
-def filled(judge: Client, topic: str) -> str:
-    """A topic with two partitions, the first with records at TIMES_MS."""
-    judge.add_partitions(topic, total=2)
-    judge.alter_settings(topic, {"retention.ms": "-1"})  # the records are of 1970
-    eventually(lambda: judge.topics()[topic] == 2)
-    judge.produce(topic, [Outgoing(b"x", timestamp_ms=one, partition=0) for one in TIMES_MS])
-    return topic
 
 
 @pytest.fixture

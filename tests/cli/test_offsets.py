@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import pytest
-from support.clients import Client, Outgoing, eventually
 from support.command_line import Minikafka
 from support.node import NodeProcess
 from support.open_transaction import open_transaction
@@ -16,16 +15,7 @@ from support.oracle import needs_oracle, tool
 from minikafka.cli.delete_records import parse_plan
 
 TIMES_MS = (1_000, 2_000, 3_000, 2_500)
-
-
-@pytest.fixture
-def filled(judge: Client, topic: str) -> str:
-    """A topic with two partitions, the first with records at TIMES_MS."""
-    judge.add_partitions(topic, total=2)
-    judge.alter_settings(topic, {"retention.ms": "-1"})  # the records are of 1970
-    eventually(lambda: judge.topics()[topic] == 2)
-    judge.produce(topic, [Outgoing(b"x", timestamp_ms=one, partition=0) for one in TIMES_MS])
-    return topic
+"""Of the records in the topic of `filled`."""
 
 
 def ranges(minikafka: Minikafka, *names: str) -> list[tuple[int, int, int]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.node import NodeProcess
-from support.oracle import java, why_absent
+from support.node import NodeProcess, ServerProcess
+from support.oracle import Oracle, java, why_absent
 from support.spark_brokers import Broker, filled_kafka, filled_node
 
 if TYPE_CHECKING:
@@ -74,6 +74,18 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A minikafka node."""
     with NodeProcess(tmp_path_factory.mktemp("minikafka") / "data") as process:
         yield process
+
+
+@pytest.fixture(scope="module", params=["minikafka", pytest.param("Apache Kafka", marks=pytest.mark.oracle)])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One node of each kind, in turn."""
+    if request.param == "minikafka":
+        yield request.getfixturevalue("node")
+    elif why_absent():
+        pytest.skip(why_absent() or "")
+    else:
+        with Oracle(tmp_path_factory.mktemp("oracle") / "kafka") as kafka:
+            yield kafka
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from support.node import NodeProcess, ServerProcess
-from support.oracle import Oracle, why_absent
 from support.spark_brokers import create
 from support.spark_sink import Breaking, numbers, options, read_committed, rows
 
@@ -29,17 +27,6 @@ from minikafka.spark_connector.task_transaction import Transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROWS = 24
-
-
-@pytest.fixture(scope="module", params=["minikafka", pytest.param("Apache Kafka", marks=pytest.mark.oracle)])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    if request.param == "minikafka":
-        yield request.getfixturevalue("node")
-    elif why_absent():
-        pytest.skip(why_absent() or "")
-    else:
-        with Oracle(tmp_path_factory.mktemp("oracle") / "kafka") as kafka:
-            yield kafka
 
 
 def prepare(server: ServerProcess, name: str, **more: str) -> SinkOptions:

@@ -11,7 +11,6 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 from support.node import NodeProcess, ServerProcess
-from support.oracle import Oracle, why_absent
 from support.spark_brokers import create
 from support.spark_sink import numbers, options, read_committed, rows
 
@@ -26,17 +25,6 @@ from minikafka.spark_connector.sink_tasks import TaskResult, write_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 ROWS = 24
-
-
-@pytest.fixture(scope="module", params=["minikafka", pytest.param("Apache Kafka", marks=pytest.mark.oracle)])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    if request.param == "minikafka":
-        yield request.getfixturevalue("node")
-    elif why_absent():
-        pytest.skip(why_absent() or "")
-    else:
-        with Oracle(tmp_path_factory.mktemp("oracle") / "kafka") as kafka:
-            yield kafka
 
 
 def prepare(server: ServerProcess, name: str, **more: str) -> SinkOptions:

@@ -330,7 +330,7 @@ def _join(builder: DecisionBuilder, request: JoinGroupRequest, caller: Caller, t
     group = builder.state.consumer_groups.get(request.group_id)
     if group is not None and group.members:
         join_consumer_group(builder, group, request, caller, ticket)
-    elif group is None or request.member_id:  # A member of nothing is refused, and the empty group stays what it is.
+    elif group is None or request.member_id:  # An unknown member is refused, and the empty group is kept.
         join_group(builder, request, caller, ticket)
     else:
         for key, _ in group.tombstones():
